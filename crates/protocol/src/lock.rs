@@ -1,0 +1,157 @@
+//! The locks of one stored document: which version may be read, who may write, what a repair does.
+
+use crate::{id::TxId, status::TxStatus};
+
+/// The metadata of a stored document (paper 000, section 4.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LockState {
+    /// `_xTxId`: who holds the write lock.
+    pub writer: Option<TxId>,
+    /// `_sTxIds`: who holds read locks.
+    pub readers: Vec<TxId>,
+    /// `_insert`: the document has no safe version yet.
+    pub insert: bool,
+    /// `_remove`: the document has no unsafe version; it goes when the writer commits.
+    pub remove: bool,
+}
+
+/// Which of the two versions of a document a reader sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// The fields at the top level.
+    Safe,
+    /// The sub-document `_unsafe`.
+    Unsafe,
+    /// None: inserted and not committed, or removed and committed.
+    Absent,
+}
+
+/// What has to be done to a document to make it clean of a writer that is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Repair {
+    /// Roll forward: the unsafe version becomes the document.
+    ReplaceWithUnsafe,
+    /// Remove the document: a committed removal, or an insert that was rolled back.
+    Delete,
+    /// Roll back: drop the unsafe version and the metadata.
+    DropUnsafe,
+}
+
+/// What a lock of a decided or undecided writer demands of whoever meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encounter {
+    /// The writer is active: readers take the safe version, writers conflict.
+    Active,
+    /// The writer is decided: repair the document, then go on.
+    Repair(Repair),
+    /// The writer finished before: fetch the document again; a lock that is still there is an orphan to be rolled back.
+    FetchAgain,
+}
+
+/// What to do about the write lock of a document whose writer has `status`, where the status was read *after* the
+/// document. Departs from figure 7 of paper 000, whose lines 16-22 are the wrong way round.
+pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {
+    match status {
+        TxStatus::Active => Encounter::Active,
+        TxStatus::Committed => Encounter::Repair(roll_forward(lock)),
+        TxStatus::RolledBack => Encounter::Repair(roll_back(lock)),
+        TxStatus::Finished => Encounter::FetchAgain,
+    }
+}
+
+/// How a committed writer's document is finished.
+pub fn roll_forward(lock: &LockState) -> Repair {
+    if lock.remove { Repair::Delete } else { Repair::ReplaceWithUnsafe }
+}
+
+/// How a rolled-back writer's document is undone.
+pub fn roll_back(lock: &LockState) -> Repair {
+    if lock.insert { Repair::Delete } else { Repair::DropUnsafe }
+}
+
+/// Which version transaction `me` sees, given the status of the writer, read after the document was fetched. `None`
+/// means that the document must be fetched again.
+pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(TxId) -> TxStatus) -> Option<Version> {
+    let Some(writer) = lock.writer else {
+        return Some(Version::Safe);
+    };
+    let sees_unsafe = Some(writer) == me
+        || match status(writer) {
+            TxStatus::Committed => true,
+            TxStatus::Active | TxStatus::RolledBack => false,
+            TxStatus::Finished => return None,
+        };
+    Some(match (sees_unsafe, lock.insert, lock.remove) {
+        (true, _, true) | (false, true, _) => Version::Absent,
+        (true, _, false) => Version::Unsafe,
+        (false, false, _) => Version::Safe,
+    })
+}
+
+/// May `me` take the write lock as the document stands? The lock step itself must ask this of the state it changes,
+/// atomically, never of a state that was read before (figure 7 and section 4.4 of paper 000 leave it open).
+pub fn admits_writer(lock: &LockState, me: TxId) -> bool {
+    lock.writer.is_none_or(|writer| writer == me) && lock.readers.iter().all(|reader| *reader == me)
+}
+
+/// May `me` take a read lock as the document stands?
+pub fn admits_reader(lock: &LockState, me: TxId) -> bool {
+    lock.writer.is_none_or(|writer| writer == me)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ClientId;
+
+    const ME: TxId = TxId { client: ClientId([1; 12]), seq: 1 };
+    const RIVAL: TxId = TxId { client: ClientId([2; 12]), seq: 1 };
+
+    fn locked(insert: bool, remove: bool) -> LockState {
+        LockState { writer: Some(RIVAL), readers: vec![], insert, remove }
+    }
+
+    #[test]
+    fn repair_rolled_back_insert_is_deleted_and_update_is_dropped() {
+        assert_eq!(roll_back(&locked(true, false)), Repair::Delete);
+        assert_eq!(roll_back(&locked(true, true)), Repair::Delete);
+        assert_eq!(roll_back(&locked(false, false)), Repair::DropUnsafe);
+        assert_eq!(roll_back(&locked(false, true)), Repair::DropUnsafe);
+    }
+
+    #[test]
+    fn repair_committed_removal_is_deleted_and_rest_is_replaced() {
+        assert_eq!(roll_forward(&locked(false, true)), Repair::Delete);
+        assert_eq!(roll_forward(&locked(true, true)), Repair::Delete);
+        assert_eq!(roll_forward(&locked(true, false)), Repair::ReplaceWithUnsafe);
+        assert_eq!(roll_forward(&locked(false, false)), Repair::ReplaceWithUnsafe);
+    }
+
+    #[test]
+    fn visible_own_write_is_unsafe_without_asking() {
+        let lock = LockState { writer: Some(ME), ..locked(false, false) };
+        let never = |_| -> TxStatus { panic!("own status is not asked") };
+        assert_eq!(visible_version(&lock, Some(ME), never), Some(Version::Unsafe));
+    }
+
+    #[test]
+    fn visible_rivals_version_follows_status() {
+        use TxStatus::*;
+        let see = |insert, remove, status| visible_version(&locked(insert, remove), Some(ME), |_| status);
+        assert_eq!(see(false, false, Active), Some(Version::Safe));
+        assert_eq!(see(true, false, Active), Some(Version::Absent));
+        assert_eq!(see(false, true, Active), Some(Version::Safe));
+        assert_eq!(see(false, true, Committed), Some(Version::Absent));
+        assert_eq!(see(true, false, Committed), Some(Version::Unsafe));
+        assert_eq!(see(true, false, RolledBack), Some(Version::Absent));
+        assert_eq!(see(false, false, Finished), None);
+    }
+
+    #[test]
+    fn admits_writer_only_alone() {
+        assert!(admits_writer(&LockState { readers: vec![ME], ..Default::default() }, ME));
+        assert!(!admits_writer(&LockState { readers: vec![ME, RIVAL], ..Default::default() }, ME));
+        assert!(!admits_writer(&locked(false, false), ME));
+        assert!(!admits_reader(&locked(false, false), ME));
+    }
+}

@@ -1,0 +1,502 @@
+//! The owner's side of a client record: which write to the record comes next, and what its answer means.
+//!
+//! One write is under way at a time. It demands the stamp that the last one left and leaves a new one.
+//!
+//! Commit of a transaction, with the numbers used in the code below:
+//!
+//! 1. The transaction asks ([`Recorder::request_commit`]) after its last prepared write was acknowledged.
+//! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's evidence: a server
+//!    that later loses a prepared write has lost this stamp too, because logs lose suffixes only. The evidence also
+//!    has to show that no server was replaced *between* the prepared writes: the write must have run in the connection
+//!    epoch in which the transaction sent its first prepared write.
+//! 3. The next write decides it, together with everybody else who has evidence (group commit). Under load the
+//!    decision of one group is the evidence of the next; alone, a cheap stamp that waits for no journal comes first.
+//! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`]; the next write raises `low`.
+//!
+//! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; whoever meets a document
+//! finishes it. After 4: nothing is left but a number.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    id::Seq,
+    status::{ClientRecord, TxStatus},
+};
+
+/// How durable a decision is before it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Concern {
+    /// `{w: 1}`: in the server's memory.
+    Acknowledged,
+    /// `{w: 1, j: true}`: in the server's journal.
+    #[default]
+    Journaled,
+    /// `{w: n, j: true}`: on that many members.
+    Nodes(u32),
+    /// `{w: "majority", j: true}`.
+    Majority,
+}
+
+/// The life of a number from `low` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Open,
+    Committed,
+    CommittedClean,
+    RolledBack,
+    RolledBackClean,
+}
+
+/// A transaction that asked to be committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    seq: Seq,
+    concern: Concern,
+    /// The connection epoch of its first prepared write.
+    epoch: u64,
+    /// The stamp of the write that will be, or is, its evidence (step 2).
+    evidence: Option<u64>,
+    proven: bool,
+}
+
+/// One write to the record. All of it or none of it is applied, and at most once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RecordWrite {
+    /// Applies only to a record with this stamp …
+    pub demands: u64,
+    /// … that is not fenced and in which none of these is killed.
+    pub decides: Vec<Seq>,
+    /// The stamp it leaves.
+    pub stamp: u64,
+    /// The new low-water mark.
+    pub low: Seq,
+    /// The committed numbers from `low` on, those of `decides` included.
+    pub committed: Vec<Seq>,
+    /// The rolled-back numbers from `low` on.
+    pub rolled_back: Vec<Seq>,
+    /// Rolled-back numbers that this write takes below `low`.
+    pub aborted: Vec<Seq>,
+    /// What its answer must wait for.
+    pub concern: Concern,
+}
+
+/// What became of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Decided: committed.
+    Committed(Seq),
+    /// Decided, or certain to be: not committed.
+    RolledBack(Seq),
+}
+
+/// What the record, read after a write to it matched nothing (or stayed unanswered), says about that write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It was applied, or what it did not decide is settled: go on with the next write.
+    GoOn(Vec<Outcome>),
+    /// It was not applied and can be sent again as it is.
+    SendAgain,
+    /// Nothing can be decided in this record any more: every open transaction of it is rolled back, and the record
+    /// must be fenced (if it is there and is not) before anybody is told so. A new record is needed.
+    Lost(Vec<Outcome>),
+}
+
+/// The owner's state. See the module's header for the steps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Recorder {
+    stamp: u64,
+    last_used_stamp: u64,
+    low: Seq,
+    next_seq: Seq,
+    phases: BTreeMap<Seq, Phase>,
+    aborted_in_trace: usize,
+    waiting: Vec<Waiting>,
+    in_flight: Option<RecordWrite>,
+    dirty: bool,
+    lost: bool,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Recorder {
+    /// The state that belongs to a record just inserted: stamp 0, low 1, nothing decided.
+    pub fn new() -> Self {
+        Self {
+            stamp: 0,
+            last_used_stamp: 0,
+            low: 1,
+            next_seq: 1,
+            phases: BTreeMap::new(),
+            aborted_in_trace: 0,
+            waiting: Vec::new(),
+            in_flight: None,
+            dirty: false,
+            lost: false,
+        }
+    }
+
+    /// The record as [`Recorder::new`] expects to find it.
+    pub fn initial_record() -> ClientRecord {
+        ClientRecord { low: 1, ..Default::default() }
+    }
+
+    /// A number for a transaction that is about to send its first prepared write.
+    pub fn allocate(&mut self) -> Seq {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.phases.insert(seq, Phase::Open);
+        seq
+    }
+
+    /// Step 1. `epoch` is the connection epoch as it was before the first prepared write was sent. Answers false when
+    /// the number is not open (rolled back in the meantime, or never allocated).
+    pub fn request_commit(&mut self, seq: Seq, concern: Concern, epoch: u64) -> bool {
+        let open = self.phases.get(&seq) == Some(&Phase::Open) && !self.lost;
+        if open && self.waiting.iter().all(|w| w.seq != seq) {
+            self.waiting.push(Waiting { seq, concern, epoch, evidence: None, proven: false });
+        }
+        open
+    }
+
+    /// The owner rolls `seq` back. Only for a number whose commit was not requested, or was answered.
+    pub fn note_rolled_back(&mut self, seq: Seq) {
+        if let Some(phase) = self.phases.get_mut(&seq)
+            && *phase == Phase::Open
+        {
+            *phase = Phase::RolledBack;
+            self.dirty = true;
+        }
+        self.waiting.retain(|w| w.seq != seq);
+    }
+
+    /// Step 4: no document carries a lock of `seq` any more.
+    pub fn note_clean(&mut self, seq: Seq) {
+        if let Some(phase) = self.phases.get_mut(&seq) {
+            *phase = match *phase {
+                Phase::Committed | Phase::CommittedClean => Phase::CommittedClean,
+                Phase::RolledBack | Phase::RolledBackClean => Phase::RolledBackClean,
+                Phase::Open => Phase::Open,
+            };
+            self.dirty = true;
+        }
+    }
+
+    /// What the owner itself knows of one of its numbers, without asking the server.
+    pub fn status(&self, seq: Seq) -> TxStatus {
+        match self.phases.get(&seq) {
+            Some(Phase::Open) => TxStatus::Active,
+            Some(Phase::Committed | Phase::CommittedClean) => TxStatus::Committed,
+            Some(Phase::RolledBack | Phase::RolledBackClean) => TxStatus::RolledBack,
+            None if seq < self.low => TxStatus::Finished,
+            None => TxStatus::RolledBack,
+        }
+    }
+
+    /// Is somebody waiting for a decision?
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Has anything changed that the record does not say yet?
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// Numbers that are open or not clean yet.
+    pub fn unfinished(&self) -> usize {
+        let clean = |phase: &&Phase| matches!(phase, Phase::CommittedClean | Phase::RolledBackClean);
+        self.phases.len() - self.phases.values().filter(clean).count()
+    }
+
+    /// How many numbers the record lists: what rotation keeps small.
+    pub fn listed(&self) -> usize {
+        self.phases.len() + self.aborted_in_trace
+    }
+
+    /// The next write, if there is somebody to decide or stamp for, or if `anyway` (heartbeat, new collection). `None`
+    /// while one is under way or once the record is lost.
+    pub fn next_write(&mut self, anyway: bool) -> Option<RecordWrite> {
+        if self.in_flight.is_some() || self.lost || (self.waiting.is_empty() && !anyway) {
+            return None;
+        }
+        let (decides, concern) = self.group();
+        let write = self.compose(decides, concern);
+        for waiting in self.waiting.iter_mut().filter(|w| w.evidence.is_none()) {
+            waiting.evidence = Some(write.stamp);
+        }
+        self.in_flight = Some(write.clone());
+        Some(write)
+    }
+
+    /// Step 3: everybody with evidence whose concern is the first one's.
+    fn group(&self) -> (Vec<Seq>, Concern) {
+        let mut proven = self.waiting.iter().filter(|w| w.proven);
+        let Some(first) = proven.next() else {
+            return (Vec::new(), Concern::Acknowledged);
+        };
+        let same = self.waiting.iter().filter(|w| w.proven && w.concern == first.concern);
+        (same.map(|w| w.seq).collect(), first.concern)
+    }
+
+    fn compose(&mut self, decides: Vec<Seq>, concern: Concern) -> RecordWrite {
+        let clean = |phase: &Phase| matches!(phase, Phase::CommittedClean | Phase::RolledBackClean);
+        let low = self.phases.iter().find(|(_, phase)| !clean(phase)).map_or(self.next_seq, |(seq, _)| *seq);
+        let of = |wanted: fn(&Phase) -> bool| {
+            let listed = self.phases.range(low..).filter(move |(_, phase)| wanted(phase));
+            listed.map(|(seq, _)| *seq).collect::<Vec<_>>()
+        };
+        let mut committed = of(|p| matches!(p, Phase::Committed | Phase::CommittedClean));
+        let rolled_back = of(|p| matches!(p, Phase::RolledBack | Phase::RolledBackClean));
+        committed.extend(&decides);
+        committed.sort_unstable();
+        let leaving = self.phases.range(..low).filter(|(_, phase)| **phase == Phase::RolledBackClean);
+        let aborted = leaving.map(|(seq, _)| *seq).collect();
+        self.last_used_stamp += 1;
+        RecordWrite {
+            demands: self.stamp,
+            decides,
+            stamp: self.last_used_stamp,
+            low,
+            committed,
+            rolled_back,
+            aborted,
+            concern,
+        }
+    }
+
+    /// The write was applied and acknowledged, in connection epoch `epoch` or an earlier one.
+    pub fn acknowledged(&mut self, epoch: u64) -> Vec<Outcome> {
+        let Some(write) = self.in_flight.take() else {
+            return Vec::new();
+        };
+        let mut outcomes = self.apply(&write);
+        let (kept, broken): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|w| w.proven || w.evidence != Some(write.stamp) || w.epoch == epoch);
+        self.waiting = kept;
+        for waiting in self.waiting.iter_mut().filter(|w| w.evidence == Some(write.stamp)) {
+            waiting.proven = true;
+        }
+        outcomes.extend(broken.into_iter().map(|w| self.settle(w.seq, Phase::RolledBack)));
+        outcomes
+    }
+
+    fn apply(&mut self, write: &RecordWrite) -> Vec<Outcome> {
+        self.stamp = write.stamp;
+        self.low = write.low;
+        self.phases = self.phases.split_off(&write.low);
+        self.aborted_in_trace += write.aborted.len();
+        self.dirty = self.phases.values().any(|p| *p != Phase::Open);
+        self.waiting.retain(|w| !write.decides.contains(&w.seq));
+        write.decides.iter().map(|seq| self.settle(*seq, Phase::Committed)).collect()
+    }
+
+    fn settle(&mut self, seq: Seq, phase: Phase) -> Outcome {
+        self.phases.insert(seq, phase);
+        self.dirty = true;
+        if phase == Phase::Committed { Outcome::Committed(seq) } else { Outcome::RolledBack(seq) }
+    }
+
+    /// The write matched nothing, or its answer was lost and the record was read since: what does the record say?
+    pub fn examined(&mut self, record: Option<&ClientRecord>) -> Verdict {
+        let Some(write) = self.in_flight.clone() else {
+            return Verdict::GoOn(Vec::new());
+        };
+        match record {
+            Some(record) if record.stamp == write.stamp && !record.fenced => {
+                Verdict::GoOn(self.applied_unproven(&write))
+            }
+            Some(record) if record.stamp == write.demands && !record.fenced => self.refused_for_killed(record),
+            record => Verdict::Lost(self.abandon(record)),
+        }
+    }
+
+    /// Applied, but nobody knows in which connection epoch: those for whom it was to be evidence need another.
+    fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<Outcome> {
+        self.in_flight = None;
+        let outcomes = self.apply(write);
+        for waiting in self.waiting.iter_mut().filter(|w| !w.proven) {
+            waiting.evidence = None;
+        }
+        outcomes
+    }
+
+    /// The stamp was right, so somebody in the group was killed; without such a one the write has not arrived.
+    fn refused_for_killed(&mut self, record: &ClientRecord) -> Verdict {
+        let killed: Vec<Seq> = self.waiting.iter().map(|w| w.seq).filter(|seq| record.killed.contains(seq)).collect();
+        if killed.is_empty() {
+            return Verdict::SendAgain;
+        }
+        self.in_flight = None;
+        for waiting in self.waiting.iter_mut().filter(|w| !w.proven) {
+            waiting.evidence = None;
+        }
+        self.waiting.retain(|w| !killed.contains(&w.seq));
+        Verdict::GoOn(killed.into_iter().map(|seq| self.settle(seq, Phase::RolledBack)).collect())
+    }
+
+    /// Gives the record up: fenced by a rival, gone, or written back in time by a server that lost acknowledged
+    /// writes. What the record calls committed is committed; everything else that was open is rolled back.
+    pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<Outcome> {
+        self.lost = true;
+        self.in_flight = None;
+        self.waiting.clear();
+        let open: Vec<Seq> = self.phases.iter().filter(|(_, p)| **p == Phase::Open).map(|(seq, _)| *seq).collect();
+        let fate = |seq: Seq| match record {
+            Some(record) if record.committed.contains(&seq) => Phase::Committed,
+            _ => Phase::RolledBack,
+        };
+        open.into_iter().map(|seq| self.settle(seq, fate(seq))).collect()
+    }
+
+    /// Is this record of no more use?
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(recorder: &mut Recorder) -> Seq {
+        let seq = recorder.allocate();
+        assert!(recorder.request_commit(seq, Concern::Journaled, 1));
+        seq
+    }
+
+    /// The record as the server keeps it: applies a write if its demands hold.
+    fn serve(record: &mut ClientRecord, write: &RecordWrite) -> bool {
+        let admitted = record.stamp == write.demands
+            && !record.fenced
+            && write.decides.iter().all(|seq| !record.killed.contains(seq));
+        if admitted {
+            record.stamp = write.stamp;
+            record.low = write.low;
+            record.committed = write.committed.iter().copied().collect();
+            record.rolled_back = write.rolled_back.iter().copied().collect();
+            record.aborted.extend(&write.aborted);
+        }
+        admitted
+    }
+
+    fn step(recorder: &mut Recorder, record: &mut ClientRecord) -> (RecordWrite, Vec<Outcome>) {
+        let write = recorder.next_write(true).expect("a write");
+        assert!(serve(record, &write));
+        let outcomes = recorder.acknowledged(1);
+        (write, outcomes)
+    }
+
+    #[test]
+    fn commit_alone_takes_a_stamp_and_a_decision() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let seq = open(&mut recorder);
+        let (stamp, none) = step(&mut recorder, &mut record);
+        assert_eq!((stamp.concern, stamp.decides, none), (Concern::Acknowledged, vec![], vec![]));
+        let (decision, outcomes) = step(&mut recorder, &mut record);
+        assert_eq!((decision.concern, decision.decides), (Concern::Journaled, vec![seq]));
+        assert_eq!(outcomes, [Outcome::Committed(seq)]);
+    }
+
+    #[test]
+    fn commit_that_arrives_during_a_write_needs_a_later_one_as_evidence() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let first = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        let decision = recorder.next_write(false).expect("decides the first");
+        let second = open(&mut recorder);
+        assert!(serve(&mut record, &decision));
+        assert_eq!(recorder.acknowledged(1), [Outcome::Committed(first)]);
+        let (stamp, _) = step(&mut recorder, &mut record);
+        assert!(stamp.decides.is_empty());
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+    }
+
+    #[test]
+    fn decision_of_one_group_is_the_evidence_of_the_next() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let first = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        let second = open(&mut recorder);
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(first)]);
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+    }
+
+    #[test]
+    fn commit_whose_evidence_ran_in_another_epoch_is_rolled_back() {
+        let mut recorder = Recorder::new();
+        let seq = open(&mut recorder);
+        recorder.next_write(false).expect("a stamp");
+        assert_eq!(recorder.acknowledged(2), [Outcome::RolledBack(seq)]);
+        assert!(!recorder.has_waiting());
+    }
+
+    #[test]
+    fn numbers_leave_only_below_low_and_aborts_are_traced() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let long = recorder.allocate();
+        let aborted = recorder.allocate();
+        let committed = open(&mut recorder);
+        recorder.note_rolled_back(aborted);
+        recorder.note_clean(aborted);
+        step(&mut recorder, &mut record);
+        step(&mut recorder, &mut record);
+        recorder.note_clean(committed);
+        step(&mut recorder, &mut record);
+        assert_eq!((record.low, record.committed.len(), record.rolled_back.len()), (long, 1, 1));
+        recorder.note_rolled_back(long);
+        recorder.note_clean(long);
+        step(&mut recorder, &mut record);
+        assert_eq!((record.low, record.committed.len(), record.rolled_back.len()), (4, 0, 0));
+        assert_eq!(record.aborted, [long, aborted].into());
+    }
+
+    #[test]
+    fn examined_after_a_lost_answer_tells_applied_from_not_arrived() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let seq = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        let decision = recorder.next_write(false).expect("a decision");
+        assert_eq!(recorder.examined(Some(&record)), Verdict::SendAgain);
+        assert!(serve(&mut record, &decision));
+        assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+    }
+
+    #[test]
+    fn examined_of_a_fenced_record_rolls_back_what_it_did_not_decide() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let (first, second) = (open(&mut recorder), recorder.allocate());
+        step(&mut recorder, &mut record);
+        let decision = recorder.next_write(false).expect("a decision");
+        assert!(serve(&mut record, &decision));
+        record.fenced = true;
+        let outcomes = vec![Outcome::Committed(first), Outcome::RolledBack(second)];
+        assert_eq!(recorder.examined(Some(&record)), Verdict::Lost(outcomes));
+        assert!(recorder.next_write(true).is_none());
+    }
+
+    #[test]
+    fn examined_of_a_record_that_lost_acknowledged_writes_gives_it_up() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let seq = open(&mut recorder);
+        let before = record.clone();
+        step(&mut recorder, &mut record);
+        recorder.next_write(false).expect("a decision");
+        assert_eq!(recorder.examined(Some(&before)), Verdict::Lost(vec![Outcome::RolledBack(seq)]));
+    }
+
+    #[test]
+    fn examined_with_a_killed_member_decides_the_others() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let (killed, other) = (open(&mut recorder), open(&mut recorder));
+        step(&mut recorder, &mut record);
+        record.killed.insert(killed);
+        let decision = recorder.next_write(false).expect("a decision");
+        assert!(!serve(&mut record, &decision));
+        assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::RolledBack(killed)]));
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
+    }
+}

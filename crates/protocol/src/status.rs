@@ -1,0 +1,110 @@
+//! The fate of a transaction, read from the record of the client that runs it.
+//!
+//! A record decides: a number in `committed` is committed, a number in `rolled_back` or `killed` is not, and fencing
+//! a record rolls back whatever it has not decided. Numbers leave the two lists only below `low`, once every document
+//! of theirs is clean, so a reader that finds a lock of a number below `low` looks at a document that has moved on
+//! (or at an orphan): it must fetch the document again.
+
+use std::collections::BTreeSet;
+
+use crate::id::Seq;
+
+/// The decided content of a client record. What else the stored record holds (lease, collections, retention) decides
+/// nothing about a transaction and is not here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientRecord {
+    /// The owner's evidence: each of its writes to the record demands the last stamp and leaves a new one, never
+    /// used before. A server that lost an acknowledged write has lost the stamps that came after it too.
+    pub stamp: u64,
+    /// Every number below it is decided and its documents are clean.
+    pub low: Seq,
+    /// Committed numbers from `low` on.
+    pub committed: BTreeSet<Seq>,
+    /// Numbers from `low` on that the owner rolled back.
+    pub rolled_back: BTreeSet<Seq>,
+    /// Numbers that somebody else rolled back, one by one.
+    pub killed: BTreeSet<Seq>,
+    /// Numbers below `low` that did not commit; all others below `low` did.
+    pub aborted: BTreeSet<Seq>,
+    /// Set by a rival that found the lease expired, or by the owner when it gives the record up: whatever is
+    /// undecided is rolled back, and nothing can be decided any more.
+    pub fenced: bool,
+}
+
+/// What can be said of a transaction by who has read its client's record (or found none).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TxStatus {
+    /// Not decided.
+    Active,
+    /// Decided: its writes are to be read and finished.
+    Committed,
+    /// Decided: its writes are to be undone.
+    RolledBack,
+    /// Committed, and every document was clean before its number fell below `low`. A lock of it that is *still* there
+    /// after this was read is an orphan (a message that arrived late) and is rolled back.
+    Finished,
+}
+
+/// What the record says of transaction `seq`. `None` is a record that is not there: a client that never registered
+/// or whose record was removed after all its documents were clean, so whatever carries its id is dead.
+pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
+    let Some(record) = record else {
+        return TxStatus::RolledBack;
+    };
+    if record.aborted.contains(&seq) || record.rolled_back.contains(&seq) || record.killed.contains(&seq) {
+        TxStatus::RolledBack
+    } else if record.committed.contains(&seq) {
+        TxStatus::Committed
+    } else if seq < record.low {
+        TxStatus::Finished
+    } else if record.fenced {
+        TxStatus::RolledBack
+    } else {
+        TxStatus::Active
+    }
+}
+
+/// May a rival roll back `seq` alone (`killed`)? Only while nothing is decided.
+pub fn may_kill(record: &ClientRecord, seq: Seq) -> bool {
+    status_of(Some(record), seq) == TxStatus::Active
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> ClientRecord {
+        ClientRecord {
+            low: 5,
+            committed: [5, 7].into(),
+            rolled_back: [6].into(),
+            killed: [8].into(),
+            aborted: [3].into(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn status_of_each_place_a_number_can_be_in() {
+        let record = record();
+        let status = |n| status_of(Some(&record), n);
+        assert_eq!(status(2), TxStatus::Finished);
+        assert_eq!(status(3), TxStatus::RolledBack);
+        assert_eq!(status(5), TxStatus::Committed);
+        assert_eq!(status(6), TxStatus::RolledBack);
+        assert_eq!(status(8), TxStatus::RolledBack);
+        assert_eq!(status(9), TxStatus::Active);
+    }
+
+    #[test]
+    fn status_fenced_keeps_what_was_decided() {
+        let record = ClientRecord { fenced: true, ..record() };
+        assert_eq!(status_of(Some(&record), 7), TxStatus::Committed);
+        assert_eq!(status_of(Some(&record), 9), TxStatus::RolledBack);
+    }
+
+    #[test]
+    fn status_without_record_is_dead() {
+        assert_eq!(status_of(None, 1), TxStatus::RolledBack);
+    }
+}
