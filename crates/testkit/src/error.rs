@@ -1,0 +1,124 @@
+//! The one error type of the crate: what is missing, and what the person running the tests can do about it.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Everything that can go wrong between "a test wants a server" and "the server answers".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// `MONGOTX_MONGOD` is set to something that cannot be run.
+    #[error("MONGOTX_MONGOD is set to {path:?}, which is not an executable file")]
+    BadVariable {
+        /// The value of the variable.
+        path: PathBuf,
+    },
+    /// There is no mongod and no place to keep a fetched one.
+    #[error(
+        "no mongod found, and no cache folder to fetch one into: set HOME or XDG_CACHE_HOME to an absolute path, or \
+         {ADVICE}"
+    )]
+    NoCacheFolder,
+    /// There is no mongod, and fetching one failed.
+    #[error("no mongod found, and fetching one failed: {reason}; to go on, {ADVICE}")]
+    Fetch {
+        /// What is missing, with the last words of the tool that failed.
+        reason: String,
+    },
+    /// An external command could not be run to its end.
+    #[error("cannot run {program}: {source}")]
+    Command {
+        /// The program's name.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An external command was ended because it took too long.
+    #[error("{program} did not finish within {limit:?}")]
+    CommandTimeout {
+        /// The program's name.
+        program: String,
+        /// Its time limit.
+        limit: Duration,
+    },
+    /// A file or folder operation failed.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was being done, and to which file.
+        action: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// No free port was found on 127.0.0.1, or each one was taken before mongod could listen on it.
+    #[error("no free port on 127.0.0.1 after {attempts} attempts")]
+    NoFreePort {
+        /// How many ports were tried.
+        attempts: usize,
+    },
+    /// mongod ended before it was ready.
+    #[error("mongod ended while starting ({status}); its last words:\n{log}")]
+    Died {
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines of its console and its log.
+        log: String,
+    },
+    /// mongod did not become ready in time.
+    #[error("mongod is not ready after {limit:?} (last answer: {last}); its last words:\n{log}")]
+    NotReady {
+        /// The time limit.
+        limit: Duration,
+        /// What it answered last.
+        last: String,
+        /// The last lines of its console and its log.
+        log: String,
+    },
+    /// mongod was told to end, with SIGKILL in the end, and is still there.
+    #[error("mongod {pid} is still there {limit:?} after SIGKILL")]
+    WillNotEnd {
+        /// Its process id.
+        pid: u32,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The call needs a running mongod.
+    #[error("the server is not running")]
+    NotRunning,
+    /// The call needs a mongod that has ended.
+    #[error("the server is running already, as process {pid}")]
+    StillRunning {
+        /// Its process id.
+        pid: u32,
+    },
+    /// A signal could not be sent.
+    #[error("cannot send {signal} to process {pid}: {source}")]
+    Signal {
+        /// The signal's name.
+        signal: &'static str,
+        /// The process it was meant for.
+        pid: u32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The MongoDB driver failed.
+    #[error("the MongoDB driver failed: {0}")]
+    Driver(#[source] Box<mongodb::error::Error>),
+}
+
+/// What the user can do when there is no mongod.
+const ADVICE: &str = "install mongod so that it is on PATH, or set MONGOTX_MONGOD to the path of one";
+
+impl Error {
+    /// Gives an I/O error the action it interrupted.
+    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Io { action, source }
+    }
+}
+
+impl From<mongodb::error::Error> for Error {
+    fn from(source: mongodb::error::Error) -> Self {
+        Self::Driver(Box::new(source))
+    }
+}

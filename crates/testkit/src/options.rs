@@ -1,0 +1,82 @@
+//! What a test may choose about its server.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::error::Error;
+use crate::server::Server;
+
+/// A server to be started, as [`Server::standalone`] and [`Server::replica_set`] start it unless told otherwise.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), testkit::Error> {
+/// let server = testkit::Options::standalone().arg("--setParameter").arg("ttlMonitorEnabled=false").start().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) replica_set: bool,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) dbpath: Option<PathBuf>,
+    pub(crate) port: Option<u16>,
+    pub(crate) cache_gb: f64,
+    pub(crate) mongod: Option<PathBuf>,
+}
+
+impl Options {
+    /// A server that is no member of a replica set, and so refuses native transactions.
+    pub fn standalone() -> Self {
+        Self { replica_set: false, args: Vec::new(), dbpath: None, port: None, cache_gb: 0.25, mongod: None }
+    }
+
+    /// A replica set of one node, which has native transactions.
+    pub fn replica_set() -> Self {
+        Self { replica_set: true, ..Self::standalone() }
+    }
+
+    /// One more argument for mongod, after all others.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// A folder for the data that outlives the server. Without it the data goes with the server.
+    ///
+    /// A replica set that is to start again on the same data needs the same [`Options::port`] too.
+    #[must_use]
+    pub fn dbpath(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.dbpath = Some(folder.into());
+        self
+    }
+
+    /// The port to listen on. Without it, one that is free; with it, no other one is tried.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// The size of the storage engine's cache in GB, 0.25 unless set, which is the least mongod takes.
+    #[must_use]
+    pub fn cache_size_gb(mut self, size_gb: f64) -> Self {
+        self.cache_gb = size_gb;
+        self
+    }
+
+    /// The mongod to run. Without it, the one that [`crate::locate()`] finds or fetches.
+    #[must_use]
+    pub fn mongod(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.mongod = Some(binary.into());
+        self
+    }
+
+    /// Starts the server and waits until it can be used. Dropping the future ends what it started.
+    ///
+    /// # Errors
+    /// Those of [`crate::locate()`], [`Error::Died`] with mongod's own words, [`Error::NotReady`],
+    /// [`Error::NoFreePort`].
+    pub async fn start(self) -> Result<Server, Error> {
+        Server::start(self).await
+    }
+}
