@@ -1,1 +1,48 @@
-//! Placeholder.
+//! ACID transactions with the full query language on MongoDB-compatible servers that have none.
+//!
+//! ```no_run
+//! use bson::doc;
+//! # async fn example() -> mongotx::Result<()> {
+//! let client = mongotx::Client::connect("mongodb://127.0.0.1:27017").await?;
+//! let accounts = client.database("bank").collection::<bson::Document>("accounts");
+//! let mut session = client.session();
+//! session
+//!     .with_transaction(async |session| {
+//!         accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": -10}}).session(session).await?;
+//!         accounts.update_one(doc! {"_id": 2}, doc! {"$inc": {"balance": 10}}).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Start reading at [`Client`], [`Session`] and [`Collection`]; inside, at `command` (what each MongoDB command means)
+//! and `coordinator` (how a transaction runs).
+
+pub mod client;
+pub mod collection;
+mod command;
+mod coordinator;
+pub mod cursor;
+pub mod database;
+pub mod error;
+pub mod metrics;
+pub mod options;
+pub mod session;
+pub mod steps;
+
+pub use protocol::{ClientId, Concern, TxId};
+
+pub use self::{
+    client::{Client, ClientInfo, LockedDocument},
+    collection::{Collection, Modification, ReturnDocument, WriteModel},
+    command::{bulk::BulkWriteResult, update::UpdateResult},
+    coordinator::{sweep::Swept, txlog::Fate},
+    cursor::Cursor,
+    database::Database,
+    error::{Conflict, Error, ErrorKind, Result},
+    metrics::Metrics,
+    options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions},
+    session::Session,
+    steps::{Step, StepHook},
+};

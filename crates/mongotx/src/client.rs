@@ -1,0 +1,343 @@
+//! A client: the connection to one deployment, and everything that is asked about transactions as such.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bson::{Bson, Document, doc};
+use mongodb::{
+    event::{EventHandler, cmap::CmapEvent, command::CommandEvent},
+    options::ClientOptions as DriverOptions,
+};
+use protocol::{ClientId, LockState, TxId};
+
+use crate::{
+    coordinator::{
+        Core,
+        catalog::Catalog,
+        client_record::ClientRecordLog,
+        finisher::Finisher,
+        published::PublishedLog,
+        records::Records,
+        server::{Server, from_driver},
+        sweep::Swept,
+        txlog::{Fate, TxLog},
+    },
+    database::Database,
+    error::{Error, ErrorKind, Result},
+    metrics::{Counters, Metrics},
+    options::{ClientOptions, Layout, Namespace, TransactionOptions},
+    session::Session,
+};
+
+/// A client of one deployment. Cheap to clone; all clones share one client record and one connection pool.
+#[derive(Clone)]
+pub struct Client {
+    core: Arc<Core>,
+}
+
+/// A client record, as it can be shown to people.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientInfo {
+    /// The client.
+    pub id: ClientId,
+    /// How long after its last sign of life rivals may roll back what it left undecided.
+    pub lease: Duration,
+    /// How long ago that sign was, by the server's clock.
+    pub silent: Duration,
+    /// Its lease has expired.
+    pub expired: bool,
+    /// Nothing of it can be decided any more.
+    pub fenced: bool,
+    /// It is finished; the record is kept for its outcomes only.
+    pub closed: bool,
+    /// Every number below this is decided and finished.
+    pub low: u64,
+    /// Committed numbers that are not all finished.
+    pub committed: Vec<u64>,
+    /// Collections it may have locked documents in.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A locked document.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockedDocument {
+    /// Where.
+    pub namespace: Namespace,
+    /// Which.
+    pub id: Bson,
+    /// By whom.
+    pub lock: LockState,
+}
+
+impl Client {
+    /// Connects with default options.
+    ///
+    /// # Errors
+    /// As [`Client::connect_with`].
+    pub async fn connect(uri: &str) -> Result<Self> {
+        Self::connect_with(uri, ClientOptions::default()).await
+    }
+
+    /// Connects and looks at what the server can do.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a malformed URI, [`ErrorKind::Unavailable`] when no server answers,
+    /// [`ErrorKind::Unsupported`] for a server on which transactions would not be safe, with the reason.
+    pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
+        let counters = Arc::new(Counters::default());
+        let epoch = Arc::new(AtomicU64::new(0));
+        let driver = driver(uri, &counters, None).await?;
+        let recorder = driver_for_records(uri, &counters, &epoch).await?;
+        let replicated = examine(&driver).await?;
+        let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), replicated));
+        let recorder = Server::new(recorder, counters, options.hook.clone(), replicated);
+        let log: Arc<dyn TxLog> = match options.layout {
+            Layout::ClientRecord => {
+                let records = Records::new(&options.tx_database, replicated);
+                Arc::new(ClientRecordLog::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout))
+            }
+            Layout::Published => {
+                Arc::new(PublishedLog::new(Arc::clone(&server), recorder, epoch, &options.tx_database))
+            }
+        };
+        let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log));
+        let core = Arc::new(Core { server, log, finisher, catalog: Catalog::default(), options, replicated });
+        if core.options.sweep {
+            sweep_in_background(&core);
+        }
+        Ok(Self { core })
+    }
+
+    /// A database.
+    pub fn database(&self, name: &str) -> Database {
+        Database::new(Arc::clone(&self.core), name)
+    }
+
+    /// A session with default options.
+    pub fn session(&self) -> Session {
+        self.session_with(TransactionOptions::default())
+    }
+
+    /// A session whose transactions begin with these options.
+    pub fn session_with(&self, options: TransactionOptions) -> Session {
+        Session::new(Arc::clone(&self.core), options)
+    }
+
+    /// What became of a transaction, whoever ran it. What is told is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn outcome(&self, id: TxId) -> Result<Fate> {
+        self.core.log.fate(id).await
+    }
+
+    /// Rolls back a transaction that is not decided, whoever runs it, and tells what became of it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn kill(&self, id: TxId) -> Result<Fate> {
+        let fate = self.core.log.kill(id).await?;
+        if fate == Fate::RolledBack {
+            for held in self.documents_of(id, 1_000).await? {
+                self.core.clear_locks(&held.namespace, &held.id, &held.lock, None).await?;
+            }
+        }
+        Ok(fate)
+    }
+
+    /// Finishes or undoes what dead clients have left, now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]; what was done so far stays done.
+    pub async fn sweep(&self) -> Result<Swept> {
+        self.core.sweep().await
+    }
+
+    /// The clients that have records.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn clients(&self) -> Result<Vec<ClientInfo>> {
+        let found = self.core.records().read(&self.core.server, &[]).await?;
+        let ms = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(0));
+        Ok(found
+            .into_iter()
+            .map(|found| ClientInfo {
+                id: found.client,
+                lease: ms(found.lease_ms),
+                silent: ms(found.silent_ms),
+                expired: found.expired,
+                fenced: found.record.fenced,
+                closed: found.closed,
+                low: found.record.low,
+                committed: found.record.committed.into_iter().collect(),
+                namespaces: found.namespaces,
+            })
+            .collect())
+    }
+
+    /// The locked documents of a collection, at most `limit`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn locked_documents(&self, namespace: &Namespace, limit: usize) -> Result<Vec<LockedDocument>> {
+        let found = self.core.locked_documents(namespace, limit).await?;
+        Ok(found.into_iter().map(|(id, lock)| LockedDocument { namespace: namespace.clone(), id, lock }).collect())
+    }
+
+    /// The documents that a transaction holds, at most `limit` of each collection that its client's record names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn documents_of(&self, id: TxId, limit: usize) -> Result<Vec<LockedDocument>> {
+        let clients = self.core.records().read(&self.core.server, &[id.client]).await?;
+        let namespaces = clients.first().map(|client| client.namespaces.clone()).unwrap_or_default();
+        let held = self.core.held_by(id, &namespaces, limit).await?;
+        Ok(held.into_iter().map(|(namespace, id, lock)| LockedDocument { namespace, id, lock }).collect())
+    }
+
+    /// Repairs every document of a collection whose locks are decided or dead; answers how many are free now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn repair_collection(&self, namespace: &Namespace) -> Result<usize> {
+        let locked = doc! {"$or": [
+            {sd2v::names::WRITER: {"$exists": true}}, {sd2v::names::READERS: {"$exists": true}},
+        ]};
+        self.core.repair_where(namespace, locked).await
+    }
+
+    /// All collections that transactions may have touched and that exist, for tools: those that records name, and
+    /// those of the deployment that have the index on pending documents or any locked document.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`].
+    pub async fn all_collections(&self) -> Result<Vec<Namespace>> {
+        let databases = self.core.server.run("admin", doc! {"listDatabases": 1, "nameOnly": true}).await?;
+        let mut all = Vec::new();
+        for db in databases
+            .get_array("databases")
+            .into_iter()
+            .flatten()
+            .filter_map(|db| db.as_document()?.get_str("name").ok())
+        {
+            if ["admin", "local", "config", &self.core.options.tx_database].contains(&db) {
+                continue;
+            }
+            let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
+            for info in self.core.server.collect(db, list, 100_000).await? {
+                if let Ok(name) = info.get_str("name")
+                    && !name.starts_with("system.")
+                {
+                    all.push(Namespace::new(db, name));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The counters so far.
+    pub fn metrics(&self) -> Metrics {
+        self.core.server.counters.snapshot()
+    }
+
+    /// Waits until everything decided so far is finished: every document of this client's ended transactions is clean.
+    /// False when that takes longer than `limit`.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        self.core.finisher.until_idle(limit).await
+    }
+
+    /// Finishes what is decided and closes the client record. Transactions still open are rolled back when their
+    /// sessions are dropped, or by rivals when the lease ends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when that takes too long; a sweep will do what is left.
+    pub async fn shutdown(&self) -> Result<()> {
+        let limit = self.core.options.commit_timeout;
+        if !self.core.finisher.until_idle(limit).await {
+            return Err(Error::new(ErrorKind::Unavailable, "decided transactions could not be finished in time"));
+        }
+        self.core.log.close().await
+    }
+}
+
+/// The driver, with its own retries of writes off: a write is sent once.
+async fn options_for(uri: &str, counters: &Arc<Counters>) -> Result<DriverOptions> {
+    let mut options = DriverOptions::parse(uri).await.map_err(from_driver)?;
+    options.retry_writes = Some(false);
+    options.app_name.get_or_insert_with(|| "mongotx".to_owned());
+    let counters = Arc::clone(counters);
+    options.command_event_handler = Some(EventHandler::callback(move |event| {
+        if let CommandEvent::Started(started) = event {
+            counters.count_command(&started.command_name);
+        }
+    }));
+    Ok(options)
+}
+
+async fn driver(uri: &str, counters: &Arc<Counters>, pool: Option<u32>) -> Result<mongodb::Client> {
+    let mut options = options_for(uri, counters).await?;
+    if pool.is_some() {
+        options.max_pool_size = pool;
+    }
+    mongodb::Client::with_options(options).map_err(from_driver)
+}
+
+/// One connection for the writes to client records, and a counter that changes whenever it has to be made anew: the
+/// handler is called before the new connection is tried.
+async fn driver_for_records(uri: &str, counters: &Arc<Counters>, epoch: &Arc<AtomicU64>) -> Result<mongodb::Client> {
+    let mut options = options_for(uri, counters).await?;
+    options.max_pool_size = Some(1);
+    options.min_pool_size = None;
+    options.max_idle_time = None;
+    let epoch = Arc::clone(epoch);
+    options.cmap_event_handler = Some(EventHandler::callback(move |event| {
+        if let CmapEvent::ConnectionCreated(_) = event {
+            epoch.fetch_add(1, SeqCst);
+        }
+    }));
+    mongodb::Client::with_options(options).map_err(from_driver)
+}
+
+/// Refuses servers on which transactions would not be safe. Answers whether several servers keep the data.
+async fn examine(driver: &mongodb::Client) -> Result<bool> {
+    let admin = driver.database("admin");
+    let build: Document = admin.run_command(doc! {"buildInfo": 1}).await.map_err(from_driver)?;
+    let hello: Document = admin.run_command(doc! {"hello": 1}).await.map_err(from_driver)?;
+    let ferret = build.keys().chain(hello.keys()).any(|key| key.to_lowercase().contains("ferret"));
+    if ferret {
+        return Err(Error::unsupported(
+            "FerretDB 1.x does not update single documents atomically, so no transaction would be safe on it",
+        ));
+    }
+    let wire = hello.get_i32("maxWireVersion").unwrap_or(0);
+    if wire < 9 {
+        return Err(Error::unsupported(format!(
+            "the server speaks wire version {wire}; transactions need pipeline updates and their operators, which came with version 9 (MongoDB 4.4)"
+        )));
+    }
+    let members = hello.get_array("hosts").map_or(0, Vec::len) + hello.get_array("passives").map_or(0, Vec::len);
+    Ok(members > 1 || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"))
+}
+
+/// Sweeps now and every few leases, as long as the client lives.
+fn sweep_in_background(core: &Arc<Core>) {
+    let weak = Arc::downgrade(core);
+    tokio::spawn(async move {
+        while let Some(core) = weak.upgrade() {
+            if let Err(error) = core.sweep().await {
+                tracing::debug!(%error, "a sweep was interrupted");
+            }
+            let pause = core.options.lease * 3;
+            drop(core);
+            tokio::time::sleep(pause).await;
+        }
+    });
+}

@@ -1,0 +1,147 @@
+//! A collection, with the driver's methods and options. Each method answers a builder; `.session(&mut session)` puts it
+//! into that session's transaction, `.await` runs it.
+
+mod actions;
+
+use std::{marker::PhantomData, sync::Arc};
+
+use bson::{Bson, Document};
+use sd2v::update::Update;
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use self::actions::{
+    BulkWrite, Count, Delete, Distinct, EstimatedCount, Find, FindOne, FindOneAndDelete, FindOneAndUpdate, InsertMany,
+    InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
+};
+use crate::{coordinator::Core, options::Namespace};
+
+/// A collection of a database.
+pub struct Collection<T = Document> {
+    core: Arc<Core>,
+    namespace: Namespace,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), namespace: self.namespace.clone(), of: PhantomData }
+    }
+}
+
+impl<T> Collection<T> {
+    pub(crate) fn new(core: Arc<Core>, namespace: Namespace) -> Self {
+        Self { core, namespace, of: PhantomData }
+    }
+
+    /// Database and collection.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// How many documents match. Exact.
+    pub fn count_documents(&self, filter: Document) -> Count<'_> {
+        Count::new(&self.core, &self.namespace, filter)
+    }
+
+    /// How many documents there are, by the collection's metadata.
+    pub fn estimated_document_count(&self) -> EstimatedCount<'_> {
+        EstimatedCount::new(&self.core, &self.namespace)
+    }
+
+    /// The different values of a field.
+    pub fn distinct(&self, field: &str, filter: Document) -> Distinct<'_> {
+        Distinct::new(&self.core, &self.namespace, field, filter)
+    }
+
+    /// Updates the first document that matches.
+    pub fn update_one(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
+        let (update, raw) = update.into().parse();
+        UpdateAction::new(&self.core, &self.namespace, filter, update, raw, false)
+    }
+
+    /// Updates every document that matches.
+    pub fn update_many(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
+        let (update, raw) = update.into().parse();
+        UpdateAction::new(&self.core, &self.namespace, filter, update, raw, true)
+    }
+
+    /// Deletes the first document that matches.
+    pub fn delete_one(&self, filter: Document) -> Delete<'_> {
+        Delete::new(&self.core, &self.namespace, filter, false)
+    }
+
+    /// Deletes every document that matches.
+    pub fn delete_many(&self, filter: Document) -> Delete<'_> {
+        Delete::new(&self.core, &self.namespace, filter, true)
+    }
+
+    /// Several writes. Outside a transaction they are one of their own.
+    pub fn bulk_write(&self, models: impl IntoIterator<Item = WriteModel>) -> BulkWrite<'_> {
+        BulkWrite::new(&self.core, &self.namespace, models.into_iter().collect())
+    }
+}
+
+impl<T: Serialize> Collection<T> {
+    /// Inserts a document. Answers its `_id`, made here if it has none.
+    pub fn insert_one(&self, document: &T) -> InsertOne<'_> {
+        InsertOne::new(&self.core, &self.namespace, encode(document))
+    }
+
+    /// Inserts documents. Answers their `_id`s.
+    pub fn insert_many<'d>(&self, documents: impl IntoIterator<Item = &'d T>) -> InsertMany<'_>
+    where
+        T: 'd,
+    {
+        InsertMany::new(&self.core, &self.namespace, documents.into_iter().map(encode).collect())
+    }
+
+    /// Replaces the first document that matches; its `_id` stays.
+    pub fn replace_one(&self, filter: Document, replacement: &T) -> UpdateAction<'_> {
+        let (update, raw) = replacement_of(replacement);
+        UpdateAction::new(&self.core, &self.namespace, filter, update, raw, false)
+    }
+}
+
+impl<T: DeserializeOwned> Collection<T> {
+    /// The documents that match.
+    pub fn find(&self, filter: Document) -> Find<'_, T> {
+        Find::new(&self.core, &self.namespace, filter)
+    }
+
+    /// The first document that matches.
+    pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
+        FindOne::new(&self.core, &self.namespace, filter)
+    }
+
+    /// Updates the first document in the order asked for, and answers it.
+    pub fn find_one_and_update(&self, filter: Document, update: impl Into<Modification>) -> FindOneAndUpdate<'_, T> {
+        let (update, raw) = update.into().parse();
+        FindOneAndUpdate::new(&self.core, &self.namespace, filter, update, raw)
+    }
+
+    /// Deletes the first document in the order asked for, and answers it.
+    pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
+        FindOneAndDelete::new(&self.core, &self.namespace, filter)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Collection<T> {
+    /// Replaces the first document in the order asked for, and answers it.
+    pub fn find_one_and_replace(&self, filter: Document, replacement: &T) -> FindOneAndUpdate<'_, T> {
+        let (update, raw) = replacement_of(replacement);
+        FindOneAndUpdate::new(&self.core, &self.namespace, filter, update, raw)
+    }
+}
+
+type Encoded = crate::error::Result<Document>;
+
+fn encode<T: Serialize>(document: &T) -> Encoded {
+    Ok(bson::serialize_to_document(document)?)
+}
+
+fn replacement_of<T: Serialize>(replacement: &T) -> (crate::error::Result<Update>, Bson) {
+    match encode(replacement) {
+        Ok(document) => (Update::replacement(document.clone()).map_err(Into::into), Bson::Document(document)),
+        Err(error) => (Err(error), Bson::Null),
+    }
+}

@@ -1,0 +1,123 @@
+//! `bulk_write`: several writes of one collection, in order or not.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use super::{delete, delete::DeleteCommand, implicit, insert, update, update::UpdateCommand};
+use crate::{
+    coordinator::{Core, transaction::Transaction},
+    error::{Error, Progress, Result, WriteError},
+    options::Namespace,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Insert(Document),
+    Update(UpdateCommand),
+    Delete(DeleteCommand),
+}
+
+/// What a bulk write did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct BulkWriteResult {
+    /// Documents inserted by insert models.
+    pub inserted_count: u64,
+    /// Documents matched by update and replace models.
+    pub matched_count: u64,
+    /// Documents modified by them.
+    pub modified_count: u64,
+    /// Documents deleted by delete models.
+    pub deleted_count: u64,
+    /// `_id`s of inserted documents, by the model's place.
+    pub inserted_ids: Vec<(usize, Bson)>,
+    /// `_id`s of upserted documents, by the model's place.
+    pub upserted_ids: Vec<(usize, Bson)>,
+}
+
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    operations: &[Operation],
+    ordered: bool,
+) -> Result<BulkWriteResult> {
+    for operation in operations {
+        match operation {
+            Operation::Insert(document) => sd2v::stored::check_document(document)?,
+            Operation::Update(update) => update.check()?,
+            Operation::Delete(delete) => sd2v::filter::check_filter(&delete.filter)?,
+        }
+    }
+    match tx {
+        Some(tx) => inside(core, tx, ns, operations, ordered).await,
+        None => {
+            let mut call = implicit::Call::new(core);
+            loop {
+                let result = inside(core, call.begin(), ns, operations, ordered).await;
+                if let Some(done) = call.end(result).await? {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+}
+
+async fn inside(
+    core: &Arc<Core>,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    operations: &[Operation],
+    ordered: bool,
+) -> Result<BulkWriteResult> {
+    let mut result = BulkWriteResult::default();
+    let mut refused = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        match one(core, tx, ns, operation, index, &mut result).await {
+            Ok(()) => {}
+            Err(error) if error.ends_transaction() => return Err(error),
+            Err(error) => {
+                refused.push(WriteError { index, code: error.code().unwrap_or(0), message: error.to_string() });
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    let Some(first) = refused.first() else { return Ok(result) };
+    let message =
+        format!("{} of {} writes to {ns} refused; the first: {}", refused.len(), operations.len(), first.message);
+    let progress = Progress {
+        inserted: result.inserted_count,
+        matched: result.matched_count,
+        modified: result.modified_count,
+        deleted: result.deleted_count,
+        upserted: result.upserted_ids.len() as u64,
+    };
+    Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
+}
+
+async fn one(
+    core: &Arc<Core>,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    operation: &Operation,
+    index: usize,
+    result: &mut BulkWriteResult,
+) -> Result<()> {
+    match operation {
+        Operation::Insert(document) => {
+            result.inserted_ids.push((index, insert::one(core, tx, ns, document.clone()).await?));
+            result.inserted_count += 1;
+        }
+        Operation::Update(command) => {
+            let done = update::run(core, Some(tx), ns, command).await?;
+            result.matched_count += done.matched_count;
+            result.modified_count += done.modified_count;
+            result.upserted_ids.extend(done.upserted_id.map(|id| (index, id)));
+        }
+        Operation::Delete(command) => result.deleted_count += delete::run(core, Some(tx), ns, command).await?,
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `count`: documents that a transaction sees, exactly or by the collection's metadata.
+
+use bson::{Bson, Document, doc};
+use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_to_bson};
+
+use super::{find, query::Query, repeatable};
+use crate::{
+    coordinator::{Core, server::as_i64, transaction::Transaction},
+    error::Result,
+    options::Namespace,
+};
+
+/// Exactly.
+pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
+    query.check()?;
+    if let Some(tx) = tx {
+        if tx.is_repeatable() {
+            return Ok(repeatable::lock_matching(core, tx, ns, query).await?.len() as u64);
+        }
+        tx.check_alive()?;
+        return count(core, Some(tx), ns, query).await;
+    }
+    count(core, None, ns, query).await
+}
+
+async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
+    let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
+    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    let mut pipeline = find::visible_or_safe(me, &query.filter);
+    if query.skip > 0 {
+        pipeline.push(doc! {"$skip": query.skip as i64});
+    }
+    if query.limit > 0 {
+        pipeline.push(doc! {"$limit": query.limit as i64});
+    }
+    pipeline.push(doc! {"$group": {"_id": 1, "n": {"$sum": 1}}});
+    let counted = core.server.collect(&ns.db, find::aggregate(ns, pipeline, query), 1).await?;
+    Ok(counted.first().and_then(|group| group.get("n")).map_or(0, as_i64) as u64)
+}
+
+/// By the collection's metadata, corrected by what is pending.
+pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namespace) -> Result<u64> {
+    let me = tx.and_then(Transaction::id);
+    let answer = core.server.run(&ns.db, doc! {"count": &ns.coll}).await?;
+    let total = answer.get("n").map_or(0, as_i64);
+    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+        return Ok(total as u64);
+    }
+    core.settle_pending(ns, &Document::new(), &super::Terms::default(), me).await?;
+    let mine = me.map_or(Bson::Null, tx_id_to_bson);
+    let is_mine = doc! {"$eq": [format!("${WRITER}"), {"$literal": mine}]};
+    // A rival's insert is not there yet; what this transaction removed is not there any more.
+    let hidden = doc! {"$cond": [is_mine, format!("${REMOVE}"), format!("${INSERT}")]};
+    let pipeline = vec![
+        doc! {"$match": {WRITER: {"$exists": true}}},
+        doc! {"$group": {"_id": 1, "n": {"$sum": {"$cond": [hidden, 1, 0]}}}},
+    ];
+    let groups =
+        core.server.collect(&ns.db, doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}}, 1).await?;
+    let hidden = groups.first().and_then(|group| group.get("n")).map_or(0, as_i64);
+    Ok((total - hidden).max(0) as u64)
+}

@@ -1,0 +1,85 @@
+//! `delete`: one document or many. Inside a transaction a document is marked, and goes when the transaction commits.
+
+use std::sync::Arc;
+
+use bson::{Document, doc};
+use sd2v::filter::check_filter;
+
+use super::{Terms, direct, find, implicit, query::Query, update::write_first};
+use crate::{
+    coordinator::{
+        Core,
+        prepare::{Change, Target},
+        transaction::Transaction,
+    },
+    error::Result,
+    options::Namespace,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct DeleteCommand {
+    pub(crate) filter: Document,
+    pub(crate) multi: bool,
+    pub(crate) terms: Terms,
+}
+
+/// Answers how many were deleted.
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    command: &DeleteCommand,
+) -> Result<u64> {
+    check_filter(&command.filter)?;
+    match tx {
+        Some(tx) if command.multi => many(core, tx, ns, command).await,
+        Some(tx) => {
+            let query = Query::of(command.filter.clone(), command.terms.clone());
+            Ok(write_first(core, tx, ns, &query, &Change::Remove).await?.map_or(0, |_| 1))
+        }
+        None if command.multi => {
+            let mut call = implicit::Call::new(core);
+            loop {
+                let result = many(core, call.begin(), ns, command).await;
+                if let Some(done) = call.end(result).await? {
+                    return Ok(done);
+                }
+            }
+        }
+        None => one_directly(core, ns, command).await,
+    }
+}
+
+async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
+    let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms);
+    loop {
+        let mut statement = doc! {"q": direct::unlocked(&command.filter), "limit": 1};
+        if let Some(collation) = &command.terms.collation {
+            statement.insert("collation", collation.clone());
+        }
+        if let Some(hint) = &command.terms.hint {
+            statement.insert("hint", hint.clone());
+        }
+        let mut delete = doc! {"delete": &ns.coll, "deletes": [statement]};
+        if let Some(variables) = &command.terms.variables {
+            delete.insert("let", variables.clone());
+        }
+        let answer = core.server.write(&ns.db, delete).await.map_err(direct::indeterminate)?.ok()?;
+        if answer.n > 0 {
+            return Ok(1);
+        }
+        if !attempts.again().await? {
+            return Ok(0);
+        }
+    }
+}
+
+async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
+    let all = Query::of(command.filter.clone(), command.terms.clone());
+    let mut deleted = 0;
+    for id in find::ids(core, Some(tx), ns, &all, core.options.max_documents).await? {
+        let target = Target { ns, id: &id, filter: &command.filter, terms: &command.terms };
+        deleted += u64::from(core.prepare(tx, &target, &Change::Remove).await?.matched);
+    }
+    Ok(deleted)
+}

@@ -1,0 +1,126 @@
+//! A write of one document outside a transaction: one conditional command on a clean document.
+//!
+//! 1. Send the user's statement with the condition that the document has no lock.
+//! 2. Something matched: done. Nothing matched: if a locked document could have, repair what is decided, wait for what
+//!    is not (as MongoDB's own writes do, up to the client's limit), and go to 1.
+//!
+//! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a plain driver whose
+//! server cannot retry writes.
+
+use bson::{Bson, Document, doc};
+use sd2v::{
+    names::{INSERT, READERS, WRITER},
+    statement, stored, view,
+};
+
+use super::{Terms, query};
+use crate::{
+    coordinator::{
+        Core,
+        meet::{Patience, locks_only},
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Attempts when nothing is ever in the way.
+const ATTEMPTS: usize = 64;
+
+/// What stands between a write and the documents it could match.
+pub(crate) enum Obstacle {
+    /// Nothing: no document matches.
+    None,
+    /// It is gone now: try again.
+    Cleared,
+}
+
+/// The user's filter and the condition that the document has no lock, in one.
+pub(crate) fn unlocked(filter: &Document) -> Document {
+    let mut both = filter.clone();
+    both.extend(statement::unlocked());
+    both
+}
+
+/// Waits for, or clears, whatever locked document the filter could match.
+pub(crate) async fn clear_the_way(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    terms: &Terms,
+    patience: &mut Patience,
+) -> Result<Obstacle> {
+    let pinned = query::pinned_id(core, ns, filter, terms).await?;
+    let may_match = match &pinned {
+        Some(id) => {
+            doc! {"_id": id.clone(), "$or": [filter.clone(), {WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]}
+        }
+        None => {
+            core.settle_pending(ns, filter, terms, None).await?;
+            let locked = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
+            doc! {"$and": [view::without_pending_inserts(filter), locked]}
+        }
+    };
+    let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only()};
+    terms.add_to(&mut find);
+    let Some(found) = core.server.find_first(ns, find).await? else {
+        return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, terms).await };
+    };
+    let (id, lock) = (found.get("_id").cloned().unwrap_or(Bson::Null), stored::lock_state(&found)?);
+    let Some(rival) = core.clear_locks(ns, &id, &lock, None).await? else { return Ok(Obstacle::Cleared) };
+    if lock.insert || !safe_matches(core, ns, &id, filter, terms).await? {
+        return Ok(Obstacle::None);
+    }
+    patience.wait_for(core, ns, &id, rival).await?;
+    Ok(Obstacle::Cleared)
+}
+
+/// A document that was locked when the write was tried, and is free now?
+async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Obstacle> {
+    let mut find = doc! {"find": &ns.coll, "filter": unlocked(filter), "projection": {"_id": 1}};
+    terms.add_to(&mut find);
+    let found = core.server.find_first(ns, find).await?;
+    Ok(if found.is_some() { Obstacle::Cleared } else { Obstacle::None })
+}
+
+async fn safe_matches(core: &Core, ns: &Namespace, id: &Bson, filter: &Document, terms: &Terms) -> Result<bool> {
+    let filter = doc! {"$and": [{"_id": id.clone(), INSERT: {"$exists": false}}, filter.clone()]};
+    let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
+    terms.add_to(&mut find);
+    Ok(core.server.find_first(ns, find).await?.is_some())
+}
+
+/// A command that may have been carried out although its answer is missing.
+pub(crate) fn indeterminate(error: Error) -> Error {
+    if error.kind() == ErrorKind::Unavailable && error.to_string().contains("answer with it") {
+        return Error::new(ErrorKind::Indeterminate, error.to_string());
+    }
+    error
+}
+
+/// What happens between two attempts of one write.
+pub(crate) struct Attempts<'a> {
+    core: &'a Core,
+    ns: &'a Namespace,
+    filter: &'a Document,
+    terms: &'a Terms,
+    patience: Patience,
+    left: usize,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, terms: &'a Terms) -> Self {
+        Self { core, ns, filter, terms, patience: Patience::new(core.options.write_wait), left: ATTEMPTS }
+    }
+
+    /// After an attempt that matched nothing: is there reason for another? False: no document matches.
+    pub(crate) async fn again(&mut self) -> Result<bool> {
+        let Self { core, ns, filter, terms, patience, left } = self;
+        if *left == 0 {
+            let message =
+                format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        *left -= 1;
+        Ok(matches!(clear_the_way(core, ns, filter, terms, patience).await?, Obstacle::Cleared))
+    }
+}

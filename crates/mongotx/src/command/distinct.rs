@@ -1,0 +1,81 @@
+//! `distinct`: the values of a field over the documents that a transaction sees.
+
+use bson::{Bson, Document, doc};
+use sd2v::{stored::check_path, view};
+
+use super::{find, query::Query, repeatable};
+use crate::{
+    coordinator::{Core, finisher::among, transaction::Transaction},
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// Values that one answer may hold.
+const MAX_VALUES: usize = 1_000_000;
+
+pub(crate) async fn run(
+    core: &Core,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    field: &str,
+    query: &Query,
+) -> Result<Vec<Bson>> {
+    query.check()?;
+    check_path(field)?;
+    let Some(tx) = tx else { return values(core, None, ns, field, query).await };
+    if tx.is_repeatable() {
+        let ids = repeatable::lock_matching(core, tx, ns, query).await?;
+        let locked = Query { filter: doc! {"$and": [query.filter.clone(), among(&ids)]}, ..query.clone() };
+        return values(core, Some(tx), ns, field, &locked).await;
+    }
+    tx.check_alive()?;
+    values(core, Some(tx), ns, field, query).await
+}
+
+async fn values(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    field: &str,
+    query: &Query,
+) -> Result<Vec<Bson>> {
+    let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
+    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    if me.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
+        let mut pipeline = find::visible_or_safe(me, &query.filter);
+        pipeline.extend(unwind_and_group(field)?);
+        let groups = core.server.collect(&ns.db, find::aggregate(ns, pipeline, query), MAX_VALUES).await?;
+        return Ok(groups.into_iter().filter_map(|mut group| group.remove("_id")).collect());
+    }
+    let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::without_pending_inserts(&query.filter)};
+    if let Some(collation) = &query.terms.collation {
+        distinct.insert("collation", collation.clone());
+    }
+    let mut answer = core.server.run(&ns.db, distinct).await?;
+    match answer.remove("values") {
+        Some(Bson::Array(values)) => Ok(values),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Arrays on the way and at its end are taken apart, once each; documents without the field have no value.
+fn unwind_and_group(field: &str) -> Result<Vec<Document>> {
+    let mut stages = Vec::new();
+    let mut path = String::new();
+    for component in field.split('.') {
+        if component.is_empty() || component.bytes().all(|b| b.is_ascii_digit()) {
+            let message = format!(
+                "distinct on {field:?} is not supported in a transaction that has written to the collection: {component:?} may be a place in an array"
+            );
+            return Err(Error::unsupported(message));
+        }
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(component);
+        stages.push(doc! {"$unwind": {"path": format!("${path}"), "preserveNullAndEmptyArrays": true}});
+    }
+    stages.push(doc! {"$match": {field: {"$exists": true}}});
+    stages.push(doc! {"$group": {"_id": format!("${field}")}});
+    Ok(stages)
+}

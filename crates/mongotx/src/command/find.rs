@@ -1,0 +1,188 @@
+//! `find`: which way a query takes to the versions that its transaction may see.
+//!
+//! | query | way | commands |
+//! | --- | --- | --- |
+//! | of one `_id`, not written by this transaction | fetch it; a lock is looked into when there is one | 1 when clean |
+//! | outside a transaction, nothing own pending | pending documents and answer in one pipeline | 1 when nothing is pending |
+//! | anything else, nothing own pending | settle what is pending, then the user's `find` | 2 when nothing is pending |
+//! | with own writes in the collection | settle, then map each document to its visible version and go on as asked | 2 when no rival is pending |
+
+use bson::{Bson, Document, doc};
+use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use sd2v::{
+    filter::{is_only_id, sees_lock_fields},
+    names::WRITER,
+    projection,
+    stored::{self, extract, lock_state},
+    view,
+};
+
+use super::{
+    query::{Documents, Query},
+    repeatable,
+};
+use crate::{
+    coordinator::{Core, transaction::Transaction},
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Times that a document is fetched again because its writer finished between two commands.
+const FETCHES: usize = 64;
+
+pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<Documents> {
+    query.check()?;
+    match tx {
+        Some(tx) if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
+        tx => committed(core, tx.as_deref(), ns, query).await,
+    }
+}
+
+/// At read committed.
+pub(crate) async fn committed(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Documents> {
+    if let Some(tx) = tx {
+        tx.check_alive()?;
+    }
+    let me = tx.and_then(Transaction::id);
+    let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
+    let mapped = sees_lock_fields(&query.filter);
+    if query.skip == 0
+        && !mapped
+        && let Some(id) = query.pinned_id(core, ns).await?
+        && !tx.is_some_and(|tx| tx.may_hold(ns, &id))
+    {
+        return by_id(core, ns, query, me).await;
+    }
+    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    if own_writes || mapped {
+        return own_view(core, me.filter(|_| own_writes), ns, query).await;
+    }
+    let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
+    Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
+}
+
+/// A document of which this transaction has written nothing.
+async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
+    let only_id = is_only_id(&query.filter);
+    let plain = only_id && query.projection.is_none();
+    let filter = match query.pinned_id(core, ns).await? {
+        Some(id) if !only_id => doc! {"_id": id, "$or": [query.filter.clone(), {WRITER: {"$exists": true}}]},
+        _ => query.filter.clone(),
+    };
+    for _ in 0..FETCHES {
+        let Some(mut stored) = core.server.find_first(ns, query.to_find(ns, filter.clone())).await? else {
+            return Ok(Documents::default());
+        };
+        let lock = lock_state(&stored)?;
+        let Some(writer) = lock.writer else {
+            stored::strip(&mut stored);
+            return Ok(Documents::at_hand([stored]));
+        };
+        let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
+        match visible_version(&lock, me, |_| status) {
+            Some(Version::Absent) => return Ok(Documents::default()),
+            Some(version) if plain => return Ok(Documents::at_hand(extract(stored, version))),
+            Some(Version::Safe) => {
+                let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
+                return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
+            }
+            Some(Version::Unsafe) => {
+                let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
+                let id = query.pinned_id(core, ns).await?.unwrap_or(id);
+                core.clear_locks(ns, &id, &lock, me).await?;
+            }
+            None => {
+                let Some(id) = query.pinned_id(core, ns).await? else { continue };
+                core.clear_locks(ns, &id, &lock, me).await?;
+            }
+        }
+    }
+    let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
+    Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// In the view of a transaction with writes of its own: mapped first, then everything as asked.
+async fn own_view(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
+    let mut pipeline = visible_pipeline(me, &query.filter);
+    if let Some(sort) = query.sort.as_ref().filter(|sort| !sort.is_empty()) {
+        pipeline.push(doc! {"$sort": sort.clone()});
+    }
+    if query.skip > 0 {
+        pipeline.push(doc! {"$skip": query.skip as i64});
+    }
+    if query.limit > 0 {
+        pipeline.push(doc! {"$limit": query.limit as i64});
+    }
+    if let Some(projection) = &query.projection {
+        pipeline.extend(projection::as_stages(projection)?);
+    }
+    let mut command = aggregate(ns, pipeline, query);
+    if let Some(size) = query.batch_size {
+        command.insert("cursor", doc! {"batchSize": i64::from(size)});
+    }
+    Ok(Documents::streaming(core.server.cursor(&ns.db, command).await?))
+}
+
+/// The stages after which the documents are those that `me` sees and that match, exactly as the application wrote them.
+pub(crate) fn visible_pipeline(me: Option<TxId>, filter: &Document) -> Vec<Document> {
+    let visible: Vec<TxId> = me.into_iter().collect();
+    let mut pipeline = vec![view::select(filter, &visible)];
+    pipeline.extend(view::map(&visible));
+    if !filter.is_empty() {
+        pipeline.push(doc! {"$match": filter.clone()});
+    }
+    pipeline
+}
+
+/// The same where nothing of `me` is pending and the safe versions are to be used, which an index can answer.
+pub(crate) fn visible_or_safe(me: Option<TxId>, filter: &Document) -> Vec<Document> {
+    if me.is_some() || sees_lock_fields(filter) {
+        return visible_pipeline(me, filter);
+    }
+    vec![doc! {"$match": view::without_pending_inserts(filter)}]
+}
+
+pub(crate) fn aggregate(ns: &Namespace, pipeline: Vec<Document>, query: &Query) -> Document {
+    let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
+    query.terms.add_to(&mut command);
+    query.terms.add_hint(&mut command);
+    command
+}
+
+/// The `_id`s of what a query finds, in its order, and at most `limit`.
+pub(crate) async fn ids(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    query: &Query,
+    limit: usize,
+) -> Result<Vec<Bson>> {
+    let ids_only = Query { projection: Some(doc! {"_id": 1}), ..query.clone() };
+    let found = committed(core, tx, ns, &ids_only).await?.all(limit.saturating_add(1)).await?;
+    if found.len() > limit {
+        return Err(Error::invalid(
+            290,
+            format!("the query matches more than {limit} documents, the most that one transaction may hold"),
+        ));
+    }
+    Ok(found.into_iter().filter_map(|mut document| document.remove("_id")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use sd2v::names::READERS;
+
+    use super::*;
+
+    #[test]
+    fn visible_pipeline_without_filter_has_no_second_match() {
+        let pipeline = visible_pipeline(None, &Document::new());
+        assert_eq!(pipeline.iter().filter(|stage| stage.contains_key("$match")).count(), 1);
+        assert!(pipeline.iter().any(|stage| format!("{stage}").contains(READERS)));
+    }
+}

@@ -1,0 +1,243 @@
+//! `findAndModify`: the first document in the order asked for is changed, and shown as it was or as it is.
+//!
+//! A sort is a promise about *which* document it is: a locked one is never passed over for one behind it.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+use sd2v::projection::check_projection;
+
+use super::{
+    delete::DeleteCommand,
+    direct, find,
+    query::Query,
+    update::{SELECTIONS, UpdateCommand, write_first},
+    upsert,
+};
+use crate::{
+    coordinator::{
+        Core,
+        prepare::{Change, Target},
+        transaction::Transaction,
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// What is done to the document.
+#[derive(Clone, Debug)]
+pub(crate) enum Modify {
+    Update(UpdateCommand),
+    Delete(DeleteCommand),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FindAndModify {
+    pub(crate) modify: Modify,
+    pub(crate) sort: Option<Document>,
+    pub(crate) projection: Option<Document>,
+    /// Show it as it is afterwards.
+    pub(crate) after: bool,
+}
+
+impl FindAndModify {
+    fn query(&self) -> Query {
+        let (filter, terms) = match &self.modify {
+            Modify::Update(update) => (&update.filter, &update.terms),
+            Modify::Delete(delete) => (&delete.filter, &delete.terms),
+        };
+        Query { sort: self.sort.clone().filter(|sort| !sort.is_empty()), ..Query::of(filter.clone(), terms.clone()) }
+    }
+}
+
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    command: &FindAndModify,
+) -> Result<Option<Document>> {
+    match &command.modify {
+        Modify::Update(update) => update.check()?,
+        Modify::Delete(delete) => sd2v::filter::check_filter(&delete.filter)?,
+    }
+    if let Some(projection) = &command.projection {
+        check_projection(projection)?;
+    }
+    match tx {
+        Some(tx) => inside(core, tx, ns, command).await,
+        None => outside(core, ns, command).await,
+    }
+}
+
+/// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise the first in order is
+/// looked for and then changed, if it is still free and still matches.
+async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Option<Document>> {
+    let query = command.query();
+    let pinned = query.pinned_id(core, ns).await?.is_some();
+    if query.sort.is_none() || pinned {
+        let upsert = pinned && matches!(&command.modify, Modify::Update(update) if update.upsert);
+        if let Some(value) = until_matched(core, ns, command, &query.filter, &query, upsert).await? {
+            return Ok(value);
+        }
+    } else if let Some(value) = first_in_order(core, ns, command, &query).await? {
+        return Ok(value);
+    }
+    match &command.modify {
+        Modify::Update(update) if update.upsert => {
+            Ok(send(core, ns, command, direct::unlocked(&query.filter), true).await?.flatten())
+        }
+        _ => Ok(None),
+    }
+}
+
+async fn first_in_order(
+    core: &Core,
+    ns: &Namespace,
+    command: &FindAndModify,
+    query: &Query,
+) -> Result<Option<Option<Document>>> {
+    let first = Query { limit: 1, ..query.clone() };
+    for _ in 0..SELECTIONS {
+        let Some(id) = find::ids(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
+        let filter = doc! {"$and": [{"_id": id}, query.filter.clone()]};
+        if let Some(value) = until_matched(core, ns, command, &filter, query, false).await? {
+            return Ok(Some(value));
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!("documents of {ns} changed {SELECTIONS} times while the first of them was to be changed"),
+    ))
+}
+
+async fn until_matched(
+    core: &Core,
+    ns: &Namespace,
+    command: &FindAndModify,
+    filter: &Document,
+    query: &Query,
+    upsert: bool,
+) -> Result<Option<Option<Document>>> {
+    let mut attempts = direct::Attempts::new(core, ns, filter, &query.terms);
+    loop {
+        match send(core, ns, command, direct::unlocked(filter), upsert).await {
+            // The `_id` is there, locked: look into it.
+            Err(error) if upsert && error.is_duplicate_key() => {}
+            Ok(None) => {}
+            other => return other,
+        }
+        if !attempts.again().await? {
+            return Ok(None);
+        }
+    }
+}
+
+/// `Some` when a document was changed, removed or inserted; inside, what there is to show of it.
+async fn send(
+    core: &Core,
+    ns: &Namespace,
+    command: &FindAndModify,
+    filter: Document,
+    upsert: bool,
+) -> Result<Option<Option<Document>>> {
+    let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
+    let terms = match &command.modify {
+        Modify::Update(update) => {
+            ask.insert("update", update.raw.clone());
+            ask.insert("upsert", upsert);
+            ask.insert("new", command.after);
+            if let Some(filters) = &update.array_filters {
+                ask.insert("arrayFilters", filters.clone());
+            }
+            &update.terms
+        }
+        Modify::Delete(delete) => {
+            ask.insert("remove", true);
+            &delete.terms
+        }
+    };
+    if let Some(sort) = &command.sort {
+        ask.insert("sort", sort.clone());
+    }
+    if let Some(projection) = &command.projection {
+        ask.insert("fields", projection.clone());
+    }
+    terms.add_to(&mut ask);
+    terms.add_hint(&mut ask);
+    let mut answer = core.server.run(&ns.db, ask).await.map_err(direct::indeterminate)?;
+    let done = answer
+        .get_document("lastErrorObject")
+        .is_ok_and(|last| last.get("n").is_some_and(|n| super::super::coordinator::server::as_i64(n) > 0));
+    let value = match answer.remove("value") {
+        Some(Bson::Document(document)) => Some(document),
+        _ => None,
+    };
+    Ok(done.then_some(value))
+}
+
+/// Inside a transaction: lock the document, so that what is shown is what was changed.
+async fn inside(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &FindAndModify,
+) -> Result<Option<Document>> {
+    let query = command.query();
+    let change = match &command.modify {
+        Modify::Update(update) => update.change(),
+        Modify::Delete(_) => Change::Remove,
+    };
+    if command.after {
+        return match write_first(core, tx, ns, &query, &change).await? {
+            Some((id, _)) => show(core, tx, ns, &id, command).await,
+            None => upserted(core, tx, ns, command).await,
+        };
+    }
+    let first = Query { limit: 1, ..query.clone() };
+    for _ in 0..SELECTIONS {
+        let Some(id) = find::ids(core, Some(tx), ns, &first, 1).await?.pop() else {
+            return upserted(core, tx, ns, command).await;
+        };
+        // Locked first, by a change that changes nothing, and then looked at.
+        let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
+        if core.lock(tx, &target).await? {
+            let before = show(core, tx, ns, &id, command).await?;
+            core.prepare(tx, &target, &change).await?;
+            return Ok(before);
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!("documents of {ns} changed {SELECTIONS} times while one of them was to be changed"),
+    )
+    .for_transaction(tx.id()))
+}
+
+async fn show(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    id: &Bson,
+    command: &FindAndModify,
+) -> Result<Option<Document>> {
+    let query = Query {
+        projection: command.projection.clone(),
+        limit: 1,
+        ..Query::of(doc! {"_id": id.clone()}, super::Terms::default())
+    };
+    Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
+}
+
+async fn upserted(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &FindAndModify,
+) -> Result<Option<Document>> {
+    let Modify::Update(update) = &command.modify else { return Ok(None) };
+    if !update.upsert {
+        return Ok(None);
+    }
+    let id = upsert::run(core, tx, ns, update).await?;
+    if command.after { show(core, tx, ns, &id, command).await } else { Ok(None) }
+}

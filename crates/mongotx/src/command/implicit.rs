@@ -1,0 +1,77 @@
+//! A call of several documents outside a transaction is a transaction of its own.
+//!
+//! It waits for rivals up to the client's limit, and is run again as a whole after a conflict. What the server refuses
+//! on the way (a duplicate key, say) does not undo what was done before, exactly as without MongoTx: that much is
+//! committed, and then the error is returned.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    coordinator::{
+        Core,
+        meet::Patience,
+        transaction::{Transaction, abandon},
+    },
+    error::{ErrorKind, Result},
+    options::TransactionOptions,
+};
+
+/// One call; dropped before its end, its transaction is rolled back.
+pub(crate) struct Call<'a> {
+    core: &'a Arc<Core>,
+    open: Option<Transaction>,
+    wait: Duration,
+    until: Instant,
+    patience: Patience,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(core: &'a Arc<Core>) -> Self {
+        let wait = core.options.write_wait;
+        Self { core, open: None, wait, until: Instant::now() + wait, patience: Patience::new(wait) }
+    }
+
+    /// A transaction for the next attempt. It waits for a rival for a part of the time only, because two such calls
+    /// may wait for each other.
+    pub(crate) fn begin(&mut self) -> &mut Transaction {
+        let options = TransactionOptions { lock_wait: self.wait / 4, ..TransactionOptions::default() };
+        self.open.insert(Transaction::begin(options))
+    }
+
+    /// The attempt's result: what to answer, or `None` to try again.
+    pub(crate) async fn end<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        let Some(tx) = self.open.take() else { return result.map(Some) };
+        let error = match result {
+            Ok(done) => match self.core.commit(tx).await {
+                Ok(()) => return Ok(Some(done)),
+                Err(error) => error,
+            },
+            Err(refused) if !refused.ends_transaction() => {
+                self.core.commit(tx).await?;
+                return Err(refused);
+            }
+            Err(error) => {
+                self.core.count_abort(&error);
+                self.core.roll_back(tx).await;
+                error
+            }
+        };
+        if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Expired) || Instant::now() >= self.until {
+            return Err(error);
+        }
+        self.core.server.counters.add(&self.core.server.counters.retries, 1);
+        self.patience.breathe().await;
+        Ok(None)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(tx) = self.open.take() {
+            abandon(self.core, tx);
+        }
+    }
+}

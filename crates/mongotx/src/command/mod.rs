@@ -1,0 +1,52 @@
+//! One file per MongoDB command: the one place where each gets its transactional meaning.
+//!
+//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is answered by what is
+//! committed, a write of one document is one conditional command on a clean document, and a write of several is a
+//! transaction of its own ([`implicit`]).
+
+pub(crate) mod bulk;
+pub(crate) mod count;
+pub(crate) mod delete;
+pub(crate) mod direct;
+pub(crate) mod distinct;
+pub(crate) mod find;
+pub(crate) mod find_and_modify;
+pub(crate) mod implicit;
+pub(crate) mod insert;
+pub(crate) mod query;
+pub(crate) mod repeatable;
+pub(crate) mod update;
+pub(crate) mod upsert;
+
+use bson::{Bson, Document};
+
+/// What a command's filter and update mean besides their own words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) collation: Option<Document>,
+    pub(crate) variables: Option<Document>,
+    pub(crate) hint: Option<Bson>,
+}
+
+impl Terms {
+    /// No collation, no variables.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.collation.is_none() && self.variables.is_none()
+    }
+
+    /// Adds collation and variables to a command that has places for both. (Hints are for the user's own query only.)
+    pub(crate) fn add_to(&self, command: &mut Document) {
+        if let Some(collation) = &self.collation {
+            command.insert("collation", collation.clone());
+        }
+        if let Some(variables) = &self.variables {
+            command.insert("let", variables.clone());
+        }
+    }
+
+    pub(crate) fn add_hint(&self, command: &mut Document) {
+        if let Some(hint) = &self.hint {
+            command.insert("hint", hint.clone());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a query asks for, and the shape of its answer.
+
+use std::collections::VecDeque;
+
+use bson::{Bson, Document, doc};
+use futures_util::StreamExt;
+use mongodb::Cursor;
+use sd2v::{filter, projection, stored};
+
+use super::Terms;
+use crate::{
+    coordinator::{Core, server::from_driver},
+    error::Result,
+    options::Namespace,
+};
+
+/// A `find`, as the application asks it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) filter: Document,
+    pub(crate) sort: Option<Document>,
+    pub(crate) skip: u64,
+    /// 0: no limit.
+    pub(crate) limit: u64,
+    pub(crate) projection: Option<Document>,
+    pub(crate) batch_size: Option<u32>,
+    pub(crate) terms: Terms,
+}
+
+impl Query {
+    pub(crate) fn of(filter: Document, terms: Terms) -> Self {
+        Self { filter, terms, ..Self::default() }
+    }
+
+    /// # Errors
+    /// What cannot be asked inside MongoTx, by name.
+    pub(crate) fn check(&self) -> Result<()> {
+        filter::check_filter(&self.filter)?;
+        if let Some(projection) = &self.projection {
+            projection::check_projection(projection)?;
+        }
+        for field in self.sort.iter().flat_map(Document::keys) {
+            stored::check_path(field)?;
+        }
+        Ok(())
+    }
+
+    /// The one `_id` that can match, where strings compare by their bytes.
+    pub(crate) async fn pinned_id(&self, core: &Core, ns: &Namespace) -> Result<Option<Bson>> {
+        pinned_id(core, ns, &self.filter, &self.terms).await
+    }
+
+    /// `find` on stored documents, with everything but the filter as asked.
+    pub(crate) fn to_find(&self, ns: &Namespace, filter: Document) -> Document {
+        let mut find = doc! {"find": &ns.coll, "filter": filter};
+        if let Some(sort) = self.sort.as_ref().filter(|sort| !sort.is_empty()) {
+            find.insert("sort", sort.clone());
+        }
+        if self.skip > 0 {
+            find.insert("skip", self.skip as i64);
+        }
+        if self.limit > 0 {
+            find.insert("limit", self.limit as i64);
+        }
+        if let Some(projection) = &self.projection {
+            find.insert("projection", projection::with_lock_fields(projection));
+        }
+        if let Some(size) = self.batch_size {
+            find.insert("batchSize", i64::from(size));
+        }
+        self.terms.add_to(&mut find);
+        self.terms.add_hint(&mut find);
+        find
+    }
+}
+
+/// The one `_id` that the filter can match: `None` when there may be others, or when a collation decides which.
+pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
+    let Some(mut ids) = filter::pinned_ids(filter) else { return Ok(None) };
+    if ids.len() != 1 {
+        return Ok(None);
+    }
+    let Some(id) = ids.pop() else { return Ok(None) };
+    let by_bytes = matches!(
+        id,
+        Bson::ObjectId(_)
+            | Bson::Int32(_)
+            | Bson::Int64(_)
+            | Bson::Double(_)
+            | Bson::Boolean(_)
+            | Bson::DateTime(_)
+            | Bson::Binary(_)
+            | Bson::Decimal128(_)
+    );
+    if by_bytes {
+        return Ok(Some(id));
+    }
+    let collated = terms.collation.is_some() || core.catalog.look_up(&core.server, ns).await?.has_collation;
+    Ok((!collated).then_some(id))
+}
+
+/// The answer of a query: documents at hand, then those of a cursor, stripped of what is MongoTx's.
+#[derive(Default)]
+pub(crate) struct Documents {
+    ready: VecDeque<Document>,
+    live: Option<Cursor<Document>>,
+}
+
+impl Documents {
+    pub(crate) fn at_hand(documents: impl IntoIterator<Item = Document>) -> Self {
+        Self { ready: documents.into_iter().collect(), live: None }
+    }
+
+    pub(crate) fn streaming(cursor: Cursor<Document>) -> Self {
+        Self { ready: VecDeque::new(), live: Some(cursor) }
+    }
+
+    pub(crate) async fn next(&mut self) -> Option<Result<Document>> {
+        if let Some(document) = self.ready.pop_front() {
+            return Some(Ok(document));
+        }
+        let next = self.live.as_mut()?.next().await?;
+        Some(next.map_err(from_driver).map(|mut document| {
+            stored::strip(&mut document);
+            document
+        }))
+    }
+
+    pub(crate) async fn all(mut self, limit: usize) -> Result<Vec<Document>> {
+        let mut documents = Vec::new();
+        while documents.len() < limit
+            && let Some(next) = self.next().await
+        {
+            documents.push(next?);
+        }
+        Ok(documents)
+    }
+}

@@ -1,0 +1,128 @@
+//! Repeatable read: what is read is read-locked first.
+//!
+//! 1. Select as at read committed.
+//! 2. Read-lock what was selected, unless a rival holds its write lock: wait for it, or fail.
+//! 3. Read again, now that nobody can change it.
+//!
+//! A document that was read before must still carry this transaction's lock: a lock that is gone was taken by a rival
+//! after the lease had ended (or lost with the server), and the transaction cannot go on.
+
+use bson::{Bson, doc};
+use protocol::TxId;
+use sd2v::{
+    names::{READERS, WRITER, tx_id_to_bson},
+    statement, stored,
+};
+
+use super::{
+    find,
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::{
+        Core,
+        finisher::{IDS_PER_STATEMENT, among},
+        meet::{Patience, locks_only},
+        transaction::{Hold, Transaction},
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// Times that a selection is repeated because documents changed before they were locked.
+const SELECTIONS: usize = 16;
+
+pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
+    for _ in 0..SELECTIONS {
+        let ids = lock_matching(core, tx, ns, query).await?;
+        if ids.is_empty() {
+            return Ok(Documents::default());
+        }
+        let among_locked =
+            Query { filter: doc! {"$and": [query.filter.clone(), among(&ids)]}, skip: 0, ..query.clone() };
+        let found = find::committed(core, Some(tx), ns, &among_locked).await?.all(usize::MAX).await?;
+        if found.len() == ids.len() {
+            return Ok(Documents::at_hand(found));
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!("documents of {ns} changed {SELECTIONS} times while they were to be read-locked"),
+    )
+    .for_transaction(tx.id()))
+}
+
+/// Steps 1 and 2: the `_id`s of what the query finds, all of them read-locked (or written by this transaction).
+pub(crate) async fn lock_matching(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Vec<Bson>> {
+    let ids = find::ids(core, Some(tx), ns, query, core.options.max_documents).await?;
+    if ids.is_empty() {
+        return Ok(ids);
+    }
+    let me = core.ensure_started(tx, ns).await?;
+    check_kept(core, tx, ns, &ids, me).await?;
+    tx.hold(core, ns, &ids, Hold::Read)?;
+    let mut patience = Patience::new(tx.options.lock_wait);
+    for some in ids.chunks(IDS_PER_STATEMENT) {
+        while lock_some(core, tx, ns, some, me).await? < some.len() {
+            if !wait_for_writers(core, ns, some, me, &mut patience).await? {
+                // What is missing was removed meanwhile.
+                break;
+            }
+        }
+    }
+    Ok(ids)
+}
+
+async fn lock_some(core: &Core, tx: &mut Transaction, ns: &Namespace, ids: &[Bson], me: TxId) -> Result<usize> {
+    tx.check_alive()?;
+    tx.sending();
+    core.server.at(Step::BeforeReadLock).await;
+    let command = doc! {"update": &ns.coll, "updates": [statement::lock_read(among(ids), me)]};
+    let answer = core.server.prepare(ns, command).await;
+    core.server.at(Step::AfterReadLock).await;
+    let locked = answer?.ok()?.n;
+    tx.answered();
+    Ok(usize::try_from(locked).unwrap_or(0))
+}
+
+/// Clears the rivals' locks among these documents; false when there were none.
+async fn wait_for_writers(
+    core: &Core,
+    ns: &Namespace,
+    ids: &[Bson],
+    me: TxId,
+    patience: &mut Patience,
+) -> Result<bool> {
+    let filter = doc! {"$and": [among(ids), {WRITER: {"$exists": true, "$ne": tx_id_to_bson(me)}}]};
+    let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only()};
+    let Some(held) = core.server.find_first(ns, find).await? else { return Ok(false) };
+    let (id, lock) = (held.get("_id").cloned().unwrap_or(Bson::Null), stored::lock_state(&held)?);
+    if let Some(rival) =
+        core.clear_locks(ns, &id, &protocol::LockState { readers: Vec::new(), ..lock }, Some(me)).await?
+    {
+        patience.wait_for(core, ns, &id, rival).await?;
+    }
+    Ok(true)
+}
+
+/// What was read before must still be locked.
+async fn check_kept(core: &Core, tx: &Transaction, ns: &Namespace, ids: &[Bson], me: TxId) -> Result<()> {
+    let before: Vec<Bson> = ids.iter().filter(|id| tx.has_read(ns, id)).cloned().collect();
+    for some in before.chunks(IDS_PER_STATEMENT) {
+        let mine = doc! {"$or": [{READERS: tx_id_to_bson(me)}, {WRITER: tx_id_to_bson(me)}]};
+        let find = doc! {"find": &ns.coll, "filter": {"$and": [among(some), mine]}, "projection": {"_id": 1}};
+        let kept = core.server.collect(&ns.db, find, some.len()).await?;
+        if kept.len() < some.len() {
+            let message =
+                format!("a read lock of the transaction on {ns} is gone: its lease had ended, or the server lost it");
+            return Err(Error::new(ErrorKind::Expired, message).for_transaction(Some(me)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! `update`: one document or many, by operators, pipeline or replacement, with upsert.
+//!
+//! Inside a transaction the documents are selected by the transaction's own view (unless the filter names one `_id`) and
+//! then locked and changed by `_id`, with the filter as a condition again: see `coordinator::prepare`.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+use sd2v::{filter::check_filter, update::Update};
+
+use super::{Terms, direct, find, implicit, insert, query, query::Query, upsert};
+use crate::{
+    coordinator::{
+        Core,
+        prepare::{Change, Target},
+        server::WriteAnswer,
+        transaction::Transaction,
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Times that a document is selected anew because it no longer matched when it was locked.
+pub(crate) const SELECTIONS: usize = 64;
+
+/// One update statement.
+#[derive(Clone, Debug)]
+pub(crate) struct UpdateCommand {
+    pub(crate) filter: Document,
+    pub(crate) update: Update,
+    /// As the application wrote it.
+    pub(crate) raw: Bson,
+    pub(crate) multi: bool,
+    pub(crate) upsert: bool,
+    pub(crate) array_filters: Option<Vec<Document>>,
+    pub(crate) terms: Terms,
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct UpdateResult {
+    /// Documents that matched the filter.
+    pub matched_count: u64,
+    /// Documents that are different now.
+    pub modified_count: u64,
+    /// The `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<Bson>,
+}
+
+impl UpdateCommand {
+    pub(crate) fn check(&self) -> Result<()> {
+        check_filter(&self.filter)?;
+        Ok(self.update.check()?)
+    }
+
+    pub(crate) fn change(&self) -> Change<'_> {
+        Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
+    }
+
+    fn statement(&self, filter: Document, upsert: bool) -> Document {
+        let mut statement = doc! {"q": filter, "u": self.raw.clone(), "multi": false, "upsert": upsert};
+        if let Some(filters) = &self.array_filters {
+            statement.insert("arrayFilters", filters.clone());
+        }
+        if let Some(collation) = &self.terms.collation {
+            statement.insert("collation", collation.clone());
+        }
+        if let Some(hint) = &self.terms.hint {
+            statement.insert("hint", hint.clone());
+        }
+        statement
+    }
+}
+
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    command: &UpdateCommand,
+) -> Result<UpdateResult> {
+    command.check()?;
+    match tx {
+        Some(tx) if command.multi => many(core, tx, ns, command).await,
+        Some(tx) => one(core, tx, ns, command).await,
+        None if command.multi => {
+            let mut call = implicit::Call::new(core);
+            loop {
+                let result = many(core, call.begin(), ns, command).await;
+                if let Some(done) = call.end(result).await? {
+                    return Ok(done);
+                }
+            }
+        }
+        None => one_directly(core, ns, command).await,
+    }
+}
+
+/// Outside a transaction.
+async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
+    let pinned = query::pinned_id(core, ns, &command.filter, &command.terms).await?.is_some();
+    let upsert = command.upsert && pinned;
+    let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms);
+    loop {
+        match send(core, ns, command, upsert).await {
+            // The `_id` is there, locked: look into it.
+            Err(error) if upsert && error.is_duplicate_key() => {}
+            Ok(answer) if answer.n == 0 => {}
+            Ok(answer) => return Ok(result_of(&answer)),
+            Err(error) => return Err(error),
+        }
+        if !attempts.again().await? {
+            break;
+        }
+    }
+    if !command.upsert {
+        return Ok(UpdateResult::default());
+    }
+    // No document matches, locked or not.
+    Ok(result_of(&send(core, ns, command, true).await?))
+}
+
+async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool) -> Result<WriteAnswer> {
+    let mut update =
+        doc! {"update": &ns.coll, "updates": [command.statement(direct::unlocked(&command.filter), upsert)]};
+    if let Some(variables) = &command.terms.variables {
+        update.insert("let", variables.clone());
+    }
+    core.server.write(&ns.db, update).await.map_err(direct::indeterminate)?.ok()
+}
+
+fn result_of(answer: &WriteAnswer) -> UpdateResult {
+    let n = answer.n as u64;
+    match &answer.upserted {
+        Some(id) => UpdateResult { upserted_id: Some(id.clone()), ..UpdateResult::default() },
+        None => UpdateResult { matched_count: n, modified_count: answer.modified as u64, upserted_id: None },
+    }
+}
+
+/// Inside a transaction.
+async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
+    let change = command.change();
+    match write_first(core, tx, ns, &Query::of(command.filter.clone(), command.terms.clone()), &change).await? {
+        Some((_, modified)) => {
+            Ok(UpdateResult { matched_count: 1, modified_count: modified.into(), upserted_id: None })
+        }
+        None if command.upsert => {
+            Ok(UpdateResult { upserted_id: Some(upsert::run(core, tx, ns, command).await?), ..UpdateResult::default() })
+        }
+        None => Ok(UpdateResult::default()),
+    }
+}
+
+/// Changes the first document that the query finds in the transaction's view: its `_id` and whether it was modified.
+pub(crate) async fn write_first(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    query: &Query,
+    change: &Change<'_>,
+) -> Result<Option<(Bson, bool)>> {
+    if let Some(id) = query.pinned_id(core, ns).await? {
+        let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
+        let applied = core.prepare(tx, &target, change).await?;
+        return Ok(applied.matched.then_some((id, applied.modified)));
+    }
+    let first = Query { limit: 1, ..query.clone() };
+    for _ in 0..SELECTIONS {
+        let Some(id) = find::ids(core, Some(tx), ns, &first, 1).await?.pop() else { return Ok(None) };
+        let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
+        let applied = core.prepare(tx, &target, change).await?;
+        if applied.matched {
+            return Ok(Some((id, applied.modified)));
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!("documents of {ns} changed {SELECTIONS} times while one of them was to be written"),
+    )
+    .for_transaction(tx.id()))
+}
+
+async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
+    let mut result = UpdateResult::default();
+    let all = Query::of(command.filter.clone(), command.terms.clone());
+    for id in find::ids(core, Some(tx), ns, &all, core.options.max_documents).await? {
+        let target = Target { ns, id: &id, filter: &command.filter, terms: &command.terms };
+        let applied = core.prepare(tx, &target, &command.change()).await?;
+        result.matched_count += u64::from(applied.matched);
+        result.modified_count += u64::from(applied.modified);
+    }
+    if result.matched_count == 0 && command.upsert {
+        result.upserted_id = Some(upsert::run(core, tx, ns, command).await?);
+    }
+    Ok(result)
+}
+
+/// The document that a replacement's upsert inserts.
+pub(crate) fn replacement_to_insert(id: Option<Bson>, replacement: &Document) -> (Bson, Document) {
+    let Some(id) = id else { return insert::with_id(replacement.clone()) };
+    let mut document = doc! {"_id": id};
+    document.extend(
+        replacement.iter().filter(|(field, _)| *field != "_id").map(|(field, value)| (field.clone(), value.clone())),
+    );
+    insert::with_id(document)
+}

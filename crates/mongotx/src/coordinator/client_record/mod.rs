@@ -1,0 +1,258 @@
+//! One record per client: the default layout (decision record 0002).
+//!
+//! A client has one live record per lease length. The writer of each ([`writer`]) is a task that sends one write at a
+//! time, as `protocol::Recorder` composes them; commits that arrive meanwhile share the next one. A record that has
+//! grown, or that was lost, is replaced by a new one under a new client id; the old one retires when it is finished.
+
+mod slot;
+mod writer;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bson::oid::ObjectId;
+use futures_util::future::BoxFuture;
+use protocol::{ClientId, Concern, TxId, TxStatus, status::status_of};
+use tokio::sync::Mutex as AsyncMutex;
+
+use self::slot::Slot;
+use super::{
+    records::Records,
+    server::Server,
+    txlog::{Fate, Started, TxLog},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// A record that lists more numbers than this is replaced by a new one.
+const ROTATE_AT: usize = 1_000;
+/// Different lease lengths that one client may use at a time: each has a record of its own.
+const MAX_LEASES: usize = 8;
+/// Decided statuses of other clients' transactions that are remembered.
+const CACHED_STATUSES: usize = 10_000;
+
+/// How many connections the driver has begun for record writes: a write acknowledged in the epoch in which a
+/// transaction began ran in the same server process.
+pub(crate) type Epoch = Arc<AtomicU64>;
+
+/// What the slots and their writers share.
+pub(crate) struct Shared {
+    /// For everything but record writes.
+    pub(crate) server: Arc<Server>,
+    /// For record writes alone: one connection.
+    pub(crate) recorder: Server,
+    pub(crate) epoch: Epoch,
+    pub(crate) records: Records,
+    pub(crate) commit_timeout: Duration,
+    by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
+}
+
+impl Shared {
+    fn slot(&self, client: ClientId) -> Option<Arc<Slot>> {
+        self.by_client.read().ok()?.get(&client).cloned()
+    }
+
+    /// From now on the server is asked about this client's transactions, as about anybody's.
+    fn forget(&self, client: ClientId) {
+        if let Ok(mut slots) = self.by_client.write() {
+            slots.remove(&client);
+        }
+    }
+}
+
+pub(crate) struct ClientRecordLog {
+    shared: Arc<Shared>,
+    current: AsyncMutex<HashMap<u64, Arc<Slot>>>,
+    decided: Mutex<HashMap<TxId, TxStatus>>,
+}
+
+impl ClientRecordLog {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        recorder: Server,
+        epoch: Epoch,
+        records: Records,
+        commit_timeout: Duration,
+    ) -> Self {
+        let shared = Shared { server, recorder, epoch, records, commit_timeout, by_client: RwLock::default() };
+        Self { shared: Arc::new(shared), current: AsyncMutex::default(), decided: Mutex::default() }
+    }
+
+    /// The slot for new transactions with this lease, registered.
+    async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Arc<Slot>> {
+        let mut current = self.current.lock().await;
+        match current.get(&lease_ms) {
+            Some(slot) if slot.is_usable(ROTATE_AT) => return Ok(Arc::clone(slot)),
+            Some(slot) => slot.retire_when_finished(),
+            None if current.len() >= MAX_LEASES => {
+                let message = format!("a client uses at most {MAX_LEASES} different leases at a time");
+                return Err(Error::invalid(2, message));
+            }
+            None => {}
+        }
+        let slot = Arc::new(self.register(lease_ms, ns).await?);
+        if let Ok(mut slots) = self.shared.by_client.write() {
+            slots.insert(slot.client, Arc::clone(&slot));
+        }
+        tokio::spawn(writer::run(Arc::clone(&self.shared), Arc::clone(&slot)));
+        current.insert(lease_ms, Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Slot> {
+        let Shared { server, recorder, records, .. } = &*self.shared;
+        let client = ClientId(ObjectId::new().bytes());
+        server.at(Step::BeforeRegister).await;
+        records.prepare(recorder).await?;
+        records.insert(recorder, client, lease_ms, ns).await?;
+        server.at(Step::AfterRegister).await;
+        tracing::debug!(%client, "registered");
+        Ok(Slot::new(client, lease_ms, ns.clone()))
+    }
+
+    fn known_status(&self, id: TxId) -> Option<TxStatus> {
+        if let Some(slot) = self.shared.slot(id.client) {
+            return Some(slot.status(id.seq));
+        }
+        self.decided.lock().ok()?.get(&id).copied()
+    }
+
+    fn remember(&self, id: TxId, status: TxStatus) {
+        if matches!(status, TxStatus::Committed | TxStatus::RolledBack)
+            && let Ok(mut decided) = self.decided.lock()
+        {
+            if decided.len() >= CACHED_STATUSES {
+                decided.clear();
+            }
+            decided.insert(id, status);
+        }
+    }
+
+    async fn ask_records(&self, clients: &[ClientId]) -> Result<HashMap<ClientId, super::records::StoredRecord>> {
+        let Shared { server, records, .. } = &*self.shared;
+        let mut found = records.read(server, clients).await?;
+        let expired: Vec<ClientId> =
+            found.iter().filter(|r| r.expired && !r.record.fenced && !r.closed).map(|r| r.client).collect();
+        if !expired.is_empty() {
+            for client in expired {
+                records.fence_expired(server, client).await?;
+            }
+            found = records.read(server, clients).await?;
+        }
+        Ok(found.into_iter().map(|record| (record.client, record)).collect())
+    }
+}
+
+impl TxLog for ClientRecordLog {
+    fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
+        let ns = ns.clone();
+        Box::pin(async move {
+            let slot = self.current_slot(lease_ms, &ns).await?;
+            let id = TxId { client: slot.client, seq: slot.allocate() };
+            slot.enlist(&ns).await?;
+            Ok(Started { id, epoch: self.shared.epoch.load(SeqCst) })
+        })
+    }
+
+    fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match self.shared.slot(id.client) {
+                Some(slot) => slot.enlist(ns).await,
+                None => Err(lost(id)),
+            }
+        })
+    }
+
+    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self.shared.slot(started.id.client) {
+                Some(slot) => slot.commit(started, concern).await,
+                None => Err(lost(started.id)),
+            }
+        })
+    }
+
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()> {
+        if let Some(slot) = self.shared.slot(id.client) {
+            slot.note_rolled_back(id.seq);
+        }
+        Box::pin(async {})
+    }
+
+    fn clean(&self, id: TxId) -> BoxFuture<'_, ()> {
+        if let Some(slot) = self.shared.slot(id.client) {
+            slot.note_clean(id.seq);
+        }
+        Box::pin(async {})
+    }
+
+    fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>> {
+        Box::pin(async move {
+            let known: Vec<Option<TxStatus>> = ids.iter().map(|id| self.known_status(*id)).collect();
+            let mut clients: Vec<ClientId> =
+                ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| id.client).collect();
+            clients.sort_unstable();
+            clients.dedup();
+            let records = if clients.is_empty() { HashMap::new() } else { self.ask_records(&clients).await? };
+            Ok(ids
+                .iter()
+                .zip(known)
+                .map(|(id, known)| {
+                    known.unwrap_or_else(|| {
+                        let status = status_of(records.get(&id.client).map(|found| &found.record), id.seq);
+                        self.remember(*id, status);
+                        status
+                    })
+                })
+                .collect())
+        })
+    }
+
+    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+        Box::pin(async move {
+            let Shared { server, records, .. } = &*self.shared;
+            if records.read(server, &[id.client]).await?.iter().any(|r| r.expired && !r.record.fenced && !r.closed) {
+                records.fence_expired(server, id.client).await?;
+            }
+            let Some(found) = records.read_durably(server, id.client).await? else { return Ok(Fate::Unknown) };
+            Ok(match status_of(Some(&found.record), id.seq) {
+                TxStatus::Active => Fate::Active,
+                TxStatus::Committed | TxStatus::Finished => Fate::Committed,
+                TxStatus::RolledBack => Fate::RolledBack,
+            })
+        })
+    }
+
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+        Box::pin(async move {
+            let Shared { server, records, .. } = &*self.shared;
+            records.kill(server, id.client, id.seq).await?;
+            self.fate(id).await
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let slots: Vec<Arc<Slot>> = self.current.lock().await.drain().map(|(_, slot)| slot).collect();
+            for slot in slots {
+                slot.retire_when_finished();
+                slot.until_closed(self.shared.commit_timeout).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn lost(id: TxId) -> Error {
+    let message = "the transaction's client record was fenced: its lease had expired, or the server lost what it had acknowledged";
+    Error::new(ErrorKind::Expired, message).for_transaction(Some(id))
+}

@@ -1,0 +1,250 @@
+//! One live record: the state machine, who waits for it, and what it still has to say.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use protocol::{
+    ClientId, Concern, Recorder, Seq, TxId, TxStatus,
+    recorder::{Outcome, RecordWrite},
+};
+use tokio::sync::{Notify, oneshot};
+
+use super::{super::txlog::Started, lost};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Commits that may wait at a time.
+const MAX_WAITING: usize = 10_000;
+
+pub(crate) struct Slot {
+    pub(crate) client: ClientId,
+    lease: Duration,
+    state: Mutex<State>,
+    /// Something to write.
+    pub(super) wake: Notify,
+    closed: Notify,
+}
+
+struct State {
+    recorder: Recorder,
+    waiters: HashMap<Seq, oneshot::Sender<Result<()>>>,
+    listed: HashSet<Namespace>,
+    enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
+    last_write: Instant,
+    retiring: bool,
+    flush: bool,
+    closed: bool,
+}
+
+/// What the writer has to do next.
+pub(super) enum Todo {
+    /// Send this, listing these collections with it.
+    Write(RecordWrite, Vec<Namespace>),
+    /// Nothing until woken, or until so much time has passed.
+    Sleep(Duration),
+    /// All is finished and said: the record can retire.
+    Retire,
+    /// The record is of no more use.
+    Stop,
+}
+
+impl Slot {
+    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace) -> Self {
+        let state = State {
+            recorder: Recorder::new(),
+            waiters: HashMap::new(),
+            listed: HashSet::from([ns]),
+            enlisting: Vec::new(),
+            last_write: Instant::now(),
+            retiring: false,
+            flush: false,
+            closed: false,
+        };
+        Self {
+            client,
+            lease: Duration::from_millis(lease_ms),
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            closed: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between any two statements that could panic: none can.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_usable(&self, rotate_at: usize) -> bool {
+        let state = self.state();
+        !state.recorder.is_lost() && !state.retiring && !state.closed && state.recorder.listed() < rotate_at
+    }
+
+    pub(super) fn allocate(&self) -> Seq {
+        self.state().recorder.allocate()
+    }
+
+    pub(super) fn status(&self, seq: Seq) -> TxStatus {
+        self.state().recorder.status(seq)
+    }
+
+    pub(super) fn note_rolled_back(&self, seq: Seq) {
+        self.state().recorder.note_rolled_back(seq);
+    }
+
+    pub(super) fn note_clean(&self, seq: Seq) {
+        let mut state = self.state();
+        state.recorder.note_clean(seq);
+        if state.retiring {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The record lists `ns` when this returns.
+    pub(super) async fn enlist(&self, ns: &Namespace) -> Result<()> {
+        let listed = {
+            let mut state = self.state();
+            if state.listed.contains(ns) {
+                return Ok(());
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.enlisting.push((ns.clone(), sender));
+            receiver
+        };
+        self.wake.notify_one();
+        listed.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    pub(super) async fn commit(&self, started: Started, concern: Concern) -> Result<()> {
+        let decided = {
+            let mut state = self.state();
+            if state.waiters.len() >= MAX_WAITING {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    format!("{MAX_WAITING} commits are waiting for the server"),
+                ));
+            }
+            if !state.recorder.request_commit(started.id.seq, concern, started.epoch) {
+                return Err(lost(started.id));
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.waiters.insert(started.id.seq, sender);
+            receiver
+        };
+        self.wake.notify_one();
+        decided.await.unwrap_or_else(|_| Err(gone())).map_err(|error| error.for_transaction(Some(started.id)))
+    }
+
+    pub(super) fn retire_when_finished(&self) {
+        self.state().retiring = true;
+        self.wake.notify_one();
+    }
+
+    pub(super) async fn until_closed(&self, limit: Duration) -> Result<()> {
+        let closed = self.closed.notified();
+        if self.state().closed {
+            return Ok(());
+        }
+        tokio::time::timeout(limit, closed).await.map_err(|_| {
+            Error::new(ErrorKind::Unavailable, "the client record could not be closed in time; a sweep will close it")
+        })
+    }
+
+    pub(super) fn todo(&self) -> Todo {
+        let mut state = self.state();
+        if state.recorder.is_lost() {
+            return Todo::Stop;
+        }
+        let beat = self.lease / 3;
+        let idle = state.last_write.elapsed();
+        let flush = (state.retiring || state.flush) && state.recorder.is_dirty();
+        if let Some(write) = {
+            let anyway = idle >= beat || flush || !state.enlisting.is_empty();
+            state.recorder.next_write(anyway)
+        } {
+            state.flush = false;
+            let names = state.enlisting.iter().map(|(ns, _)| ns.clone()).collect();
+            return Todo::Write(write, names);
+        }
+        if state.retiring && state.recorder.unfinished() == 0 && !state.recorder.is_dirty() {
+            return Todo::Retire;
+        }
+        Todo::Sleep(beat.saturating_sub(idle))
+    }
+
+    /// The write was acknowledged.
+    pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) {
+        let mut state = self.state();
+        state.last_write = Instant::now();
+        let outcomes = state.recorder.acknowledged(epoch);
+        state.listed.extend(names.iter().cloned());
+        let State { enlisting, listed, .. } = &mut *state;
+        let (done, left): (Vec<_>, Vec<_>) = enlisting.drain(..).partition(|(ns, _)| listed.contains(ns));
+        *enlisting = left;
+        done.into_iter().for_each(|(_, sender)| drop(sender.send(Ok(()))));
+        state.answer(outcomes, self.client);
+    }
+
+    pub(super) fn examined(&self, record: Option<&protocol::ClientRecord>) -> protocol::recorder::Verdict {
+        use protocol::recorder::Verdict;
+        let mut state = self.state();
+        let verdict = state.recorder.examined(record);
+        match &verdict {
+            Verdict::GoOn(outcomes) => state.answer(outcomes.clone(), self.client),
+            Verdict::SendAgain => {}
+            Verdict::Lost(outcomes) => {
+                state.answer(outcomes.clone(), self.client);
+                self.end(&mut state);
+            }
+        }
+        verdict
+    }
+
+    /// The server has not settled `write` in time: whoever it would have decided does not know, the others know that
+    /// they are not committed.
+    pub(super) fn give_up(&self, write: &RecordWrite, why: &Error) {
+        let mut state = self.state();
+        for seq in &write.decides {
+            if let Some(waiter) = state.waiters.remove(seq) {
+                let message = format!("the commit was sent and not answered: {why}");
+                let _ = waiter.send(Err(Error::new(ErrorKind::Indeterminate, message)));
+            }
+        }
+        let outcomes = state.recorder.abandon(None);
+        state.answer(outcomes, self.client);
+        self.end(&mut state);
+    }
+
+    pub(super) fn finish_closing(&self) {
+        self.state().closed = true;
+        self.closed.notify_waiters();
+    }
+
+    fn end(&self, state: &mut State) {
+        state.enlisting.drain(..).for_each(|(_, sender)| drop(sender.send(Err(gone()))));
+        state.closed = true;
+        self.closed.notify_waiters();
+    }
+}
+
+impl State {
+    fn answer(&mut self, outcomes: Vec<Outcome>, client: ClientId) {
+        for outcome in outcomes {
+            let (seq, answer) = match outcome {
+                Outcome::Committed(seq) => (seq, Ok(())),
+                Outcome::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
+            };
+            if let Some(waiter) = self.waiters.remove(&seq) {
+                let _ = waiter.send(answer);
+            }
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Expired, "the client record was given up while the transaction waited for it")
+}

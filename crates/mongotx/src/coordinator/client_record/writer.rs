@@ -1,0 +1,136 @@
+//! The task that sends the writes of one record, one at a time, and finds out what became of those that were not
+//! answered.
+
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use bson::{Document, doc, oid::ObjectId};
+use protocol::{
+    Concern,
+    recorder::{RecordWrite, Verdict},
+};
+
+use super::{
+    Shared,
+    slot::{Slot, Todo},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs until the record is lost or retired.
+pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>) {
+    loop {
+        match slot.todo() {
+            Todo::Write(write, names) => settle(&shared, &slot, &write, &names).await,
+            Todo::Sleep(at_most) => {
+                let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
+            }
+            Todo::Retire => {
+                if let Err(error) = shared.records.retire(&shared.server, slot.client).await {
+                    tracing::warn!(client = %slot.client, %error, "the record could not be closed; a sweep will");
+                }
+                slot.finish_closing();
+                break;
+            }
+            Todo::Stop => break,
+        }
+    }
+    shared.forget(slot.client);
+}
+
+/// Sends one write until it is known what became of it, at most for the commit time limit.
+async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) {
+    let (before, after) = match write.decides.is_empty() {
+        true => (Step::BeforeStamp, Step::AfterStamp),
+        false => (Step::BeforeDecision, Step::AfterDecision),
+    };
+    let deadline = Instant::now() + shared.commit_timeout;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        shared.server.at(before).await;
+        let answer = send(shared, slot, write, names).await;
+        shared.server.at(after).await;
+        let error = match answer {
+            Ok(true) => return slot.acknowledged(shared.epoch.load(SeqCst), names),
+            Ok(false) => None,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = &error {
+            tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        match shared.records.read_durably(&shared.server, slot.client).await {
+            Ok(found) => match slot.examined(found.as_ref().map(|found| &found.record)) {
+                Verdict::GoOn(_) => return,
+                Verdict::SendAgain => {}
+                Verdict::Lost(_) => return abandon(shared, slot).await,
+            },
+            Err(unread) => {
+                tracing::debug!(client = %slot.client, error = %unread, "the client record could not be read")
+            }
+        }
+        if Instant::now() >= deadline {
+            let why =
+                error.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the server refused it again and again"));
+            shared.forget(slot.client);
+            return slot.give_up(write, &why);
+        }
+    }
+}
+
+/// Nothing can be decided in this record any more; let rivals know without waiting for the lease.
+async fn abandon(shared: &Shared, slot: &Slot) {
+    shared.forget(slot.client);
+    tracing::warn!(client = %slot.client, "the client record is lost; a new one follows");
+    if let Err(error) = shared.records.fence_own(&shared.server, slot.client).await {
+        tracing::debug!(client = %slot.client, %error, "the lost record could not be fenced; its lease will end");
+    }
+}
+
+/// One conditional update: the stamp it demands, not fenced, none of its group killed. True when it was applied.
+async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) -> Result<bool> {
+    let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
+    let mut q = doc! {
+        "_id": ObjectId::from_bytes(slot.client.0), "stamp": write.demands as i64, "fenced": {"$exists": false},
+    };
+    if !write.decides.is_empty() {
+        q.insert("killed", doc! {"$nin": numbers(&write.decides)});
+    }
+    let set = doc! {
+        "stamp": write.stamp as i64, "low": write.low as i64,
+        "committed": numbers(&write.committed), "rolledBack": numbers(&write.rolled_back),
+    };
+    let mut u = doc! {"$set": set, "$currentDate": {"beat": true}};
+    if !write.aborted.is_empty() {
+        u.insert("$push", doc! {"aborted": {"$each": numbers(&write.aborted)}});
+    }
+    if !names.is_empty() {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        u.insert("$addToSet", doc! {"namespaces": {"$each": names}});
+    }
+    let ns = &shared.records.ns;
+    let mut command = doc! {"update": &ns.coll, "updates": [{"q": q, "u": u}]};
+    if let Some(concern) = write_concern(write.concern) {
+        command.insert("writeConcern", concern);
+    }
+    shared.server.counters.add(&shared.server.counters.record_writes, 1);
+    Ok(shared.recorder.write(&ns.db, command).await?.ok()?.n == 1)
+}
+
+fn write_concern(concern: Concern) -> Option<Document> {
+    Some(match concern {
+        Concern::Acknowledged => return None,
+        Concern::Journaled => doc! {"w": 1, "j": true},
+        Concern::Nodes(n) => doc! {"w": i64::from(n), "j": true},
+        Concern::Majority => doc! {"w": "majority", "j": true},
+    })
+}

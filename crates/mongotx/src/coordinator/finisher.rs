@@ -1,0 +1,202 @@
+//! Making documents clean after a decision: one command per collection for as many transactions as are waiting.
+//!
+//! A task takes all jobs that have come since its last round. Interrupted anywhere, what is left is finished by
+//! whoever meets it: every statement is conditional on the lock it removes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::statement;
+use tokio::sync::{Notify, mpsc};
+
+use super::{server::Server, txlog::TxLog};
+use crate::{error::Result, options::Namespace, steps::Step};
+
+/// Documents named in one statement.
+pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
+/// Attempts before a job is left to whoever meets its documents.
+const ATTEMPTS: u32 = 8;
+
+/// What a transaction locked in one collection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
+    /// Write-locked documents.
+    pub(crate) written: Vec<Bson>,
+    /// Read-locked documents.
+    pub(crate) read: Vec<Bson>,
+    /// Some were inserted.
+    pub(crate) inserts: bool,
+    /// Some were removed.
+    pub(crate) removes: bool,
+}
+
+/// A decided transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) id: TxId,
+    pub(crate) committed: bool,
+    pub(crate) held: Vec<(Namespace, Held)>,
+}
+
+/// Where jobs are left.
+#[derive(Clone)]
+pub(crate) struct Finisher {
+    jobs: mpsc::UnboundedSender<Job>,
+    open: Arc<AtomicUsize>,
+    idle: Arc<Notify>,
+}
+
+impl Finisher {
+    /// Starts the task. It ends when the last `Finisher` is dropped.
+    pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let finisher = Self { jobs, open: Arc::default(), idle: Arc::default() };
+        let (open, idle) = (Arc::clone(&finisher.open), Arc::clone(&finisher.idle));
+        tokio::spawn(async move { run(server, log, queue, open, idle).await });
+        finisher
+    }
+
+    /// Hands a job over. The queue is bounded by the transactions that are open.
+    pub(crate) fn hand_over(&self, job: Job) {
+        self.open.fetch_add(1, SeqCst);
+        if self.jobs.send(job).is_err() {
+            self.open.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Waits until nothing is left to finish.
+    pub(crate) async fn until_idle(&self, limit: Duration) -> bool {
+        let wait = async {
+            loop {
+                let idle = self.idle.notified();
+                if self.open.load(SeqCst) == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        tokio::time::timeout(limit, wait).await.is_ok()
+    }
+}
+
+async fn run(
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    mut queue: mpsc::UnboundedReceiver<Job>,
+    open: Arc<AtomicUsize>,
+    idle: Arc<Notify>,
+) {
+    let mut jobs = Vec::new();
+    while queue.recv_many(&mut jobs, 1_000).await > 0 {
+        let round = std::mem::take(&mut jobs);
+        let count = round.len();
+        finish_round(&server, &*log, round).await;
+        if open.fetch_sub(count, SeqCst) == count {
+            idle.notify_waiters();
+        }
+    }
+}
+
+async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>) {
+    let mut pause = Duration::from_millis(50);
+    for attempt in 1..=ATTEMPTS {
+        match finish_all(server, &round).await {
+            Ok(()) => break,
+            Err(error) if attempt == ATTEMPTS => {
+                tracing::warn!(%error, transactions = round.len(), "left decided transactions for others to finish");
+                return;
+            }
+            Err(error) => tracing::debug!(%error, attempt, "finishing will be tried again"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+    for job in &round {
+        log.clean(job.id).await;
+    }
+}
+
+/// Everything the jobs hold, merged by collection.
+#[derive(Default)]
+struct Merged {
+    forward: Side,
+    back: Side,
+    readers: Vec<TxId>,
+    read: Vec<Bson>,
+}
+
+#[derive(Default)]
+struct Side {
+    writers: Vec<TxId>,
+    ids: Vec<Bson>,
+    deletes: bool,
+}
+
+async fn finish_all(server: &Server, jobs: &[Job]) -> Result<()> {
+    let mut merged: BTreeMap<&Namespace, Merged> = BTreeMap::new();
+    for job in jobs {
+        for (ns, held) in &job.held {
+            let entry = merged.entry(ns).or_default();
+            if !held.written.is_empty() {
+                let side = if job.committed { &mut entry.forward } else { &mut entry.back };
+                side.writers.push(job.id);
+                side.ids.extend(held.written.iter().cloned());
+                side.deletes |= if job.committed { held.removes } else { held.inserts };
+            }
+            if !held.read.is_empty() {
+                entry.readers.push(job.id);
+                entry.read.extend(held.read.iter().cloned());
+            }
+        }
+    }
+    for (ns, merged) in merged {
+        finish_collection(server, ns, merged).await?;
+    }
+    Ok(())
+}
+
+async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<()> {
+    let Merged { forward, back, readers, read } = merged;
+    if !forward.ids.is_empty() {
+        server.at(Step::BeforeFinish).await;
+        roll(server, ns, &forward, true).await?;
+        server.at(Step::AfterFinish).await;
+    }
+    if !back.ids.is_empty() {
+        server.at(Step::BeforeUndo).await;
+        roll(server, ns, &back, false).await?;
+        server.at(Step::AfterUndo).await;
+    }
+    for ids in read.chunks(IDS_PER_STATEMENT) {
+        server.update(ns, vec![statement::unlock_readers(among(ids), &readers)]).await?.ok()?;
+    }
+    Ok(())
+}
+
+async fn roll(server: &Server, ns: &Namespace, side: &Side, forward: bool) -> Result<()> {
+    for ids in side.ids.chunks(IDS_PER_STATEMENT) {
+        if side.deletes {
+            let delete = if forward { statement::finish_delete } else { statement::undo_delete };
+            server.delete(ns, vec![delete(among(ids), &side.writers)]).await?.ok()?;
+        }
+        let update = if forward { statement::finish_replace } else { statement::undo_unlock };
+        server.update(ns, vec![update(among(ids), &side.writers)]).await?.ok()?;
+    }
+    Ok(())
+}
+
+/// The documents with these `_id`s.
+pub(crate) fn among(ids: &[Bson]) -> Document {
+    match ids {
+        [only] => doc! {"_id": only.clone()},
+        several => doc! {"_id": {"$in": several.to_vec()}},
+    }
+}

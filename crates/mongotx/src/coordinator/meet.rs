@@ -1,0 +1,128 @@
+//! Meeting a rival's lock: ask for the rival's fate, repair what is decided, wait or fail for what is not.
+
+use std::time::{Duration, Instant};
+
+use bson::{Bson, Document, doc};
+use protocol::{
+    LockState, Repair, TxId, TxStatus,
+    lock::{Encounter, meet_writer, roll_back},
+};
+use sd2v::{
+    names::{INSERT, READERS, REMOVE, WRITER},
+    statement,
+    stored::lock_state,
+};
+
+use super::Core;
+use crate::{
+    error::{Conflict, Error, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// A projection that shows the locks of a stored document.
+pub(crate) fn locks_only() -> Document {
+    doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1}
+}
+
+impl Core {
+    /// Repairs what decided rivals left on a document. Answers an active rival, if there is one.
+    pub(crate) async fn clear_locks(
+        &self,
+        ns: &Namespace,
+        id: &Bson,
+        lock: &LockState,
+        me: Option<TxId>,
+    ) -> Result<Option<TxId>> {
+        let readers: Vec<TxId> = lock.readers.iter().copied().filter(|reader| Some(*reader) != me).collect();
+        let writer = lock.writer.filter(|writer| Some(*writer) != me);
+        let asked: Vec<TxId> = writer.into_iter().chain(readers.iter().copied()).collect();
+        let statuses = self.log.statuses(&asked).await?;
+        let status =
+            |id: TxId| asked.iter().position(|other| *other == id).map_or(TxStatus::RolledBack, |at| statuses[at]);
+        if let Some(writer) = writer {
+            match meet_writer(lock, status(writer)) {
+                Encounter::Active => return Ok(Some(writer)),
+                Encounter::Repair(repair) => {
+                    let forward = status(writer) == TxStatus::Committed;
+                    self.repair(ns, id, writer, repair, forward).await?;
+                }
+                Encounter::FetchAgain => self.roll_back_orphan(ns, id, writer).await?,
+            }
+        }
+        let (active, dead): (Vec<TxId>, Vec<TxId>) =
+            readers.into_iter().partition(|reader| status(*reader) == TxStatus::Active);
+        if !dead.is_empty() {
+            let statement = statement::unlock_readers(doc! {"_id": id.clone()}, &dead);
+            self.server.update(ns, vec![statement]).await?.ok()?;
+        }
+        Ok(active.first().copied())
+    }
+
+    /// The writer finished before its status was read. A lock of it that is still there arrived late.
+    async fn roll_back_orphan(&self, ns: &Namespace, id: &Bson, writer: TxId) -> Result<()> {
+        if let Some(lock) = self.fetch_locks(ns, id).await?
+            && lock.writer == Some(writer)
+        {
+            tracing::warn!(%ns, %id, %writer, "a lock that arrived after its transaction was finished is rolled back");
+            self.repair(ns, id, writer, roll_back(&lock), false).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fetch_locks(&self, ns: &Namespace, id: &Bson) -> Result<Option<LockState>> {
+        let find = doc! {"find": &ns.coll, "filter": {"_id": id.clone()}, "projection": locks_only()};
+        Ok(self.server.find_first(ns, find).await?.map(|stored| lock_state(&stored)).transpose()?)
+    }
+
+    /// One repair of one document, conditional on the lock it removes.
+    async fn repair(&self, ns: &Namespace, id: &Bson, writer: TxId, repair: Repair, forward: bool) -> Result<()> {
+        let (who, writers) = (doc! {"_id": id.clone()}, [writer]);
+        self.server.at(Step::BeforeRepair).await;
+        let done = match repair {
+            Repair::ReplaceWithUnsafe => self.server.update(ns, vec![statement::finish_replace(who, &writers)]).await?,
+            Repair::DropUnsafe => self.server.update(ns, vec![statement::undo_unlock(who, &writers)]).await?,
+            Repair::Delete if forward => self.server.delete(ns, vec![statement::finish_delete(who, &writers)]).await?,
+            Repair::Delete => self.server.delete(ns, vec![statement::undo_delete(who, &writers)]).await?,
+        };
+        let counters = &self.server.counters;
+        counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done.ok()?.n as u64);
+        self.server.at(Step::AfterRepair).await;
+        Ok(())
+    }
+}
+
+/// How long somebody is ready to wait for rivals.
+pub(crate) struct Patience {
+    until: Instant,
+    limit: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { until: Instant::now() + limit, limit, pause: Duration::from_millis(2) }
+    }
+
+    /// Waits a little for `rival`, or fails: the document, the rival and the limit are named.
+    pub(crate) async fn wait_for(&mut self, core: &Core, ns: &Namespace, id: &Bson, rival: TxId) -> Result<()> {
+        if Instant::now() >= self.until {
+            let conflict = Conflict { namespace: ns.clone(), id: id.clone(), rival };
+            let why = match self.limit {
+                Duration::ZERO => "write conflict".to_owned(),
+                limit => format!("write conflict that lasted longer than the {limit:?} this call waits"),
+            };
+            return Err(Error::conflict_with(conflict, &why));
+        }
+        core.server.counters.add(&core.server.counters.waits, 1);
+        self.breathe().await;
+        Ok(())
+    }
+
+    /// A pause that grows, up to a tenth of a second.
+    pub(crate) async fn breathe(&mut self) {
+        let jitter = rand::random_range(0.5..1.0);
+        tokio::time::sleep(self.pause.mul_f64(jitter)).await;
+        self.pause = (self.pause * 2).min(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,41 @@
+//! The client-side coordinator: everything between a command's meaning (`crate::command`) and the server.
+//!
+//! | file | step |
+//! | --- | --- |
+//! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
+//! | [`transaction`] | begin, hold, commit, roll back |
+//! | [`prepare`] | lock and change one document |
+//! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
+//! | [`pending`] | repair of what a query would have to see |
+//! | [`finisher`] | clean documents after the decision, many transactions in one command |
+//! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
+//! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
+
+pub(crate) mod catalog;
+pub(crate) mod client_record;
+pub(crate) mod finisher;
+pub(crate) mod meet;
+pub(crate) mod pending;
+pub(crate) mod prepare;
+pub(crate) mod published;
+pub(crate) mod records;
+pub(crate) mod server;
+pub(crate) mod sweep;
+pub(crate) mod transaction;
+pub(crate) mod txlog;
+
+use std::sync::Arc;
+
+use self::{catalog::Catalog, finisher::Finisher, server::Server, txlog::TxLog};
+use crate::options::ClientOptions;
+
+/// What all handles of one client share.
+pub(crate) struct Core {
+    pub(crate) server: Arc<Server>,
+    pub(crate) log: Arc<dyn TxLog>,
+    pub(crate) finisher: Finisher,
+    pub(crate) catalog: Catalog,
+    pub(crate) options: ClientOptions,
+    /// Several servers keep the data: write concerns above one make sense.
+    pub(crate) replicated: bool,
+}

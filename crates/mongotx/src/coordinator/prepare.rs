@@ -1,0 +1,244 @@
+//! Prepared writes: locking one document and changing its unsafe version, in one command.
+//!
+//! 1. Note the document as held, then send one `update` command with two statements: lock and copy what is clean and
+//!    matches the filter; apply the user's change to what this transaction has locked and matches it. (Where one
+//!    statement can provably do both, it does.)
+//! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the answer. A rival's:
+//!    repair what is decided and go to 1; wait for, or fail on, what is not.
+//!
+//! The command is sent once. When its answer is lost the transaction cannot go on (`in_doubt`), because the command
+//! may still arrive: its lock would then be an orphan, and is rolled back as one.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{is_only_id, rewrite_filter},
+    names::{INSERT, READERS, WRITER, tx_id_to_bson},
+    statement, stored,
+    update::{Update, fuse, rewrite_update},
+};
+
+use super::{
+    Core,
+    meet::{Patience, locks_only},
+    server::WriteAnswer,
+    transaction::{Hold, Transaction},
+};
+use crate::{
+    command::Terms,
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// Attempts on one document that is free whenever it is looked at.
+const ATTEMPTS: usize = 256;
+
+/// What to do with the document.
+pub(crate) enum Change<'a> {
+    Update { update: &'a Update, array_filters: Option<&'a [Document]> },
+    Remove,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) matched: bool,
+    pub(crate) modified: bool,
+}
+
+/// What a look at a document's locks tells its writer.
+enum Look {
+    NoMatch,
+    TryAgain,
+    Rival(TxId),
+}
+
+/// One document, and the conditions under which it is to be changed.
+pub(crate) struct Target<'a> {
+    pub(crate) ns: &'a Namespace,
+    pub(crate) id: &'a Bson,
+    pub(crate) filter: &'a Document,
+    pub(crate) terms: &'a Terms,
+}
+
+impl Target<'_> {
+    /// The filter, unless it says no more than the `_id`.
+    fn rest(&self) -> Document {
+        if is_only_id(self.filter) { Document::new() } else { self.filter.clone() }
+    }
+
+    fn narrowed(&self, rest: Document) -> Document {
+        if rest.is_empty() {
+            doc! {"_id": self.id.clone()}
+        } else {
+            doc! {"$and": [{"_id": self.id.clone()}, rest]}
+        }
+    }
+
+    fn command(&self, statements: Vec<Document>, array_filters: Option<&[Document]>) -> Document {
+        let last = statements.len().saturating_sub(1);
+        let decorated: Vec<Document> = statements
+            .into_iter()
+            .enumerate()
+            .map(|(at, mut statement)| {
+                if let Some(collation) = &self.terms.collation {
+                    statement.insert("collation", collation.clone());
+                }
+                if let (true, Some(filters)) = (at == last, array_filters) {
+                    statement.insert("arrayFilters", filters.to_vec());
+                }
+                statement
+            })
+            .collect();
+        let mut command = doc! {"update": &self.ns.coll, "updates": decorated, "ordered": true};
+        if let Some(variables) = &self.terms.variables {
+            command.insert("let", variables.clone());
+        }
+        command
+    }
+}
+
+impl Core {
+    /// Locks and changes one document inside a transaction, if it matches.
+    pub(crate) async fn prepare(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        change: &Change<'_>,
+    ) -> Result<Applied> {
+        let me = self.ensure_started(tx, target.ns).await?;
+        self.catalog.admit_writes(&self.server, target.ns).await?;
+        let mut patience = Patience::new(tx.options.lock_wait);
+        for _ in 0..ATTEMPTS {
+            if let Some(applied) = self.attempt(tx, me, target, change).await? {
+                return Ok(applied);
+            }
+            match self.look(target, me).await? {
+                Look::NoMatch => return Ok(Applied::default()),
+                Look::TryAgain => {}
+                Look::Rival(rival) => patience.wait_for(self, target.ns, target.id, rival).await?,
+            }
+            tx.check_alive()?;
+        }
+        let message = format!(
+            "the document {{_id: {}}} of {} changed hands {ATTEMPTS} times while it was to be locked",
+            target.id, target.ns
+        );
+        Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// Step 1. `None`: nothing matched.
+    async fn attempt(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        target: &Target<'_>,
+        change: &Change<'_>,
+    ) -> Result<Option<Applied>> {
+        let (safe, mine) = (target.narrowed(target.rest()), target.narrowed(rewrite_filter(&target.rest())?));
+        let read_locked = tx.has_read_locks(target.ns);
+        let owned = tx.may_hold(target.ns, target.id);
+        tx.hold(
+            self,
+            target.ns,
+            std::slice::from_ref(target.id),
+            if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
+        )?;
+        let (statements, filters) = match change {
+            Change::Remove => (
+                vec![statement::lock_remove(safe, me, read_locked, false), statement::mark_removed(mine, me, false)],
+                None,
+            ),
+            Change::Update { update, array_filters } => {
+                if !owned
+                    && !read_locked
+                    && array_filters.is_none()
+                    && target.terms.is_plain()
+                    && let Some(applied) = self.attempt_fused(tx, me, target, update).await?
+                {
+                    return Ok(Some(applied));
+                }
+                let changed = statement::change_unsafe(mine, me, rewrite_update(update)?, false);
+                (vec![statement::lock_copy(safe, me, read_locked, false), changed], *array_filters)
+            }
+        };
+        let answer = self.send_prepared(tx, target.ns, target.command(statements, filters)).await?.ok()?;
+        let removed = matches!(change, Change::Remove);
+        Ok(match answer.n {
+            0 => None,
+            // Locked before, by this transaction.
+            1 => Some(Applied { matched: true, modified: removed || answer.modified > 0 }),
+            // Locked and changed.
+            _ => Some(Applied { matched: true, modified: answer.modified > 1 }),
+        })
+    }
+
+    /// Lock, copy and change in one statement, where that is provably the same.
+    async fn attempt_fused(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        target: &Target<'_>,
+        update: &Update,
+    ) -> Result<Option<Applied>> {
+        let Some(fused) = fuse(update, &tx_id_to_bson(me)) else { return Ok(None) };
+        let statement = statement::lock_change(target.narrowed(target.rest()), me, fused.guard, fused.pipeline);
+        let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
+        // Whatever the server has against it, the two-statement form says it in the user's terms.
+        Ok((answer.errors.is_empty() && answer.n == 1).then_some(Applied { matched: true, modified: true }))
+    }
+
+    /// Sends a prepared write, once.
+    pub(crate) async fn send_prepared(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        command: Document,
+    ) -> Result<WriteAnswer> {
+        tx.sending();
+        self.server.at(Step::BeforeLock).await;
+        let answer = self.server.prepare(ns, command).await;
+        self.server.at(Step::AfterLock).await;
+        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+            tx.answered();
+        }
+        answer
+    }
+
+    /// Step 2.
+    async fn look(&self, target: &Target<'_>, me: TxId) -> Result<Look> {
+        let rest = target.rest();
+        let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
+        let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
+        let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only()};
+        target.terms.add_to(&mut find);
+        let Some(found) = self.server.find_first(target.ns, find).await? else { return Ok(Look::NoMatch) };
+        let lock = stored::lock_state(&found)?;
+        if lock.writer == Some(me) {
+            return Ok(Look::NoMatch);
+        }
+        let Some(rival) = self.clear_locks(target.ns, target.id, &lock, Some(me)).await? else {
+            return Ok(Look::TryAgain);
+        };
+        // An active rival is in the way only of who would change the document as it stands.
+        let matches = !lock.insert && (rest.is_empty() || self.safe_matches(target, rest).await?);
+        Ok(if matches { Look::Rival(rival) } else { Look::NoMatch })
+    }
+
+    async fn safe_matches(&self, target: &Target<'_>, rest: Document) -> Result<bool> {
+        let filter = target.narrowed(doc! {"$and": [rest, {INSERT: {"$exists": false}}]});
+        let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": {"_id": 1}};
+        target.terms.add_to(&mut find);
+        Ok(self.server.find_first(target.ns, find).await?.is_some())
+    }
+}
+
+impl Core {
+    /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is changed.
+    pub(crate) async fn lock(&self, tx: &mut Transaction, target: &Target<'_>) -> Result<bool> {
+        let nothing = Update::Pipeline(vec![doc! {"$replaceWith": "$$ROOT"}]);
+        let change = Change::Update { update: &nothing, array_filters: None };
+        Ok(self.prepare(tx, target, &change).await?.matched)
+    }
+}

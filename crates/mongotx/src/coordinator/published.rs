@@ -1,0 +1,187 @@
+//! One record per transaction, as section 4.1 of paper 000 publishes it: the baseline.
+//!
+//! `{_id: {c, n}, state: "active" | "committed" | "rolledback", ts: <server time>, leaseMs, stamp}`: inserted before the
+//! first write, changed once by `findAndModify`, deleted when every document is clean. Departures from the paper, for
+//! safety: time is the server's; a stamp between the last prepared write and the decision shows that the server has
+//! not lost a prepared write since. Not kept, as in the paper: outcomes after the end, and leases that are extended.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use bson::{Bson, Document, doc, oid::ObjectId};
+use futures_util::future::BoxFuture;
+use protocol::{ClientId, Concern, TxId, TxStatus};
+use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
+
+use super::{
+    client_record::Epoch,
+    records::TXS,
+    server::Server,
+    txlog::{Fate, Started, TxLog},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+pub(crate) struct PublishedLog {
+    server: Arc<Server>,
+    recorder: Server,
+    epoch: Epoch,
+    ns: Namespace,
+    client: ClientId,
+    next: AtomicU64,
+}
+
+impl PublishedLog {
+    pub(crate) fn new(server: Arc<Server>, recorder: Server, epoch: Epoch, tx_database: &str) -> Self {
+        let client = ClientId(ObjectId::new().bytes());
+        Self { server, recorder, epoch, ns: Namespace::new(tx_database, TXS), client, next: AtomicU64::new(1) }
+    }
+
+    /// `findAndModify` on one record; whether it matched.
+    async fn transition(&self, query: Document, update: Document, durable: bool) -> Result<bool> {
+        let mut command = doc! {"findAndModify": &self.ns.coll, "query": query, "update": update};
+        if durable {
+            command.insert("writeConcern", doc! {"w": 1, "j": true});
+        }
+        let answer = self.recorder.run(&self.ns.db, command).await?;
+        Ok(matches!(answer.get("value"), Some(Bson::Document(_))))
+    }
+
+    async fn decide(&self, started: Started, concern: Concern) -> Result<()> {
+        let id = tx_id_to_bson(started.id);
+        self.server.at(Step::BeforeStamp).await;
+        let active = doc! {"_id": id.clone(), "state": "active", "stamp": {"$exists": false}};
+        let stamped = self.transition(active, doc! {"$set": {"stamp": 1}}, false).await?;
+        self.server.at(Step::AfterStamp).await;
+        if !stamped || self.epoch.load(SeqCst) != started.epoch {
+            return Err(expired(started.id));
+        }
+        self.server.at(Step::BeforeDecision).await;
+        let stamped = doc! {"_id": id, "state": "active", "stamp": 1};
+        let commit = doc! {"$set": {"state": "committed"}, "$currentDate": {"ts": true}};
+        let decided = self.transition(stamped, commit, concern != Concern::Acknowledged).await;
+        self.server.at(Step::AfterDecision).await;
+        match decided {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(expired(started.id)),
+            Err(lost) if lost.kind() == ErrorKind::Unavailable => {
+                Err(Error::new(ErrorKind::Indeterminate, format!("the commit was sent and not answered: {lost}")))
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+
+    async fn roll_back_expired(&self, ids: &[Bson]) -> Result<()> {
+        let old = doc! {"$gt": [{"$subtract": ["$$NOW", "$ts"]}, "$leaseMs"]};
+        let statement = doc! {
+            "q": {"_id": {"$in": ids.to_vec()}, "state": "active", "$expr": old},
+            "u": {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, "multi": true,
+        };
+        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": {"w": 1, "j": true}};
+        self.server.write(&self.ns.db, command).await?.ok().map(drop)
+    }
+
+    async fn read(&self, ids: &[TxId]) -> Result<Vec<(TxId, TxStatus)>> {
+        let ids: Vec<Bson> = ids.iter().copied().map(tx_id_to_bson).collect();
+        self.roll_back_expired(&ids).await?;
+        let find = doc! {"find": &self.ns.coll, "filter": {"_id": {"$in": ids}}};
+        let found = self.server.collect(&self.ns.db, find, 100_000).await?;
+        Ok(found.iter().filter_map(|record| Some((tx_id_from_bson(record.get("_id")?)?, state_of(record)))).collect())
+    }
+}
+
+fn state_of(record: &Document) -> TxStatus {
+    match record.get_str("state") {
+        Ok("active") => TxStatus::Active,
+        Ok("committed") => TxStatus::Committed,
+        _ => TxStatus::RolledBack,
+    }
+}
+
+fn expired(id: TxId) -> Error {
+    Error::new(ErrorKind::Expired, "the transaction was rolled back by a rival: its lease had expired")
+        .for_transaction(Some(id))
+}
+
+impl TxLog for PublishedLog {
+    fn start(&self, lease_ms: u64, _ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
+        Box::pin(async move {
+            let id = TxId { client: self.client, seq: self.next.fetch_add(1, SeqCst) };
+            self.server.at(Step::BeforeRegister).await;
+            let statement = doc! {
+                "q": {"_id": tx_id_to_bson(id)},
+                "u": {"$setOnInsert": {"state": "active", "leaseMs": lease_ms as i64}, "$currentDate": {"ts": true}},
+                "upsert": true,
+            };
+            self.recorder.update(&self.ns, vec![statement]).await?.ok()?;
+            self.server.at(Step::AfterRegister).await;
+            Ok(Started { id, epoch: self.epoch.load(SeqCst) })
+        })
+    }
+
+    fn enlist<'a>(&'a self, _id: TxId, _ns: &'a Namespace) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.decide(started, concern))
+    }
+
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let active = doc! {"_id": tx_id_to_bson(id), "state": "active"};
+            let change = doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}};
+            if let Err(error) = self.transition(active, change, false).await {
+                tracing::debug!(%id, %error, "the rollback was not recorded; the lease will end");
+            }
+        })
+    }
+
+    fn clean(&self, id: TxId) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.server.at(Step::BeforeRetire).await;
+            let gone = doc! {"q": {"_id": tx_id_to_bson(id)}, "limit": 1};
+            if let Err(error) = self.server.delete(&self.ns, vec![gone]).await {
+                tracing::debug!(%id, %error, "the finished transaction's record was left");
+            }
+            self.server.at(Step::AfterRetire).await;
+        })
+    }
+
+    fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>> {
+        Box::pin(async move {
+            let found = self.read(ids).await?;
+            let status = |id: &TxId| found.iter().find(|(other, _)| other == id).map(|(_, status)| *status);
+            // A record that is gone: finished, or an orphan of one that is. The document tells when it is fetched again.
+            Ok(ids.iter().map(|id| status(id).unwrap_or(TxStatus::Finished)).collect())
+        })
+    }
+
+    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+        Box::pin(async move {
+            Ok(match self.read(&[id]).await?.first() {
+                Some((_, TxStatus::Active)) => Fate::Active,
+                Some((_, TxStatus::Committed)) => Fate::Committed,
+                Some((_, _)) => Fate::RolledBack,
+                None => Fate::Unknown,
+            })
+        })
+    }
+
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+        Box::pin(async move {
+            let active = doc! {"_id": tx_id_to_bson(id), "state": "active"};
+            self.transition(active, doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, true).await?;
+            self.fate(id).await
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}

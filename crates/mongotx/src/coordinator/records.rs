@@ -1,0 +1,187 @@
+//! The stored client record: its fields, its encoding, and the commands that rivals use on it.
+//!
+//! | field | type | written by | meaning |
+//! | --- | --- | --- | --- |
+//! | `_id` | ObjectId | owner | the client id |
+//! | `stamp` | Int64 | owner | its last write; see `protocol::recorder` |
+//! | `beat` | Date | owner | the server's time of its last write |
+//! | `leaseMs` | Int64 | owner | how long after `beat` rivals may fence |
+//! | `low` | Int64 | owner | every number below it is decided and clean |
+//! | `committed`, `rolledBack` | [Int64] | owner | decided numbers from `low` on |
+//! | `aborted` | [Int64] | owner | numbers below `low` that did not commit |
+//! | `namespaces` | [String] | owner | collections it may have locked documents in |
+//! | `killed` | [Int64] | others | numbers rolled back one by one |
+//! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
+//! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
+//! | `askedAt` | Date | anybody | makes what was read durable before it is told |
+
+use bson::{Bson, Document, doc, oid::ObjectId};
+use protocol::{ClientId, ClientRecord, Seq};
+
+use super::server::{Server, as_i64};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// The collection's name.
+pub(crate) const TXS: &str = "txs";
+/// How long outcomes can be asked for after a client is gone.
+pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
+
+/// A record as stored, with what decides nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredRecord {
+    pub(crate) client: ClientId,
+    pub(crate) record: ClientRecord,
+    pub(crate) expired: bool,
+    pub(crate) closed: bool,
+    pub(crate) lease_ms: i64,
+    pub(crate) silent_ms: i64,
+    pub(crate) namespaces: Vec<Namespace>,
+}
+
+/// Client records in `<tx_database>.txs`, seen by anybody.
+#[derive(Clone)]
+pub(crate) struct Records {
+    pub(crate) ns: Namespace,
+    /// What a change waits for that somebody will be told about.
+    durable: Document,
+}
+
+fn object_id(client: ClientId) -> ObjectId {
+    ObjectId::from_bytes(client.0)
+}
+
+impl Records {
+    pub(crate) fn new(db: &str, several_nodes: bool) -> Self {
+        let durable = if several_nodes {
+            doc! {"w": "majority", "j": true}
+        } else {
+            doc! {"w": 1, "j": true}
+        };
+        Self { ns: Namespace::new(db, TXS), durable }
+    }
+
+    /// Creates the index by which the server removes closed records, once.
+    pub(crate) async fn prepare(&self, server: &Server) -> Result<()> {
+        let ttl = doc! {"key": {"closedAt": 1}, "name": "closed", "expireAfterSeconds": RETENTION_SECONDS};
+        server.run(&self.ns.db, doc! {"createIndexes": &self.ns.coll, "indexes": [ttl]}).await.map(drop)
+    }
+
+    pub(crate) async fn insert(&self, server: &Server, client: ClientId, lease_ms: u64, ns: &Namespace) -> Result<()> {
+        // `$currentDate` needs an update: the lease runs by the server's clock from the first moment.
+        let statement = doc! {
+            "q": {"_id": object_id(client)},
+            "u": {
+                "$setOnInsert": {
+                    "stamp": 0_i64, "leaseMs": lease_ms as i64, "low": 1_i64, "committed": [], "rolledBack": [],
+                    "aborted": [], "namespaces": [ns.to_string()],
+                },
+                "$currentDate": {"beat": true},
+            },
+            "upsert": true,
+        };
+        server.update(&self.ns, vec![statement]).await?.ok().map(drop)
+    }
+
+    /// The records of these clients (of all, when empty), judged by the server's clock.
+    pub(crate) async fn read(&self, server: &Server, clients: &[ClientId]) -> Result<Vec<StoredRecord>> {
+        let ids: Vec<Bson> = clients.iter().map(|client| object_id(*client).into()).collect();
+        let who = if ids.is_empty() {
+            doc! {"low": {"$exists": true}}
+        } else {
+            doc! {"_id": {"$in": ids}}
+        };
+        let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
+        let pipeline = [doc! {"$match": who}, doc! {"$set": {"silentMs": silent}}];
+        let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
+        let found = server.collect(&self.ns.db, command, 100_000).await?;
+        found.iter().map(parse_record).collect()
+    }
+
+    /// Fences a record whose lease has expired. Journaled, because somebody will be told.
+    pub(crate) async fn fence_expired(&self, server: &Server, client: ClientId) -> Result<bool> {
+        let expired = doc! {"$gt": [{"$subtract": ["$$NOW", "$beat"]}, "$leaseMs"]};
+        let condition = doc! {"_id": object_id(client), "fenced": {"$exists": false}, "$expr": expired};
+        server.at(Step::BeforeFence).await;
+        let fenced =
+            self.change(server, condition, doc! {"$set": {"fenced": true}, "$currentDate": {"fencedAt": true}}).await?;
+        server.at(Step::AfterFence).await;
+        if fenced {
+            server.counters.add(&server.counters.fenced, 1);
+            tracing::warn!(%client, "fenced the record of a client whose lease has expired");
+        }
+        Ok(fenced)
+    }
+
+    /// The owner gives its record up.
+    pub(crate) async fn fence_own(&self, server: &Server, client: ClientId) -> Result<bool> {
+        let condition = doc! {"_id": object_id(client), "fenced": {"$exists": false}};
+        self.change(server, condition, doc! {"$set": {"fenced": true}, "$currentDate": {"fencedAt": true}}).await
+    }
+
+    /// Rolls back one undecided number.
+    pub(crate) async fn kill(&self, server: &Server, client: ClientId, seq: Seq) -> Result<bool> {
+        let seq = seq as i64;
+        let condition = doc! {
+            "_id": object_id(client), "fenced": {"$exists": false}, "low": {"$lte": seq},
+            "committed": {"$ne": seq}, "rolledBack": {"$ne": seq}, "killed.999": {"$exists": false},
+        };
+        self.change(server, condition, doc! {"$addToSet": {"killed": seq}}).await
+    }
+
+    /// Every document is clean: the record goes when its outcomes need not be kept any longer.
+    pub(crate) async fn retire(&self, server: &Server, client: ClientId) -> Result<()> {
+        server.at(Step::BeforeRetire).await;
+        let condition = doc! {"_id": object_id(client), "closedAt": {"$exists": false}};
+        self.change(server, condition, doc! {"$currentDate": {"closedAt": true}}).await?;
+        server.at(Step::AfterRetire).await;
+        Ok(())
+    }
+
+    /// What the record says, durably: the journaled touch makes everything before it durable too.
+    pub(crate) async fn read_durably(&self, server: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
+        self.change(server, doc! {"_id": object_id(client)}, doc! {"$currentDate": {"askedAt": true}}).await?;
+        Ok(self.read(server, &[client]).await?.pop())
+    }
+
+    async fn change(&self, server: &Server, q: Document, u: Document) -> Result<bool> {
+        let command =
+            doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": self.durable.clone()};
+        Ok(server.write(&self.ns.db, command).await?.ok()?.n == 1)
+    }
+}
+
+pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
+    let malformed = |field: &str| {
+        Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field {field:?}"))
+    };
+    let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed("_id"))?.bytes());
+    let number = |field: &str| stored.get_i64(field).map_err(|_| malformed(field));
+    let numbers = |field: &str| match stored.get(field) {
+        None => Ok(Default::default()),
+        Some(Bson::Array(list)) => Ok(list.iter().map(|n| as_i64(n) as Seq).collect()),
+        Some(_) => Err(malformed(field)),
+    };
+    let (lease_ms, silent_ms) = (number("leaseMs")?, stored.get("silentMs").map_or(0, as_i64));
+    let namespaces = stored.get_array("namespaces").into_iter().flatten();
+    Ok(StoredRecord {
+        client,
+        record: ClientRecord {
+            stamp: number("stamp")? as u64,
+            low: number("low")? as Seq,
+            committed: numbers("committed")?,
+            rolled_back: numbers("rolledBack")?,
+            killed: numbers("killed")?,
+            aborted: numbers("aborted")?,
+            fenced: stored.get_bool("fenced").unwrap_or(false),
+        },
+        expired: silent_ms > lease_ms,
+        closed: stored.contains_key("closedAt"),
+        lease_ms,
+        silent_ms,
+        namespaces: namespaces.filter_map(|name| Namespace::parse_namespace(name.as_str()?)).collect(),
+    })
+}

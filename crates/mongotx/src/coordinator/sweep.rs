@@ -1,0 +1,134 @@
+//! Leftovers of dead clients: found through their records, without waiting until somebody meets them.
+//!
+//! 1. Fence every record whose lease has expired.
+//! 2. In each collection that a fenced record names, finish what it committed and undo the rest; give back its read
+//!    locks. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
+//! 3. Retire the record: the server removes it when its outcomes need not be kept any longer.
+//!
+//! Any number of sweeps may run at a time.
+
+use bson::{Bson, Document, doc, oid::ObjectId};
+use protocol::{LockState, TxId};
+use sd2v::{
+    names::{READERS, WRITER},
+    stored::lock_state,
+};
+
+use super::{
+    Core,
+    meet::locks_only,
+    records::{Records, StoredRecord},
+};
+use crate::{
+    error::Result,
+    options::{Layout, Namespace},
+};
+
+/// Documents repaired in one round.
+const ROUND: usize = 1_000;
+/// Rounds per collection and sweep.
+const ROUNDS: usize = 1_000;
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Records fenced.
+    pub fenced: usize,
+    /// Records whose documents are all clean now.
+    pub retired: usize,
+    /// Documents repaired.
+    pub repaired: usize,
+}
+
+impl Core {
+    pub(crate) fn records(&self) -> Records {
+        Records::new(&self.options.tx_database, self.replicated)
+    }
+
+    /// Steps 1 to 3.
+    pub(crate) async fn sweep(&self) -> Result<Swept> {
+        let mut swept = Swept::default();
+        if self.options.layout == Layout::Published {
+            return Ok(swept);
+        }
+        let records = self.records();
+        for found in records.read(&self.server, &[]).await? {
+            if found.closed || !(found.record.fenced || found.expired) {
+                continue;
+            }
+            if !found.record.fenced {
+                if !records.fence_expired(&self.server, found.client).await? {
+                    continue;
+                }
+                swept.fenced += 1;
+            }
+            swept.repaired += self.clean_up_after(&found).await?;
+            records.retire(&self.server, found.client).await?;
+            swept.retired += 1;
+        }
+        Ok(swept)
+    }
+
+    async fn clean_up_after(&self, found: &StoredRecord) -> Result<usize> {
+        let client = ObjectId::from_bytes(found.client.0);
+        let from = doc! {"c": client, "n": Bson::MinKey};
+        let to = doc! {"c": client, "n": Bson::MaxKey};
+        let mut repaired = 0;
+        for ns in &found.namespaces {
+            repaired += self.repair_where(ns, doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}}).await?;
+            repaired += self.repair_where(ns, doc! {format!("{READERS}.c"): client}).await?;
+        }
+        Ok(repaired)
+    }
+
+    /// Repairs every document that matches, as far as its rivals are decided.
+    pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<usize> {
+        let mut repaired = 0;
+        for _ in 0..ROUNDS {
+            let find =
+                doc! {"find": &ns.coll, "filter": filter.clone(), "projection": locks_only(), "limit": ROUND as i64};
+            let found = self.server.collect(&ns.db, find, ROUND).await?;
+            let mut cleared = 0;
+            for stored in &found {
+                let lock = lock_state(stored)?;
+                let Some(id) = stored.get("_id") else { continue };
+                if self.clear_locks(ns, id, &lock, None).await?.is_none() {
+                    cleared += 1;
+                }
+            }
+            repaired += cleared;
+            if found.len() < ROUND || cleared == 0 {
+                break;
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// The locked documents of a collection, for people.
+    pub(crate) async fn locked_documents(&self, ns: &Namespace, limit: usize) -> Result<Vec<(Bson, LockState)>> {
+        let filter = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
+        let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(), "limit": limit as i64};
+        let found = self.server.collect(&ns.db, find, limit).await?;
+        found.iter().map(|stored| Ok((stored.get("_id").cloned().unwrap_or(Bson::Null), lock_state(stored)?))).collect()
+    }
+
+    /// The documents that one transaction holds, in the collections its client's record names.
+    pub(crate) async fn held_by(
+        &self,
+        id: TxId,
+        namespaces: &[Namespace],
+        limit: usize,
+    ) -> Result<Vec<(Namespace, Bson, LockState)>> {
+        let stored_id = sd2v::names::tx_id_to_bson(id);
+        let mut held = Vec::new();
+        for ns in namespaces {
+            let filter = doc! {"$or": [{WRITER: stored_id.clone()}, {READERS: stored_id.clone()}]};
+            let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(), "limit": limit as i64};
+            for stored in self.server.collect(&ns.db, find, limit).await? {
+                held.push((ns.clone(), stored.get("_id").cloned().unwrap_or(Bson::Null), lock_state(&stored)?));
+            }
+        }
+        Ok(held)
+    }
+}

@@ -1,0 +1,273 @@
+//! A transaction: begin, what it holds, commit, roll back.
+//!
+//! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
+//! 2. Every document is noted in `held` *before* the command that may lock it is sent.
+//! 3. `commit` decides through the log, then hands what is held to the finisher.
+//! 4. `roll_back` undoes what is held, then tells the log.
+//!
+//! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
+//! by dropping the session, or by rivals when the lease ends.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bson::{Bson, doc};
+use protocol::{Concern, TxId};
+
+use super::{
+    Core,
+    finisher::{Held, Job},
+    txlog::Started,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::{Isolation, Layout, Namespace, TransactionOptions},
+};
+
+/// The documents of one collection, by the bytes of their `_id`s.
+#[derive(Default)]
+pub(crate) struct HeldSet {
+    pub(crate) written: HashMap<Vec<u8>, Bson>,
+    pub(crate) read: HashMap<Vec<u8>, Bson>,
+    pub(crate) inserts: bool,
+    pub(crate) removes: bool,
+}
+
+pub(crate) struct Transaction {
+    pub(crate) options: TransactionOptions,
+    begun: Instant,
+    pub(crate) started: Option<Started>,
+    held: HashMap<Namespace, HeldSet>,
+    count: usize,
+    /// A prepared write was sent and its answer not seen: the future was dropped, or the connection was lost.
+    in_doubt: bool,
+}
+
+/// The bytes that identify an `_id`.
+pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
+    doc! {"": id.clone()}.to_vec().unwrap_or_default()
+}
+
+impl Transaction {
+    pub(crate) fn begin(options: TransactionOptions) -> Self {
+        Self { options, begun: Instant::now(), started: None, held: HashMap::new(), count: 0, in_doubt: false }
+    }
+
+    pub(crate) fn id(&self) -> Option<TxId> {
+        self.started.map(|started| started.id)
+    }
+
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.options.isolation == Isolation::RepeatableRead
+    }
+
+    /// Has it written to this collection?
+    pub(crate) fn has_written(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_some_and(|held| !held.written.is_empty())
+    }
+
+    pub(crate) fn may_hold(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.held.get(ns).is_some_and(|held| held.written.contains_key(&id_key(id)))
+    }
+
+    pub(crate) fn has_read_locks(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_some_and(|held| !held.read.is_empty())
+    }
+
+    pub(crate) fn has_read(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.held.get(ns).is_some_and(|held| held.read.contains_key(&id_key(id)))
+    }
+
+    /// Notes documents that the next command may lock.
+    pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, ids: &[Bson], what: Hold) -> Result<()> {
+        let held = self.held.entry(ns.clone()).or_default();
+        match what {
+            Hold::Insert => held.inserts = true,
+            Hold::Remove => held.removes = true,
+            Hold::Change | Hold::Read => {}
+        }
+        let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
+        for id in ids {
+            if set.insert(id_key(id), id.clone()).is_none() {
+                self.count += 1;
+            }
+        }
+        if self.count > core.options.max_documents {
+            let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
+            return Err(Error::invalid(290, message).for_transaction(self.id()));
+        }
+        Ok(())
+    }
+
+    /// A prepared write is about to be sent.
+    pub(crate) fn sending(&mut self) {
+        self.in_doubt = true;
+    }
+
+    /// It was answered.
+    pub(crate) fn answered(&mut self) {
+        self.in_doubt = false;
+    }
+
+    /// May it go on?
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if self.in_doubt {
+            let message = "an earlier write of the transaction was interrupted before its answer arrived";
+            return Err(Error::new(ErrorKind::Expired, message).for_transaction(self.id()));
+        }
+        match self.options.max_life {
+            Some(life) if self.begun.elapsed() > life => {
+                let message = format!("the transaction has lived longer than its maximum of {life:?}");
+                Err(Error::new(ErrorKind::Expired, message).for_transaction(self.id()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn into_job(self, committed: bool) -> Option<Job> {
+        let id = self.id()?;
+        let held = self.held.into_iter().map(|(ns, set)| {
+            let held = Held {
+                written: set.written.into_values().collect(),
+                read: set.read.into_values().collect(),
+                inserts: set.inserts,
+                removes: set.removes,
+            };
+            (ns, held)
+        });
+        Some(Job { id, committed, held: held.collect() })
+    }
+}
+
+/// How a document is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Insert,
+    Change,
+    Remove,
+    Read,
+}
+
+impl Core {
+    /// The transaction's id, able to lock documents of `ns`.
+    pub(crate) async fn ensure_started(&self, tx: &mut Transaction, ns: &Namespace) -> Result<TxId> {
+        tx.check_alive()?;
+        match tx.started {
+            Some(started) => {
+                if !tx.held.contains_key(ns) {
+                    self.log.enlist(started.id, ns).await?;
+                }
+                Ok(started.id)
+            }
+            None => {
+                let lease = tx.options.lease.unwrap_or(self.options.lease);
+                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(100);
+                let started = self.log.start(lease_ms, ns).await?;
+                tracing::trace!(transaction = %started.id, "started");
+                tx.started = Some(started);
+                Ok(started.id)
+            }
+        }
+    }
+
+    /// Step 3.
+    pub(crate) async fn commit(&self, tx: Transaction) -> Result<()> {
+        let counters = &self.server.counters;
+        if let Err(error) = tx.check_alive() {
+            self.roll_back(tx).await;
+            counters.add(&counters.aborts_expired, 1);
+            return Err(error);
+        }
+        let Some(started) = tx.started else {
+            counters.add(&counters.commits, 1);
+            return Ok(());
+        };
+        let wrote = tx.held.values().any(|held| !held.written.is_empty());
+        if !wrote {
+            // Nothing to decide: its read locks go, as if it were rolled back.
+            counters.add(&counters.commits, 1);
+            self.hand_over_undone(tx).await;
+            return Ok(());
+        }
+        match self.log.commit(started, tx.options.concern).await {
+            Ok(()) => {
+                counters.add(&counters.commits, 1);
+                self.finish(tx).await;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Indeterminate => {
+                counters.add(&counters.indeterminate, 1);
+                Err(error.for_transaction(Some(started.id)))
+            }
+            Err(error) => {
+                self.count_abort(&error);
+                self.roll_back(tx).await;
+                Err(error.for_transaction(Some(started.id)))
+            }
+        }
+    }
+
+    async fn finish(&self, tx: Transaction) {
+        let Some(job) = tx.into_job(true) else { return };
+        if self.options.layout == Layout::Published {
+            // As published: each document by itself, before the answer.
+            for (ns, held) in &job.held {
+                for id in &held.written {
+                    let one = Held { written: vec![id.clone()], read: Vec::new(), ..held.clone() };
+                    self.finisher.hand_over(Job { id: job.id, committed: true, held: vec![(ns.clone(), one)] });
+                    self.finisher.until_idle(self.options.commit_timeout).await;
+                }
+            }
+        } else {
+            self.finisher.hand_over(job);
+        }
+    }
+
+    /// Step 4, waiting until the documents are free again (or handed to the finisher when the server is away).
+    pub(crate) async fn roll_back(&self, tx: Transaction) {
+        if tx.id().is_some() {
+            self.hand_over_undone(tx).await;
+            self.finisher.until_idle(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn hand_over_undone(&self, tx: Transaction) {
+        if let Some(job) = tx.into_job(false) {
+            self.log.rolled_back(job.id).await;
+            self.finisher.hand_over(job);
+        }
+    }
+
+    pub(crate) fn count_abort(&self, error: &Error) {
+        let counters = &self.server.counters;
+        let counter = match error.kind() {
+            ErrorKind::Conflict => &counters.aborts_conflict,
+            ErrorKind::Expired => &counters.aborts_expired,
+            _ => &counters.aborts_unavailable,
+        };
+        counters.add(counter, 1);
+    }
+
+    /// Options that this server can honour.
+    pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
+        match options.concern {
+            Concern::Nodes(n) if n == 0 || (n > 1 && !self.replicated) => {
+                Err(Error::invalid(2, format!("write concern w: {n} cannot be satisfied by this deployment")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A transaction dropped without commit is rolled back in the background.
+pub(crate) fn abandon(core: &Arc<Core>, tx: Transaction) {
+    if tx.id().is_some()
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        let core = Arc::clone(core);
+        runtime.spawn(async move { core.hand_over_undone(tx).await });
+    }
+}

@@ -1,0 +1,60 @@
+//! The one way in for decisions about the status of transactions.
+//!
+//! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
+
+use futures_util::future::BoxFuture;
+use protocol::{Concern, TxId, TxStatus};
+
+use crate::{error::Result, options::Namespace};
+
+/// A transaction that may send its first prepared write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub(crate) id: TxId,
+    /// The connection epoch before the first prepared write; see `protocol::recorder`.
+    pub(crate) epoch: u64,
+}
+
+/// What anybody who knows an id is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// Still undecided, and its client is alive.
+    Active,
+    /// Committed, durably.
+    Committed,
+    /// Not committed, and never will be.
+    RolledBack,
+    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes).
+    Unknown,
+}
+
+/// Where the fate of transactions is stored.
+pub(crate) trait TxLog: Send + Sync {
+    /// A new transaction, able to write to `ns`. `lease_ms`: how long rivals leave it alone without a sign of life.
+    fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>>;
+
+    /// Before the first prepared write to a further collection.
+    fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>>;
+
+    /// Decides. Every prepared write was acknowledged before.
+    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>>;
+
+    /// The owner has rolled it back; its documents may still be locked.
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()>;
+
+    /// No document carries its locks any more.
+    fn clean(&self, id: TxId) -> BoxFuture<'_, ()>;
+
+    /// The statuses of these transactions, each read after this call began. Clients whose lease has expired are
+    /// fenced first, so that `Active` means alive.
+    fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
+
+    /// The durable truth about one transaction.
+    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
+
+    /// Rolls one transaction back, whoever runs it, if it is not decided.
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
+
+    /// Writes what is still to be written and says goodbye.
+    fn close(&self) -> BoxFuture<'_, Result<()>>;
+}

@@ -1,0 +1,47 @@
+//! A cursor: the documents of an answer, one after the other.
+
+use std::marker::PhantomData;
+
+use bson::Document;
+use serde::de::DeserializeOwned;
+
+use crate::{command::query::Documents, error::Result};
+
+/// The documents of a query, fetched from the server in batches. Dropping it ends the query on the server.
+///
+/// A cursor opened in a transaction shows the transaction's view at the moment when each batch is fetched; writes that
+/// the transaction makes while it is open may or may not show, as in MongoDB.
+pub struct Cursor<T = Document> {
+    documents: Documents,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Cursor<T> {
+    pub(crate) fn new(documents: Documents) -> Self {
+        Self { documents, of: PhantomData }
+    }
+
+    /// The next document, or `None` at the end.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Unavailable`] when the server cannot be asked for more, [`crate::ErrorKind::Invalid`] when a
+    /// document is not a `T`.
+    pub async fn next(&mut self) -> Result<Option<T>> {
+        match self.documents.next().await {
+            None => Ok(None),
+            Some(document) => Ok(Some(bson::deserialize_from_document(document?)?)),
+        }
+    }
+
+    /// All documents that are left.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub async fn try_collect(mut self) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        while let Some(next) = self.next().await? {
+            all.push(next);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,28 @@
+//! A database: where collections are.
+
+use std::sync::Arc;
+
+use crate::{collection::Collection, coordinator::Core, options::Namespace};
+
+/// A database of a client.
+#[derive(Clone)]
+pub struct Database {
+    core: Arc<Core>,
+    name: String,
+}
+
+impl Database {
+    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
+        Self { core, name: name.to_owned() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A collection of documents of type `T` (`Document`, or anything with serde's traits).
+    pub fn collection<T>(&self, name: &str) -> Collection<T> {
+        Collection::new(Arc::clone(&self.core), Namespace::new(&self.name, name))
+    }
+}

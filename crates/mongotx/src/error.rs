@@ -1,0 +1,261 @@
+//! What can go wrong, sorted by what the caller has to do about it.
+//!
+//! | kind | what the caller does | label | code |
+//! | --- | --- | --- | --- |
+//! | [`ErrorKind::Conflict`] | run the transaction again | `TransientTransactionError` | 112 WriteConflict |
+//! | [`ErrorKind::Expired`] | run it again: it is known not to be committed | `TransientTransactionError` | 251 NoSuchTransaction |
+//! | [`ErrorKind::Indeterminate`] | ask [`crate::Client::outcome`] by id before doing anything again | `UnknownTransactionCommitResult` | - |
+//! | [`ErrorKind::Unavailable`] | wait for the server, run it again | `TransientTransactionError` | 89 NetworkTimeout |
+//! | [`ErrorKind::Invalid`] | mend the request | - | the server's |
+//! | [`ErrorKind::Unsupported`] | do it another way | - | 263 OperationNotSupportedInTransaction |
+//! | [`ErrorKind::Corruption`] | look at the document with `mongotx doctor` | - | - |
+//! | [`ErrorKind::Closed`] | begin a new transaction, or connect again | - | 251 NoSuchTransaction |
+
+use std::fmt;
+
+use bson::Bson;
+use protocol::TxId;
+
+use crate::options::Namespace;
+
+/// The result of everything in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The label on errors after which the whole transaction may be run again.
+pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+/// The label on errors after which nobody knows yet whether the transaction is committed.
+pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
+
+/// What the caller has to do. See the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A rival is in the way; this transaction is rolled back and may be run again.
+    Conflict,
+    /// The transaction outlived its lease or its maximum life, or somebody rolled it back: it is not committed.
+    Expired,
+    /// The server did not answer; what was asked may or may not have happened.
+    Indeterminate,
+    /// The server cannot be reached; nothing was committed.
+    Unavailable,
+    /// The request is wrong; the server (or this library, in the server's place) refused it.
+    Invalid,
+    /// The request is right but MongoTx cannot do it, and says why.
+    Unsupported,
+    /// A stored document or record has a shape that MongoTx never writes.
+    Corruption,
+    /// The transaction is over, or the client is shut down.
+    Closed,
+}
+
+/// Whom a transaction met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflict {
+    /// Where.
+    pub namespace: Namespace,
+    /// On which document.
+    pub id: Bson,
+    /// Which transaction holds it.
+    pub rival: TxId,
+}
+
+/// One refused document of a write of several, as in MongoDB's `writeErrors`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriteError {
+    /// Its place in what was asked.
+    pub index: usize,
+    /// The server's code.
+    pub code: i32,
+    /// The server's words.
+    pub message: String,
+}
+
+/// The one error type of this crate.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    code: Option<i32>,
+    labelled: bool,
+    conflict: Option<Conflict>,
+    transaction: Option<TxId>,
+    write_errors: Vec<WriteError>,
+    progress: Option<Progress>,
+    source: Option<mongodb::error::Error>,
+}
+
+/// What a write of several had done when it stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Documents inserted.
+    pub inserted: u64,
+    /// Documents matched.
+    pub matched: u64,
+    /// Documents modified.
+    pub modified: u64,
+    /// Documents deleted.
+    pub deleted: u64,
+    /// Documents upserted.
+    pub upserted: u64,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let code = match kind {
+            ErrorKind::Conflict => Some(112),
+            ErrorKind::Expired | ErrorKind::Closed => Some(251),
+            ErrorKind::Unavailable => Some(89),
+            ErrorKind::Unsupported => Some(263),
+            ErrorKind::Indeterminate | ErrorKind::Invalid | ErrorKind::Corruption => None,
+        };
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            code,
+            labelled: true,
+            conflict: None,
+            transaction: None,
+            write_errors: Vec::new(),
+            progress: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn invalid(code: i32, message: impl Into<String>) -> Self {
+        let mut error = Self::new(ErrorKind::Invalid, message);
+        error.0.code = Some(code);
+        error
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    pub(crate) fn conflict_with(conflict: Conflict, why: &str) -> Self {
+        let Conflict { namespace, id, rival } = &conflict;
+        let message = format!("{why}: {namespace}, document {{_id: {id}}}, is held by transaction {rival}");
+        let mut error = Self::new(ErrorKind::Conflict, message);
+        error.0.conflict = Some(conflict);
+        error
+    }
+
+    pub(crate) fn for_transaction(mut self, id: Option<TxId>) -> Self {
+        self.0.transaction = self.0.transaction.or(id);
+        self
+    }
+
+    pub(crate) fn because_of(mut self, source: mongodb::error::Error) -> Self {
+        self.0.source = Some(source);
+        self
+    }
+
+    pub(crate) fn with_write_errors(mut self, errors: Vec<WriteError>) -> Self {
+        self.0.write_errors = errors;
+        self
+    }
+
+    pub(crate) fn with_progress(mut self, progress: Progress) -> Self {
+        self.0.progress = Some(progress);
+        self
+    }
+
+    /// What the caller has to do.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// MongoDB's code for it, where there is one.
+    pub fn code(&self) -> Option<i32> {
+        self.0.code
+    }
+
+    /// The collection, document and rival of a [`ErrorKind::Conflict`].
+    pub fn conflict(&self) -> Option<&Conflict> {
+        self.0.conflict.as_ref()
+    }
+
+    /// The transaction it happened to, if it had written anything: what [`crate::Client::outcome`] takes.
+    pub fn transaction(&self) -> Option<TxId> {
+        self.0.transaction
+    }
+
+    /// Which documents of an `insert_many` or `bulk_write` were refused.
+    pub fn write_errors(&self) -> &[WriteError] {
+        &self.0.write_errors
+    }
+
+    /// What an `insert_many` or `bulk_write` had done when it stopped.
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.progress
+    }
+
+    /// MongoDB's error labels.
+    pub fn labels(&self) -> &'static [&'static str] {
+        match self.0.kind {
+            ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable => &[TRANSIENT_TRANSACTION_ERROR],
+            ErrorKind::Indeterminate if self.0.labelled => &[UNKNOWN_TRANSACTION_COMMIT_RESULT],
+            _ => &[],
+        }
+    }
+
+    /// Does it carry this label?
+    pub fn contains_label(&self, label: &str) -> bool {
+        self.labels().contains(&label)
+    }
+
+    /// The driver's duplicate-key code.
+    pub(crate) fn is_duplicate_key(&self) -> bool {
+        self.0.code == Some(11000)
+    }
+
+    /// Does it end the transaction in which it happens? What the server refused as invalid does not.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(code) = self.0.code {
+            write!(f, " (code {code})")?;
+        }
+        if let Some(id) = self.0.transaction {
+            write!(f, " [transaction {id}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+impl From<sd2v::Error> for Error {
+    fn from(error: sd2v::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            sd2v::Error::Reserved { .. } => Self::invalid(2, message),
+            sd2v::Error::Unsupported { .. } => Self::unsupported(message),
+            sd2v::Error::Invalid { code, .. } => Self::invalid(code, message),
+            sd2v::Error::Corrupt { .. } => Self::new(ErrorKind::Corruption, message),
+        }
+    }
+}
+
+impl From<bson::error::Error> for Error {
+    fn from(error: bson::error::Error) -> Self {
+        Self::invalid(22, format!("cannot be converted to or from BSON: {error}"))
+    }
+}

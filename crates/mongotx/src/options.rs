@@ -1,0 +1,138 @@
+//! What a caller may choose, and the limits that hold when nothing is chosen.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use protocol::Concern;
+
+use crate::steps::StepHook;
+
+/// A collection's full name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace {
+    /// The database.
+    pub db: String,
+    /// The collection.
+    pub coll: String,
+}
+
+impl Namespace {
+    pub(crate) fn new(db: &str, coll: &str) -> Self {
+        Self { db: db.to_owned(), coll: coll.to_owned() }
+    }
+
+    /// Reads `db.coll`; the collection may contain dots.
+    pub fn parse_namespace(text: &str) -> Option<Self> {
+        text.split_once('.')
+            .filter(|(db, coll)| !db.is_empty() && !coll.is_empty())
+            .map(|(db, coll)| Self::new(db, coll))
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.db, self.coll)
+    }
+}
+
+/// What a transaction is protected from. See `docs/isolation.md` for the anomalies that each level forbids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// No dirty writes, no dirty reads; every read sees the latest committed documents. Readers never wait or abort.
+    #[default]
+    ReadCommitted,
+    /// Besides, a document once read does not change until the transaction ends. Readers take read locks.
+    RepeatableRead,
+}
+
+/// How the fate of transactions is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// One record per client, decisions in groups.
+    #[default]
+    ClientRecord,
+    /// One record per transaction, inserted at its first write and removed at its end, as in section 4.1 of paper 000.
+    /// The baseline of the benchmarks: outcomes cannot be asked for after the end, and a transaction's lease is not
+    /// extended while it runs.
+    Published,
+}
+
+/// Options of one transaction.
+#[derive(Clone, Debug)]
+pub struct TransactionOptions {
+    /// Read committed unless chosen otherwise.
+    pub isolation: Isolation,
+    /// What a commit waits for before it is answered: the journal, by default.
+    pub concern: Concern,
+    /// How long a write (and a repeatable read) waits for an active rival before it fails with a conflict. Zero, the
+    /// default, fails at once.
+    pub lock_wait: Duration,
+    /// How long after the client's last sign of life rivals have to leave the transaction alone. Default: the
+    /// client's lease.
+    pub lease: Option<Duration>,
+    /// The transaction is rolled back when it is used, or committed, later than this after its beginning. Default: none.
+    pub max_life: Option<Duration>,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::default(),
+            concern: Concern::default(),
+            lock_wait: Duration::ZERO,
+            lease: None,
+            max_life: None,
+        }
+    }
+}
+
+/// Options of a client.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// The database that holds the collection `txs`. Every client of a deployment must use the same one.
+    pub tx_database: String,
+    /// How the fate of transactions is stored.
+    pub layout: Layout,
+    /// The default lease: rivals may roll back what a client left undecided when it has given no sign of life for so
+    /// long, by the server's clock. Signs of life come three times as often.
+    pub lease: Duration,
+    /// How long a write outside a transaction waits for a transaction that holds its document.
+    pub write_wait: Duration,
+    /// How long a commit is tried before it is answered as indeterminate.
+    pub commit_timeout: Duration,
+    /// The longest time that `with_transaction` goes on retrying.
+    pub retry_limit: Duration,
+    /// How many documents one transaction may hold, and one repeatable read may lock.
+    pub max_documents: usize,
+    /// Look for leftovers of dead clients when the client starts, and every few leases.
+    pub sweep: bool,
+    /// Called at every step of the protocol: for tests that break it there.
+    pub hook: Option<Arc<dyn StepHook>>,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            tx_database: "mongotx".to_owned(),
+            layout: Layout::default(),
+            lease: Duration::from_secs(10),
+            write_wait: Duration::from_secs(20),
+            commit_timeout: Duration::from_secs(30),
+            retry_limit: Duration::from_secs(120),
+            max_documents: 100_000,
+            sweep: true,
+            hook: None,
+        }
+    }
+}
+
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientOptions")
+            .field("tx_database", &self.tx_database)
+            .field("layout", &self.layout)
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}

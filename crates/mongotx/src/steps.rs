@@ -1,0 +1,68 @@
+//! The named steps of the protocol, at which tests kill, pause or hold a client.
+
+use futures_util::future::BoxFuture;
+
+/// A place between two commands. `Before…` is reached when the command has not been sent, `After…` when its answer
+/// has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Step {
+    BeforeRegister,
+    AfterRegister,
+    BeforeLock,
+    AfterLock,
+    BeforeReadLock,
+    AfterReadLock,
+    BeforeStamp,
+    AfterStamp,
+    BeforeDecision,
+    AfterDecision,
+    BeforeFinish,
+    AfterFinish,
+    BeforeUndo,
+    AfterUndo,
+    BeforeFence,
+    AfterFence,
+    BeforeRepair,
+    AfterRepair,
+    BeforeRetire,
+    AfterRetire,
+}
+
+impl Step {
+    /// All of them, in the order of a transaction's life.
+    pub const ALL: [Self; 20] = [
+        Self::BeforeRegister,
+        Self::AfterRegister,
+        Self::BeforeLock,
+        Self::AfterLock,
+        Self::BeforeReadLock,
+        Self::AfterReadLock,
+        Self::BeforeStamp,
+        Self::AfterStamp,
+        Self::BeforeDecision,
+        Self::AfterDecision,
+        Self::BeforeFinish,
+        Self::AfterFinish,
+        Self::BeforeUndo,
+        Self::AfterUndo,
+        Self::BeforeFence,
+        Self::AfterFence,
+        Self::BeforeRepair,
+        Self::AfterRepair,
+        Self::BeforeRetire,
+        Self::AfterRetire,
+    ];
+
+    /// The step with this name, as `{:?}` prints it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| format!("{step:?}") == name)
+    }
+}
+
+/// Something that happens at the steps of a client: a process that ends itself, a test that holds the client there.
+pub trait StepHook: Send + Sync {
+    /// The client goes on when the future is done.
+    fn at(&self, step: Step) -> BoxFuture<'static, ()>;
+}

@@ -1,0 +1,54 @@
+//! Aggregation expressions: what they may name, and how they are made to mean the unsafe version.
+//!
+//! MongoDB reads `"$a"` as `"$$CURRENT.a"`, and lets `$let` bind `CURRENT` anew; `$getField` without an input reads
+//! `$$CURRENT` too. So an expression is wrapped in one `$let` and its text stays as the user wrote it, except for
+//! `$$ROOT`, which no expression can bind: each mention becomes `$$ROOT._unsafe`.
+//!
+//! Also here, for the other rewriters: [`path`] (prefixing and refusing names) and the refusal of whole-root reads.
+//! What is *not* here: which places of a filter, update or projection hold an expression.
+
+use bson::{Bson, Document, doc};
+
+use crate::{error::Error, names::UNSAFE};
+
+mod check;
+pub(crate) mod path;
+mod root;
+
+pub use check::check_expression;
+pub use root::sees_whole_document;
+pub(crate) use root::{hide_field_of_root, is_operator, is_quoted};
+
+/// The expression that means on the stored document what `expr` means on its unsafe version.
+///
+/// Constants come back as they are. Where the stored document has no `_unsafe`, every field is missing.
+///
+/// # Errors
+/// [`Error::Reserved`] for a reserved name; [`Error::Invalid`] (15) when it nests deeper than 200 levels.
+pub fn rewrite_expression(expr: &Bson) -> Result<Bson, Error> {
+    check_expression(expr)?;
+    if !can_read_fields(expr) {
+        return Ok(expr.clone());
+    }
+    let body = root::map_strings(expr, &root_to_unsafe, 0)?;
+    Ok(Bson::Document(doc! { "$let": { "vars": { "CURRENT": format!("${UNSAFE}") }, "in": body } }))
+}
+
+/// Whether the expression is anything but a scalar constant.
+fn can_read_fields(expr: &Bson) -> bool {
+    match expr {
+        Bson::String(text) => text.starts_with('$'),
+        Bson::Document(_) | Bson::Array(_) => true,
+        _ => false,
+    }
+}
+
+fn root_to_unsafe(text: &str) -> Option<Bson> {
+    let rest = path::after_variable(text, "ROOT")?;
+    Some(Bson::String(format!("$$ROOT.{UNSAFE}{rest}")))
+}
+
+/// An expression that is the value itself, whatever it contains.
+pub(crate) fn literal(value: &Bson) -> Document {
+    doc! { "$literal": value.clone() }
+}

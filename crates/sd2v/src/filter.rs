@@ -1,0 +1,23 @@
+//! Filters: what they may contain, the same condition on the unsafe version, and what they say about `_id`.
+//!
+//! Only the top level of a filter names fields of the document; `$and`, `$or` and `$nor` keep that level, and the
+//! operators below a field (`$elemMatch`, `$not`, `$in`, `$geoWithin`, …) are relative to the field and stay as they are.
+//!
+//! - `check`: refusing reserved names and what cannot be rewritten.
+//! - `rewrite`: the prefix. `schema`: `$jsonSchema`.
+//! - `ids`: which `_id`s a filter is limited to, or gives to an upsert.
+
+mod check;
+mod ids;
+mod rewrite;
+mod schema;
+
+pub use check::{check_filter, sees_lock_fields};
+pub use ids::{equality_id, is_only_id, pinned_ids, without_id};
+pub(crate) use ids::{equality_ids, is_conjunction};
+pub use rewrite::rewrite_filter;
+
+/// `$and`, `$or` or `$nor`: the operators whose operands are filters of the document again.
+pub(crate) fn is_logical(key: &str) -> bool {
+    matches!(key, "$and" | "$or" | "$nor")
+}

@@ -1,0 +1,78 @@
+//! What a filter may not contain: reserved field names, and constructs whose meaning cannot be kept.
+
+use bson::{Bson, Document};
+
+use super::{is_logical, schema};
+use crate::{
+    error::Error,
+    expression::{check_expression, path, sees_whole_document},
+};
+
+const CONTEXT: &str = "in a filter";
+const AT: &str = " in a filter";
+
+/// Refuses a filter that names a reserved field of the document or holds a construct that is not supported.
+///
+/// Operators that the server does not know either are left to the server.
+///
+/// # Errors
+/// [`Error::Reserved`]; [`Error::Unsupported`] for `$where`, `$text`, `$near`, `$nearSphere`, `$geoNear`;
+/// [`Error::Invalid`] (15) when it nests deeper than 200 levels.
+pub fn check_filter(filter: &Document) -> Result<(), Error> {
+    check(filter, 0)
+}
+
+fn check(filter: &Document, depth: usize) -> Result<(), Error> {
+    let depth = path::deeper(depth)?;
+    filter.iter().try_for_each(|(key, value)| check_entry(key, value, depth))
+}
+
+fn check_entry(key: &str, value: &Bson, depth: usize) -> Result<(), Error> {
+    match key {
+        key if is_logical(key) => operands(value).try_for_each(|operand| check(operand, depth)),
+        "$expr" => check_expression(value),
+        "$jsonSchema" => schema::check(value, depth),
+        "$where" => Err(path::unsupported(key, CONTEXT, "JavaScript reads the stored document")),
+        "$text" => Err(path::unsupported(key, CONTEXT, "the text index covers the committed version only")),
+        key if key.starts_with('$') => Ok(()),
+        field => path::refuse_reserved(field, AT).and_then(|()| check_condition(value, depth)),
+    }
+}
+
+/// The filters below `$and`, `$or`, `$nor`; anything else there is the server's to refuse.
+fn operands(value: &Bson) -> impl Iterator<Item = &Document> {
+    value.as_array().into_iter().flatten().filter_map(Bson::as_document)
+}
+
+fn check_condition(condition: &Bson, depth: usize) -> Result<(), Error> {
+    let depth = path::deeper(depth)?;
+    let Bson::Document(operators) = condition else { return Ok(()) };
+    for (operator, argument) in operators {
+        match operator.as_str() {
+            "$near" | "$nearSphere" | "$geoNear" => {
+                return Err(path::unsupported(operator, CONTEXT, "it sorts by the committed version's index"));
+            }
+            "$not" | "$elemMatch" => check_condition(argument, depth)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the filter's answer for the *safe* version of a locked document could be disturbed by the reserved fields
+/// beside it: it reads the whole document in `$expr`, or counts or enumerates its fields in `$jsonSchema`.
+///
+/// Such a filter is only to be trusted on clean documents, or behind a stage that takes the reserved fields away.
+pub fn sees_lock_fields(filter: &Document) -> bool {
+    sees(filter, 0)
+}
+
+fn sees(filter: &Document, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return true };
+    filter.iter().any(|(key, value)| match key.as_str() {
+        "$expr" => sees_whole_document(value),
+        "$jsonSchema" => true,
+        key if is_logical(key) => operands(value).any(|operand| sees(operand, depth)),
+        _ => false,
+    })
+}

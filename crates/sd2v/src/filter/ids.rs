@@ -1,0 +1,115 @@
+//! What a filter says about `_id`: the values it is limited to, and the value it gives to a document that an upsert inserts.
+//!
+//! Equality here is the server's without a collation: `1` also matches `1.0`. Under a collation a pinned string
+//! matches other strings too, so who runs a query with one does not ask here.
+
+use bson::{Bson, Document};
+
+use super::is_logical;
+use crate::expression::path;
+
+/// The longest `$in` that counts as a list of ids.
+const MAX_PINNED: usize = 1000;
+
+/// The ids that bound the filter's answer: no document with another `_id` can match. `None` when there is no bound.
+///
+/// Found in `_id: value`, `_id: {$eq: value}` and `_id: {$in: [values]}` (at most 1000) at the top level or within a
+/// top-level `$and`. Patterns, arrays, `null`, undefined and documents with operators are no ids.
+pub fn pinned_ids(filter: &Document) -> Option<Vec<Bson>> {
+    if let Some(ids) = filter.get("_id").and_then(pin) {
+        return Some(ids);
+    }
+    let operands = filter.get_array("$and").ok()?;
+    operands.iter().filter_map(Bson::as_document).find_map(|operand| pin(operand.get("_id")?))
+}
+
+/// Whether the filter is a list of ids and nothing else.
+pub fn is_only_id(filter: &Document) -> bool {
+    filter.len() == 1 && filter.get("_id").and_then(pin).is_some()
+}
+
+/// The conditions besides the list of ids, possibly none; `None` unless the list stands under a top-level `_id`.
+pub fn without_id(filter: &Document) -> Option<Document> {
+    pin(filter.get("_id")?)?;
+    Some(filter.iter().filter(|(key, _)| *key != "_id").map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+fn pin(condition: &Bson) -> Option<Vec<Bson>> {
+    let Bson::Document(operators) = condition else { return one(condition) };
+    match operators.iter().next() {
+        Some((operator, argument)) if operators.len() == 1 => match (operator.as_str(), argument) {
+            ("$eq", value) => one(value),
+            ("$in", Bson::Array(values)) => several(values),
+            _ => one(condition),
+        },
+        _ => one(condition),
+    }
+}
+
+fn one(value: &Bson) -> Option<Vec<Bson>> {
+    is_id(value).then(|| vec![value.clone()])
+}
+
+fn several(values: &[Bson]) -> Option<Vec<Bson>> {
+    (values.len() <= MAX_PINNED && values.iter().all(is_id)).then(|| values.to_vec())
+}
+
+fn is_id(value: &Bson) -> bool {
+    match value {
+        Bson::Document(fields) => !fields.keys().any(|key| key.starts_with('$')),
+        Bson::RegularExpression(_) | Bson::Array(_) | Bson::Null | Bson::Undefined => false,
+        _ => true,
+    }
+}
+
+/// The `_id` that an upsert takes from its filter: a value, `{$eq: v}`, `{$in: [v]}` or `{$all: [v]}`, at the top level,
+/// in `$and`, or in an `$or` of one.
+pub fn equality_id(filter: &Document) -> Option<Bson> {
+    equality_ids(filter).into_iter().next()
+}
+
+/// All the equalities on `_id`; the server refuses more than one.
+pub(crate) fn equality_ids(filter: &Document) -> Vec<Bson> {
+    let mut found = Vec::new();
+    collect_equalities(filter, &mut found, 0);
+    found
+}
+
+fn collect_equalities(filter: &Document, found: &mut Vec<Bson>, depth: usize) {
+    let Ok(depth) = path::deeper(depth) else { return };
+    for (key, value) in filter {
+        match (key.as_str(), value) {
+            ("_id", condition) => found.extend(equality(condition)),
+            (key, Bson::Array(operands)) if is_conjunction(key, operands) => {
+                operands.iter().filter_map(Bson::as_document).for_each(|f| collect_equalities(f, found, depth));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether all of the operands must hold: `$and`, or an `$or` of one.
+pub(crate) fn is_conjunction(key: &str, operands: &[Bson]) -> bool {
+    is_logical(key) && (key == "$and" || key == "$or" && operands.len() == 1)
+}
+
+fn equality(condition: &Bson) -> Option<Bson> {
+    match condition {
+        Bson::RegularExpression(_) | Bson::Undefined => None,
+        Bson::Document(operators) if operators.keys().any(|key| key.starts_with('$')) => {
+            operators.iter().find_map(|(operator, argument)| equality_operator(operator, argument))
+        }
+        value => Some(value.clone()),
+    }
+}
+
+fn equality_operator(operator: &str, argument: &Bson) -> Option<Bson> {
+    match (operator, argument) {
+        ("$eq", value) => Some(value.clone()),
+        ("$in" | "$all", Bson::Array(values)) => {
+            let first = values.first().filter(|first| !matches!(first, Bson::RegularExpression(_)))?;
+            values.iter().all(|value| value == first).then(|| first.clone())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! The same condition on the unsafe version: each field of the document gets the prefix `_unsafe.`.
+//!
+//! A rewritten filter can match a document that has no unsafe version (`{a: null}` does); who sends it also asks for
+//! the write lock's presence.
+
+use bson::{Bson, Document};
+
+use super::{check_filter, is_logical, schema};
+use crate::{
+    error::Error,
+    expression::{path, rewrite_expression},
+};
+
+/// The filter that asks of the unsafe version what `filter` asks of the document.
+///
+/// # Errors
+/// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not known here.
+pub fn rewrite_filter(filter: &Document) -> Result<Document, Error> {
+    check_filter(filter)?;
+    rewrite(filter, 0)
+}
+
+fn rewrite(filter: &Document, depth: usize) -> Result<Document, Error> {
+    let depth = path::deeper(depth)?;
+    filter.iter().map(|(key, value)| rewrite_entry(key, value, depth)).collect()
+}
+
+fn rewrite_entry(key: &str, value: &Bson, depth: usize) -> Result<(String, Bson), Error> {
+    let value = match key {
+        key if is_logical(key) => rewrite_operands(value, depth)?,
+        "$expr" => rewrite_expression(value)?,
+        "$jsonSchema" => schema::rewrite(value),
+        "$comment" | "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => value.clone(),
+        key if key.starts_with('$') => {
+            return Err(path::unsupported(key, "in a filter", "it is not known how it reads the document"));
+        }
+        field => return Ok((path::prefixed(field), value.clone())),
+    };
+    Ok((key.to_owned(), value))
+}
+
+fn rewrite_operands(value: &Bson, depth: usize) -> Result<Bson, Error> {
+    let Bson::Array(operands) = value else { return Ok(value.clone()) };
+    let rewritten = operands.iter().map(|operand| match operand {
+        Bson::Document(filter) => rewrite(filter, depth).map(Bson::Document),
+        other => Ok(other.clone()),
+    });
+    Ok(Bson::Array(rewritten.collect::<Result<_, _>>()?))
+}

@@ -1,0 +1,23 @@
+//! Single Document Two Versions: the stored document, and the rewriting of what users write into what the server runs.
+//!
+//! Pure: BSON in, BSON out. No driver, no clock, no randomness, no async. Source: paper 000, sections 4.2 and 5.2.
+//!
+//! - [`names`]: the reserved fields, the one place that spells them.
+//! - [`stored`]: reading a stored document: its locks, its versions.
+//! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo, read locks.
+//! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
+//! - [`view`]: aggregation stages that map each stored document to the version a transaction may see.
+//!
+//! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it (`mongotx`).
+
+pub mod error;
+pub mod expression;
+pub mod filter;
+pub mod names;
+pub mod projection;
+pub mod statement;
+pub mod stored;
+pub mod update;
+pub mod view;
+
+pub use error::Error;

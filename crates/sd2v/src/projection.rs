@@ -1,0 +1,43 @@
+//! Projections of `find`: what they may name, what is added to them to judge a document's lock, and the same meaning
+//! as aggregation stages.
+//!
+//! Where a projection's expressions read `$$ROOT` or `$$CURRENT` whole, a `find` on a locked document shows them the
+//! reserved fields; the stages of [`as_stages`] run behind a stage that has taken those away.
+
+use bson::{Bson, Document};
+
+use crate::{
+    error::Error,
+    expression::{check_expression, path},
+    names::{INSERT, REMOVE, WRITER},
+};
+
+mod shape;
+mod slice;
+mod stages;
+
+pub(crate) use shape::stage_shape;
+pub use shape::{Shape, shape};
+pub use stages::{as_stages, is_find_only};
+
+/// Refuses a projection that names a reserved field of the document, as a key or within an expression.
+///
+/// # Errors
+/// [`Error::Reserved`]; [`Error::Invalid`] (15) when it nests deeper than 200 levels.
+pub fn check_projection(projection: &Document) -> Result<(), Error> {
+    for (key, value) in projection {
+        path::refuse_reserved(key, " in a projection")?;
+        check_expression(value)?;
+    }
+    Ok(())
+}
+
+/// The projection for a `find` on stored documents: what the user's returns, and `_xTxId`, `_insert` and `_remove` where
+/// the document has them. An excluding one returns every reserved field already.
+pub fn with_lock_fields(projection: &Document) -> Document {
+    let mut with = projection.clone();
+    if shape(projection) == Shape::Inclusive {
+        with.extend([WRITER, INSERT, REMOVE].map(|name| (name.to_owned(), Bson::Int32(1))));
+    }
+    with
+}

@@ -1,0 +1,135 @@
+//! The update and delete statements of the protocol, each atomic on one document.
+//!
+//! | statement | demands of the stored document | leaves |
+//! | --- | --- | --- |
+//! | [`lock_copy`] | clean, or read-locked by the writer alone | the whole of it copied to `_unsafe`, write lock |
+//! | [`lock_remove`] | the same | `_remove`, write lock |
+//! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
+//! | [`finish_replace`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
+//! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
+//! | [`lock_read`] | not write-locked by somebody else | the reader among the read locks |
+//! | [`unlock_readers`] | read-locked by one of the given readers | without them |
+//!
+//! A statement is what stands in the server's `updates` (`{q, u, multi}`) or `deletes` (`{q, limit}`) array.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+
+use crate::names::{INSERT, READERS, REMOVE, UNSAFE, WRITER, tx_id_to_bson};
+
+fn ids_in(ids: &[TxId]) -> Bson {
+    let mut ids: Vec<Bson> = ids.iter().copied().map(tx_id_to_bson).collect();
+    match ids.pop() {
+        Some(only) if ids.is_empty() => only,
+        Some(last) => {
+            ids.push(last);
+            Bson::Document(doc! {"$in": ids})
+        }
+        None => Bson::Document(doc! {"$in": []}),
+    }
+}
+
+/// The condition on the locks of a document that `writer` may lock. Part of the same statement that sets the lock, so
+/// that no earlier read has to be trusted. `has_read_locks`: the writer may hold a read lock on the document itself.
+pub fn lockable_by(writer: TxId, has_read_locks: bool) -> Document {
+    let unread = doc! {"$exists": false};
+    if has_read_locks {
+        let only_mine = doc! {"$or": [{READERS: unread}, {READERS: [tx_id_to_bson(writer)]}]};
+        doc! {WRITER: {"$exists": false}, "$and": [only_mine]}
+    } else {
+        doc! {WRITER: {"$exists": false}, READERS: unread}
+    }
+}
+
+/// The condition that a document has no lock at all: what a write outside a transaction demands.
+pub fn unlocked() -> Document {
+    doc! {WRITER: {"$exists": false}, READERS: {"$exists": false}}
+}
+
+fn both(left: Document, right: Document) -> Document {
+    if right.is_empty() { left } else { doc! {"$and": [left, right]} }
+}
+
+/// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable documents.
+pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
+    let copy = if has_read_locks {
+        Bson::Document(doc! {"$unsetField": {"field": READERS, "input": "$$ROOT"}})
+    } else {
+        Bson::from("$$ROOT")
+    };
+    let stage = doc! {"$set": {UNSAFE: copy, WRITER: {"$literal": tx_id_to_bson(writer)}}};
+    doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": [stage], "multi": multi}
+}
+
+/// Locks and changes in one statement: `guard` and `pipeline` come from [`crate::update::fuse`].
+pub fn lock_change(query: Document, writer: TxId, guard: Document, pipeline: Vec<Document>) -> Document {
+    doc! {"q": both(lockable_by(writer, false), both(query, guard)), "u": pipeline, "multi": false}
+}
+
+/// Locks a document for removal.
+pub fn lock_remove(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
+    let set = doc! {"$set": {WRITER: tx_id_to_bson(writer), REMOVE: true}};
+    doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": set, "multi": multi}
+}
+
+/// Removes a document that the writer has locked before. `unsafe_query` speaks of the unsafe version.
+pub fn mark_removed(unsafe_query: Document, writer: TxId, multi: bool) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
+    let change = doc! {"$set": {REMOVE: true}, "$unset": {UNSAFE: ""}};
+    doc! {"q": both(mine, unsafe_query), "u": change, "multi": multi}
+}
+
+/// Puts a document back that the writer itself has removed.
+pub fn revive(id: Bson, document: &Document, writer: TxId) -> Document {
+    let mine = doc! {"_id": id, WRITER: tx_id_to_bson(writer), REMOVE: true};
+    doc! {"q": mine, "u": {"$set": {UNSAFE: document.clone()}, "$unset": {REMOVE: ""}}, "multi": false}
+}
+
+/// Applies `change` to the unsafe version of documents that the writer has locked.
+pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: bool) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
+    doc! {"q": both(mine, unsafe_query), "u": change, "multi": multi}
+}
+
+/// Rolls forward: the unsafe version becomes the document. `query` narrows it to known `_id`s, or is empty.
+pub fn finish_replace(query: Document, writers: &[TxId]) -> Document {
+    let mine = doc! {WRITER: ids_in(writers), REMOVE: {"$exists": false}};
+    doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true}
+}
+
+/// Rolls forward removals.
+pub fn finish_delete(query: Document, writers: &[TxId]) -> Document {
+    doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0}
+}
+
+/// Rolls back: drops the unsafe version and the metadata.
+pub fn undo_unlock(query: Document, writers: &[TxId]) -> Document {
+    let mine = doc! {WRITER: ids_in(writers), INSERT: {"$exists": false}};
+    let drop = doc! {"$unset": {UNSAFE: "", WRITER: "", READERS: "", REMOVE: ""}};
+    doc! {"q": both(mine, query), "u": drop, "multi": true}
+}
+
+/// Rolls back inserts.
+pub fn undo_delete(query: Document, writers: &[TxId]) -> Document {
+    doc! {"q": both(doc! {WRITER: ids_in(writers), INSERT: true}, query), "limit": 0}
+}
+
+/// The condition under which `reader` may take a read lock.
+pub fn readable_by(reader: TxId) -> Document {
+    doc! {"$or": [{WRITER: {"$exists": false}}, {WRITER: tx_id_to_bson(reader)}]}
+}
+
+/// Takes a read lock.
+pub fn lock_read(query: Document, reader: TxId) -> Document {
+    doc! {"q": both(readable_by(reader), query), "u": {"$addToSet": {READERS: tx_id_to_bson(reader)}}, "multi": true}
+}
+
+/// Gives read locks back, the owner's or a dead reader's; the last one takes the field with it.
+pub fn unlock_readers(query: Document, readers: &[TxId]) -> Document {
+    let gone: Vec<Bson> = readers.iter().copied().map(tx_id_to_bson).collect();
+    let input = format!("${READERS}");
+    let left = doc! {"$filter": {"input": input.clone(), "cond": {"$not": [{"$in": ["$$this", {"$literal": gone}]}]}}};
+    let none_left = doc! {"$eq": [input.clone(), []]};
+    let pipeline = [doc! {"$set": {READERS: left}}, doc! {"$set": {READERS: {"$cond": [none_left, "$$REMOVE", input]}}}];
+    doc! {"q": both(doc! {READERS: ids_in(readers)}, query), "u": pipeline.to_vec(), "multi": true}
+}

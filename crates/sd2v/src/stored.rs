@@ -1,0 +1,179 @@
+//! Reading a stored document: its locks and its two versions.
+
+use bson::{Bson, Document, doc};
+use protocol::{LockState, TxId, Version};
+
+use crate::{
+    error::Error,
+    names::{INSERT, READERS, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
+};
+
+/// The largest document a server stores, in bytes.
+pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// A clean document is byte for byte what the application wrote.
+pub fn is_clean(stored: &Document) -> bool {
+    RESERVED.iter().all(|name| !stored.contains_key(name))
+}
+
+/// The locks of a stored document.
+///
+/// # Errors
+/// [`Error::Corrupt`] when a reserved field has a shape that MongoTx never writes.
+pub fn lock_state(stored: &Document) -> Result<LockState, Error> {
+    let corrupt = |field, value: &Bson| Error::Corrupt {
+        id: stored.get("_id").map_or_else(|| "(none)".to_owned(), ToString::to_string),
+        field,
+        found: value.to_string(),
+    };
+    let writer = match stored.get(WRITER) {
+        None => None,
+        Some(value) => Some(tx_id_from_bson(value).ok_or_else(|| corrupt(WRITER, value))?),
+    };
+    let readers = match stored.get(READERS) {
+        None => Vec::new(),
+        Some(Bson::Array(ids)) => {
+            let ids = ids.iter().map(|id| tx_id_from_bson(id).ok_or_else(|| corrupt(READERS, id)));
+            ids.collect::<Result<_, _>>()?
+        }
+        Some(other) => return Err(corrupt(READERS, other)),
+    };
+    let flag = |field| match stored.get(field) {
+        None => Ok(false),
+        Some(Bson::Boolean(value)) => Ok(*value),
+        Some(other) => Err(corrupt(field, other)),
+    };
+    Ok(LockState { writer, readers, insert: flag(INSERT)?, remove: flag(REMOVE)? })
+}
+
+/// The application's view of one version, without reserved fields; `None` where there is no such version.
+pub fn extract(mut stored: Document, version: Version) -> Option<Document> {
+    match version {
+        Version::Absent => None,
+        Version::Safe => {
+            strip(&mut stored);
+            Some(stored)
+        }
+        Version::Unsafe => match stored.remove(UNSAFE) {
+            Some(Bson::Document(unsafe_version)) => Some(unsafe_version),
+            _ => None,
+        },
+    }
+}
+
+/// Removes the reserved fields.
+pub fn strip(stored: &mut Document) {
+    for name in RESERVED {
+        stored.remove(name);
+    }
+}
+
+/// The stored form of a document that `writer` inserts: no safe version, the whole of it unsafe. `document` has its
+/// `_id`.
+///
+/// # Errors
+/// [`Error::Reserved`] for a reserved name at its top level; [`Error::Invalid`] (code 10334, BSONObjectTooLarge) when
+/// the stored form would be too large.
+pub fn pending_insert(writer: TxId, document: &Document) -> Result<Document, Error> {
+    check_document(document)?;
+    let stored = doc! {
+        "_id": document.get("_id").cloned().unwrap_or(Bson::Null),
+        UNSAFE: document.clone(),
+        WRITER: tx_id_to_bson(writer),
+        INSERT: true,
+    };
+    check_size(&stored)?;
+    Ok(stored)
+}
+
+/// A document of the application may not use a reserved name at its top level.
+///
+/// # Errors
+/// [`Error::Reserved`], naming the field.
+pub fn check_document(document: &Document) -> Result<(), Error> {
+    match RESERVED.iter().find(|name| document.contains_key(name)) {
+        Some(name) => Err(Error::Reserved { field: (*name).to_owned(), at: " and cannot be stored".to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// A field path of the application may not begin with a reserved name.
+///
+/// # Errors
+/// [`Error::Reserved`], naming the field.
+pub fn check_path(path: &str) -> Result<(), Error> {
+    let first = path.split('.').next().unwrap_or(path);
+    if RESERVED.contains(&first) {
+        return Err(Error::Reserved { field: first.to_owned(), at: format!(" and cannot be used in {path:?}") });
+    }
+    Ok(())
+}
+
+fn check_size(stored: &Document) -> Result<(), Error> {
+    let too_large = |found: String| Error::Invalid {
+        code: 10334,
+        message: format!(
+            "the document with its transaction's metadata takes {found}, more than the server's {MAX_DOCUMENT_BYTES} bytes"
+        ),
+    };
+    match stored.to_vec() {
+        Ok(bytes) if bytes.len() <= MAX_DOCUMENT_BYTES => Ok(()),
+        Ok(bytes) => Err(too_large(format!("{} bytes", bytes.len()))),
+        Err(error) => Err(Error::Invalid { code: 22, message: format!("the document cannot be encoded: {error}") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::oid::ObjectId;
+
+    fn tx() -> TxId {
+        TxId { client: protocol::ClientId([7; 12]), seq: 3 }
+    }
+
+    #[test]
+    fn lock_state_of_a_clean_document_is_empty() {
+        let stored = doc! {"_id": 1, "a": 2};
+        assert!(is_clean(&stored));
+        assert_eq!(lock_state(&stored), Ok(LockState::default()));
+    }
+
+    #[test]
+    fn pending_insert_has_no_safe_version_and_all_of_the_unsafe_one() {
+        let document = doc! {"_id": 1, "a": 2};
+        let stored = pending_insert(tx(), &document).unwrap();
+        let lock = lock_state(&stored).unwrap();
+        assert_eq!((lock.writer, lock.insert, lock.remove), (Some(tx()), true, false));
+        assert_eq!(extract(stored.clone(), Version::Unsafe), Some(document));
+        assert_eq!(extract(stored.clone(), Version::Safe), Some(doc! {"_id": 1}));
+        assert_eq!(extract(stored, Version::Absent), None);
+    }
+
+    #[test]
+    fn lock_state_malformed_names_field_and_document() {
+        for (field, value) in [
+            (WRITER, Bson::Int32(1)),
+            (WRITER, Bson::Document(doc! {"c": ObjectId::new(), "n": 1_i32})),
+            (READERS, Bson::Null),
+            (INSERT, Bson::Int32(1)),
+        ] {
+            let error = lock_state(&doc! {"_id": 9, field: value}).unwrap_err().to_string();
+            assert!(error.contains(field) && error.contains("_id 9"), "{error}");
+        }
+    }
+
+    #[test]
+    fn check_document_refuses_each_reserved_name_at_the_top_only() {
+        for name in RESERVED {
+            assert!(check_document(&doc! {name: 1}).unwrap_err().to_string().contains(name));
+            assert_eq!(check_document(&doc! {"a": {name: 1}}), Ok(()));
+        }
+    }
+
+    #[test]
+    fn pending_insert_too_large_is_refused_before_anything_is_written() {
+        let document = doc! {"_id": 1, "a": "x".repeat(MAX_DOCUMENT_BYTES - 20)};
+        assert!(matches!(pending_insert(tx(), &document), Err(Error::Invalid { code: 10334, .. })));
+    }
+}

@@ -1,0 +1,63 @@
+//! Aggregation stages that turn stored documents into the versions that a transaction may see.
+//!
+//! The caller says whose unsafe versions are visible: its own transaction and, if it likes, committed ones that are
+//! not finished yet. Everything else shows its safe version. The stages come in this order: [`select`] (which the
+//! server can answer from indexes), [`map`], then the user's own filter, sort and so on, unchanged, because after
+//! the map the documents look exactly as the application wrote them.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+
+use crate::{
+    error::Error,
+    filter::{rewrite_filter, sees_lock_fields},
+    names::{INSERT, READERS, REMOVE, UNSAFE, WRITER, tx_id_to_bson},
+};
+
+/// The condition that a document has no safe version: it only waits to be inserted. It must never surface, be counted,
+/// sorted or used for skip and limit.
+pub fn without_pending_inserts(filter: &Document) -> Document {
+    let no_insert = doc! {INSERT: {"$exists": false}};
+    if filter.is_empty() { no_insert } else { doc! {"$and": [filter.clone(), no_insert]} }
+}
+
+/// Stored documents whose safe or unsafe version could match and which hold a write lock that is not `mine`.
+///
+/// # Errors
+/// As [`rewrite_filter`].
+pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document, Error> {
+    let mut locked = doc! {"$exists": true};
+    if let Some(mine) = mine {
+        locked.insert("$ne", tx_id_to_bson(mine));
+    }
+    let mut pending = doc! {WRITER: locked};
+    if !filter.is_empty() && !sees_lock_fields(filter) {
+        pending.insert("$or", vec![filter.clone(), rewrite_filter(filter)?]);
+    }
+    Ok(pending)
+}
+
+/// The first stage: every stored document of which the visible version could match the filter.
+pub fn select(filter: &Document, visible: &[TxId]) -> Document {
+    let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
+    let mut conditions = vec![doc! {"$nor": [
+        {INSERT: true, WRITER: {"$nin": visible.clone()}},
+        {REMOVE: true, WRITER: {"$in": visible.clone()}},
+    ]}];
+    // A filter on the whole document would see the locks, too: it is left to the stage after the map.
+    if !filter.is_empty() && !sees_lock_fields(filter) {
+        conditions.push(doc! {"$or": [filter.clone(), {WRITER: {"$in": visible}}]});
+    }
+    doc! {"$match": {"$and": conditions}}
+}
+
+/// The stages that replace each stored document by its visible version, `_id` first.
+pub fn map(visible: &[TxId]) -> Vec<Document> {
+    let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
+    let is_visible = doc! {"$in": [format!("${WRITER}"), {"$literal": visible}]};
+    let unsafe_version = doc! {"$mergeObjects": [{"_id": "$_id"}, format!("${UNSAFE}")]};
+    vec![
+        doc! {"$replaceWith": {"$cond": [is_visible, unsafe_version, "$$ROOT"]}},
+        doc! {"$unset": [UNSAFE, WRITER, READERS, INSERT, REMOVE]},
+    ]
+}
