@@ -3,8 +3,8 @@
 //! | query | way | commands |
 //! | --- | --- | --- |
 //! | of one `_id`, not written by this transaction | fetch it; a lock is looked into when there is one | 1 when clean |
-//! | outside a transaction, nothing own pending | pending documents and answer in one pipeline | 1 when nothing is pending |
-//! | anything else, nothing own pending | settle what is pending, then the user's `find` | 2 when nothing is pending |
+//! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
+//! | the same, with something pending, or with a hint, `let` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | with own writes in the collection | settle, then map each document to its visible version and go on as asked | 2 when no rival is pending |
 
 use bson::{Bson, Document, doc};
@@ -18,6 +18,7 @@ use sd2v::{
 };
 
 use super::{
+    one_command,
     query::{Documents, Query},
     repeatable,
 };
@@ -57,6 +58,12 @@ pub(crate) async fn committed(
         && !tx.is_some_and(|tx| tx.may_hold(ns, &id))
     {
         return by_id(core, ns, query, me).await;
+    }
+    if !own_writes
+        && !mapped
+        && let Some(answer) = one_command::find(core, ns, query, me).await?
+    {
+        return Ok(answer);
     }
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if own_writes || mapped {

@@ -115,8 +115,20 @@ impl Documents {
         Self { ready: VecDeque::new(), live: Some(cursor) }
     }
 
+    /// The first document that is left, as the server sent it.
+    pub(crate) async fn peek(&mut self) -> Result<Option<&Document>> {
+        if self.ready.is_empty()
+            && let Some(live) = self.live.as_mut()
+            && let Some(first) = live.next().await
+        {
+            self.ready.push_back(first.map_err(from_driver)?);
+        }
+        Ok(self.ready.front())
+    }
+
     pub(crate) async fn next(&mut self) -> Option<Result<Document>> {
-        if let Some(document) = self.ready.pop_front() {
+        if let Some(mut document) = self.ready.pop_front() {
+            stored::strip(&mut document);
             return Some(Ok(document));
         }
         let next = self.live.as_mut()?.next().await?;
