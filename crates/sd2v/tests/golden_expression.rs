@@ -1,5 +1,7 @@
 //! Aggregation expressions: input and output, side by side.
 
+#![allow(clippy::unwrap_used)]
+
 use bson::{Bson, bson, doc};
 use sd2v::{Error, expression::*};
 

@@ -1,10 +1,12 @@
 //! Filters: input and output, side by side.
 
-use bson::{Bson, Document, Regex, doc};
+#![allow(clippy::unwrap_used)]
+
+use bson::{Bson, Document, Regex, doc, raw::cstr};
 use sd2v::{Error, filter::*};
 
 fn pattern() -> Bson {
-    Bson::RegularExpression(Regex::from_strings("^a", "i").unwrap())
+    Bson::RegularExpression(Regex { pattern: cstr!("^a").to_owned(), options: cstr!("i").to_owned() })
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The one-statement form: which updates take it, and what it looks like.
 
+#![allow(clippy::unwrap_used)]
+
 use bson::{Bson, Timestamp, bson, doc};
 use sd2v::update::*;
 

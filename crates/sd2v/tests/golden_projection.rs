@@ -1,5 +1,7 @@
 //! Projections: input and output, side by side.
 
+#![allow(clippy::unwrap_used)]
+
 use bson::{Document, doc};
 use sd2v::{Error, projection::*};
 
@@ -60,10 +62,7 @@ fn as_stages_translates_slice() {
         (doc! { "a": { "$slice": 2.9 } }, vec![doc! { "$set": { "a": sliced(bson::bson!(["$a", 2])) } }]),
         (
             doc! { "a": { "$slice": [-3, 2] }, "b": 1 },
-            vec![
-                doc! { "$project": { "a": 1, "b": 1 } },
-                doc! { "$set": { "a": sliced(bson::bson!(["$a", -3, 2])) } },
-            ],
+            vec![doc! { "$project": { "a": 1, "b": 1 } }, doc! { "$set": { "a": sliced(bson::bson!(["$a", -3, 2])) } }],
         ),
         (
             doc! { "a": { "$slice": 2 }, "b": 0 },

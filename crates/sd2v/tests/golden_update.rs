@@ -1,5 +1,7 @@
 //! Updates of a locked document: input and output, side by side.
 
+#![allow(clippy::unwrap_used)]
+
 use bson::{Bson, Document, Timestamp, bson, doc};
 use sd2v::{Error, update::*};
 
@@ -13,8 +15,7 @@ fn rewritten(u: Bson) -> Bson {
 
 #[test]
 fn parse_other_forms_refused() {
-    let cases =
-        [bson!({}), bson!([]), bson!(1), bson!([1]), bson!({ "a": 1 }), bson!({ "$set": { "a": 1 }, "b": 1 })];
+    let cases = [bson!({}), bson!([]), bson!(1), bson!([1]), bson!({ "a": 1 }), bson!({ "$set": { "a": 1 }, "b": 1 })];
     for u in cases {
         assert!(matches!(Update::parse_update(u), Err(Error::Invalid { code: 9, .. })));
     }
@@ -32,7 +33,10 @@ fn operators_paths_prefixed_values_kept() {
         (bson!({ "$inc": { "a.$[x].b": 1 } }), bson!({ "$inc": { "_unsafe.a.$[x].b": 1 } })),
         (bson!({ "$set": { "a.$": 1, "b.$[]": 2 } }), bson!({ "$set": { "_unsafe.a.$": 1, "_unsafe.b.$[]": 2 } })),
         (bson!({ "$setOnInsert": { "a": 1 } }), bson!({ "$setOnInsert": { "_unsafe.a": 1 } })),
-        (bson!({ "$rename": { "a": "b.c", "d": 5 } }), bson!({ "$rename": { "_unsafe.a": "_unsafe.b.c", "_unsafe.d": 5 } })),
+        (
+            bson!({ "$rename": { "a": "b.c", "d": 5 } }),
+            bson!({ "$rename": { "_unsafe.a": "_unsafe.b.c", "_unsafe.d": 5 } }),
+        ),
         (bson!({ "$pull": { "a": { "_unsafe": 1 } } }), bson!({ "$pull": { "_unsafe.a": { "_unsafe": 1 } } })),
         (
             bson!({ "$push": { "a": { "$each": [{ "x": 1 }], "$sort": { "x": 1 }, "$slice": -5, "$position": 0 } } }),

@@ -1,20 +1,61 @@
 //! Properties of the rewriting on arbitrary input.
 
+#![allow(clippy::unwrap_used)]
+
 use bson::{Bson, Document, doc, oid::ObjectId};
 use proptest::{collection::vec, prelude::*, sample::select};
 use sd2v::{Error, expression::*, filter::*, names::RESERVED, projection::*, update::*};
 
 /// Keys that mean something somewhere, and some that do not.
 const KEYS: [&str; 40] = [
-    "a", "b.c", "_id", "_id.x", "", "a.$", "$", "$[]", "$x", "0", "$and", "$or", "$nor", "$not", "$expr", "$in", "$eq",
-    "$elemMatch", "$jsonSchema", "$literal", "$let", "vars", "in", "$set", "$inc", "$rename", "$setOnInsert", "$unset",
-    "$project", "$replaceWith", "$replaceRoot", "newRoot", "$mergeObjects", "$slice", "$meta", "$getField", "field",
-    "required", "as", "_unsafe",
+    "a",
+    "b.c",
+    "_id",
+    "_id.x",
+    "",
+    "a.$",
+    "$",
+    "$[]",
+    "$x",
+    "0",
+    "$and",
+    "$or",
+    "$nor",
+    "$not",
+    "$expr",
+    "$in",
+    "$eq",
+    "$elemMatch",
+    "$jsonSchema",
+    "$literal",
+    "$let",
+    "vars",
+    "in",
+    "$set",
+    "$inc",
+    "$rename",
+    "$setOnInsert",
+    "$unset",
+    "$project",
+    "$replaceWith",
+    "$replaceRoot",
+    "newRoot",
+    "$mergeObjects",
+    "$slice",
+    "$meta",
+    "$getField",
+    "field",
+    "required",
+    "as",
+    "_unsafe",
 ];
 
+/// Strings that an expression may read.
+const TEXTS: [&str; 11] =
+    ["$a", "$$ROOT", "$$ROOT.a", "$$CURRENT", "$$x.y", "$_xTxId", "plain", "$", "$$", "CURRENT", "_id"];
+
 fn text() -> impl Strategy<Value = String> {
-    let texts = ["$a", "$$ROOT", "$$ROOT.a", "$$CURRENT", "$$x.y", "$_xTxId", "plain", "$", "$$", "CURRENT", "_id"];
-    prop_oneof![select(&texts[..]).prop_map(str::to_owned), "\\PC{0,6}"]
+    prop_oneof![select(&TEXTS[..]).prop_map(str::to_owned), "\\PC{0,6}"]
 }
 
 fn scalar() -> impl Strategy<Value = Bson> {

@@ -95,14 +95,12 @@ macro_rules! in_session {
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident ( $argument:ident : $type:ty ) => $($field:ident).+ = $value:expr;)*) => {
         $($(#[$doc])*
-        #[must_use]
         pub fn $name(mut self, $argument: $type) -> Self {
             self.$($field).+ = $value;
             self
         })*
 
         /// In this session's transaction.
-        #[must_use]
         pub fn session(mut self, session: &'a mut Session) -> Self {
             self.session = Some(session);
             self
@@ -463,7 +461,7 @@ impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndUpdate<'a, T> {
         Box::pin(async move {
             command.update = update?;
             let command = FindAndModify {
-                modify: Modify::Update(*command),
+                modify: Modify::Update(command),
                 sort,
                 projection,
                 after: shown == ReturnDocument::After,
@@ -640,11 +638,8 @@ impl WriteModel {
     fn to_operation(&self) -> Result<Operation> {
         let update = |filter: &Document, update: Modification, multi, upsert| -> Result<Operation> {
             let (update, raw) = update.parse();
-            Ok(Operation::Update(UpdateCommand {
-                update: update?,
-                upsert,
-                ..update_command(filter.clone(), raw, multi)
-            }))
+            let command = UpdateCommand { update: update?, upsert, ..update_command(filter.clone(), raw, multi) };
+            Ok(Operation::Update(Box::new(command)))
         };
         let delete = |filter: &Document, multi| {
             Operation::Delete(DeleteCommand { filter: filter.clone(), multi, terms: Terms::default() })
@@ -656,11 +651,11 @@ impl WriteModel {
             Self::ReplaceOne { filter, replacement, upsert } => {
                 let raw = Bson::Document(replacement.clone());
                 let update = Update::replacement(replacement.clone())?;
-                Operation::Update(UpdateCommand {
+                Operation::Update(Box::new(UpdateCommand {
                     update,
                     upsert: *upsert,
                     ..update_command(filter.clone(), raw, false)
-                })
+                }))
             }
             Self::DeleteOne { filter } => delete(filter, false),
             Self::DeleteMany { filter } => delete(filter, true),

@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Insert(Document),
-    Update(UpdateCommand),
+    Update(Box<UpdateCommand>),
     Delete(DeleteCommand),
 }
 

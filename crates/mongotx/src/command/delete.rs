@@ -7,11 +7,7 @@ use sd2v::filter::check_filter;
 
 use super::{Terms, direct, find, implicit, query::Query, update::write_first};
 use crate::{
-    coordinator::{
-        Core,
-        prepare::{Change, Target},
-        transaction::Transaction,
-    },
+    coordinator::{Core, prepare::Change, prepare_many::Targets, transaction::Transaction},
     error::Result,
     options::Namespace,
 };
@@ -76,10 +72,7 @@ async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> R
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
     let all = Query::of(command.filter.clone(), command.terms.clone());
-    let mut deleted = 0;
-    for id in find::ids(core, Some(tx), ns, &all, core.options.max_documents).await? {
-        let target = Target { ns, id: &id, filter: &command.filter, terms: &command.terms };
-        deleted += u64::from(core.prepare(tx, &target, &Change::Remove).await?.matched);
-    }
-    Ok(deleted)
+    let ids = find::ids(core, Some(tx), ns, &all, core.options.max_documents).await?;
+    let targets = Targets { ns, ids: &ids, filter: &command.filter, terms: &command.terms };
+    Ok(core.prepare_many(tx, &targets, &Change::Remove).await?.matched)
 }

@@ -27,7 +27,7 @@ use crate::{
 /// What is done to the document.
 #[derive(Clone, Debug)]
 pub(crate) enum Modify {
-    Update(UpdateCommand),
+    Update(Box<UpdateCommand>),
     Delete(DeleteCommand),
 }
 

@@ -225,20 +225,20 @@ impl Batch {
                 }
             };
             // The one that was refused goes the slow way, which finds out why.
-            if let Some((index, document)) = rest.get(done) {
-                if let Err(error) = one(core, tx, ns, document.clone()).await {
-                    if error.ends_transaction() {
-                        return Err(error);
-                    }
-                    self.refused.push(WriteError {
-                        index: *index,
-                        code: error.code().unwrap_or(0),
-                        message: error.to_string(),
-                    });
-                    if self.ordered {
-                        self.ids.truncate(*index);
-                        return Ok(false);
-                    }
+            if let Some((index, document)) = rest.get(done)
+                && let Err(error) = one(core, tx, ns, document.clone()).await
+            {
+                if error.ends_transaction() {
+                    return Err(error);
+                }
+                self.refused.push(WriteError {
+                    index: *index,
+                    code: error.code().unwrap_or(0),
+                    message: error.to_string(),
+                });
+                if self.ordered {
+                    self.ids.truncate(*index);
+                    return Ok(false);
                 }
             }
             rest = rest.get(done + 1..).unwrap_or_default();

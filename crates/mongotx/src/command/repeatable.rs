@@ -86,8 +86,10 @@ async fn lock_some(core: &Core, tx: &mut Transaction, ns: &Namespace, ids: &[Bso
     let command = doc! {"update": &ns.coll, "updates": [statement::lock_read(among(ids), me)]};
     let answer = core.server.prepare(ns, command).await;
     core.server.at(Step::AfterReadLock).await;
+    if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+        tx.answered();
+    }
     let locked = answer?.ok()?.n;
-    tx.answered();
     Ok(usize::try_from(locked).unwrap_or(0))
 }
 

@@ -13,6 +13,7 @@ use crate::{
     coordinator::{
         Core,
         prepare::{Change, Target},
+        prepare_many::Targets,
         server::WriteAnswer,
         transaction::Transaction,
     },
@@ -181,14 +182,11 @@ pub(crate) async fn write_first(
 }
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
-    let mut result = UpdateResult::default();
     let all = Query::of(command.filter.clone(), command.terms.clone());
-    for id in find::ids(core, Some(tx), ns, &all, core.options.max_documents).await? {
-        let target = Target { ns, id: &id, filter: &command.filter, terms: &command.terms };
-        let applied = core.prepare(tx, &target, &command.change()).await?;
-        result.matched_count += u64::from(applied.matched);
-        result.modified_count += u64::from(applied.modified);
-    }
+    let ids = find::ids(core, Some(tx), ns, &all, core.options.max_documents).await?;
+    let targets = Targets { ns, ids: &ids, filter: &command.filter, terms: &command.terms };
+    let done = core.prepare_many(tx, &targets, &command.change()).await?;
+    let mut result = UpdateResult { matched_count: done.matched, modified_count: done.modified, upserted_id: None };
     if result.matched_count == 0 && command.upsert {
         result.upserted_id = Some(upsert::run(core, tx, ns, command).await?);
     }

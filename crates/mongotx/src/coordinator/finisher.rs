@@ -49,6 +49,8 @@ pub(crate) struct Job {
 /// Where jobs are left.
 #[derive(Clone)]
 pub(crate) struct Finisher {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
     jobs: mpsc::UnboundedSender<Job>,
     open: Arc<AtomicUsize>,
     idle: Arc<Notify>,
@@ -58,7 +60,13 @@ impl Finisher {
     /// Starts the task. It ends when the last `Finisher` is dropped.
     pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let finisher = Self { jobs, open: Arc::default(), idle: Arc::default() };
+        let finisher = Self {
+            server: Arc::clone(&server),
+            log: Arc::clone(&log),
+            jobs,
+            open: Arc::default(),
+            idle: Arc::default(),
+        };
         let (open, idle) = (Arc::clone(&finisher.open), Arc::clone(&finisher.idle));
         tokio::spawn(async move { run(server, log, queue, open, idle).await });
         finisher
@@ -70,6 +78,24 @@ impl Finisher {
         if self.jobs.send(job).is_err() {
             self.open.fetch_sub(1, SeqCst);
         }
+    }
+
+    /// Runs a job without waiting for others; if the server is away, it is handed over. `one_by_one`: a command per
+    /// document. The job goes on when the caller's future is dropped.
+    pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
+        let this = self.clone();
+        let work = tokio::spawn(async move {
+            let parts = if one_by_one { split(&job) } else { vec![job.clone()] };
+            for part in &parts {
+                if let Err(error) = finish_all(&this.server, std::slice::from_ref(part)).await {
+                    tracing::debug!(%error, transaction = %job.id, "finishing will be tried again");
+                    return this.hand_over(job);
+                }
+            }
+            this.log.clean(job.id).await;
+        });
+        // The task does not panic; were it cancelled, rivals would repair.
+        let _ = work.await;
     }
 
     /// Waits until nothing is left to finish.
@@ -103,6 +129,18 @@ async fn run(
             idle.notify_waiters();
         }
     }
+}
+
+/// A job per document.
+fn split(job: &Job) -> Vec<Job> {
+    let one = |ns: &Namespace, held: Held| Job { id: job.id, committed: job.committed, held: vec![(ns.clone(), held)] };
+    let documents = job.held.iter().flat_map(|(ns, held)| {
+        let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
+        let written = held.written.iter().map(move |id| (ns, Held { written: vec![id.clone()], ..flags.clone() }));
+        let read = held.read.iter().map(move |id| (ns, Held { read: vec![id.clone()], ..Held::default() }));
+        written.chain(read)
+    });
+    documents.map(|(ns, held)| one(ns, held)).collect()
 }
 
 async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>) {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
 //! | [`transaction`] | begin, hold, commit, roll back |
-//! | [`prepare`] | lock and change one document |
+//! | [`prepare`], [`prepare_many`] | lock and change one document, or many |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
@@ -17,6 +17,7 @@ pub(crate) mod finisher;
 pub(crate) mod meet;
 pub(crate) mod pending;
 pub(crate) mod prepare;
+pub(crate) mod prepare_many;
 pub(crate) mod published;
 pub(crate) mod records;
 pub(crate) mod server;

@@ -8,11 +8,7 @@
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
 //! by dropping the session, or by rivals when the lease ends.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use bson::{Bson, doc};
 use protocol::{Concern, TxId};
@@ -214,13 +210,7 @@ impl Core {
         let Some(job) = tx.into_job(true) else { return };
         if self.options.layout == Layout::Published {
             // As published: each document by itself, before the answer.
-            for (ns, held) in &job.held {
-                for id in &held.written {
-                    let one = Held { written: vec![id.clone()], read: Vec::new(), ..held.clone() };
-                    self.finisher.hand_over(Job { id: job.id, committed: true, held: vec![(ns.clone(), one)] });
-                    self.finisher.until_idle(self.options.commit_timeout).await;
-                }
-            }
+            self.finisher.run_now(job, true).await;
         } else {
             self.finisher.hand_over(job);
         }
@@ -228,9 +218,9 @@ impl Core {
 
     /// Step 4, waiting until the documents are free again (or handed to the finisher when the server is away).
     pub(crate) async fn roll_back(&self, tx: Transaction) {
-        if tx.id().is_some() {
-            self.hand_over_undone(tx).await;
-            self.finisher.until_idle(Duration::from_millis(500)).await;
+        if let Some(job) = tx.into_job(false) {
+            self.log.rolled_back(job.id).await;
+            self.finisher.run_now(job, false).await;
         }
     }
 

@@ -79,9 +79,7 @@ fn binds_current(expr: &Bson, depth: usize) -> Result<bool, Error> {
     let mut children: Box<dyn Iterator<Item = &Bson>> = match expr {
         Bson::Array(items) => Box::new(items.iter()),
         Bson::Document(fields) if names_current(fields) => return Ok(true),
-        Bson::Document(fields) => {
-            Box::new(fields.iter().filter(|(key, _)| !is_quoted(key)).map(|(_, value)| value))
-        }
+        Bson::Document(fields) => Box::new(fields.iter().filter(|(key, _)| !is_quoted(key)).map(|(_, value)| value)),
         _ => return Ok(false),
     };
     children.try_fold(false, |found, child| Ok(found || binds_current(child, depth)?))

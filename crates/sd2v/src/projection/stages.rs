@@ -33,7 +33,8 @@ pub fn as_stages(projection: &Document) -> Result<Vec<Document>, Error> {
         stages.push(doc! { "$project": kept });
     }
     if !sliced.is_empty() {
-        let set: Document = sliced.iter().map(|(field, slice)| ((*field).to_owned(), slice.expression(field))).collect();
+        let set: Document =
+            sliced.iter().map(|(field, slice)| ((*field).to_owned(), slice.expression(field))).collect();
         stages.push(doc! { "$set": set });
     }
     Ok(stages)

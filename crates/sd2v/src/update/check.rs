@@ -80,9 +80,7 @@ pub(super) fn check_stage(stage: &Document) -> Result<(), Error> {
         }
         ("$unset", Bson::String(path)) => path::refuse_reserved(path, AT),
         ("$replaceWith", root) => check_new_root(root, 0),
-        ("$replaceRoot", Bson::Document(spec)) => {
-            spec.get("newRoot").map_or(Ok(()), |root| check_new_root(root, 0))
-        }
+        ("$replaceRoot", Bson::Document(spec)) => spec.get("newRoot").map_or(Ok(()), |root| check_new_root(root, 0)),
         _ => Ok(()),
     })
 }

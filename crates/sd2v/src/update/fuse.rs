@@ -110,7 +110,11 @@ fn value(field: &str, change: &Change<'_>) -> Bson {
 fn guard(changes: &[(&str, Change<'_>)]) -> Document {
     let incremented = changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_)));
     let numbers: Document = incremented.map(|(field, _)| (field.to_string(), exact_number())).collect();
-    if numbers.is_empty() { doc! { "$expr": { "$or": differences(changes) } } } else { numbers }
+    if numbers.is_empty() {
+        doc! { "$expr": { "$or": differences(changes) } }
+    } else {
+        numbers
+    }
 }
 
 fn exact_number() -> Bson {

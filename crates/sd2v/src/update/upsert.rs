@@ -2,7 +2,7 @@
 //!
 //! The server builds the document of an upsert from the equalities of the filter and then applies the update. The
 //! statement here makes it do so below `_unsafe`: the filter's equalities are prefixed, and beside them stand the
-//! equalities that make the stored document: its `_id`, its writer and `_insert`.
+//! equalities that make the stored document: its `_id`, its writer and, where no `$setOnInsert` can bring it, `_insert`.
 
 use bson::{Bson, Document, doc};
 
@@ -117,20 +117,21 @@ fn matched_twice() -> Error {
 /// `{_id: id, _unsafe: {_id: id, …}, _xTxId: writer, _insert: true}`.
 ///
 /// `id` is what [`upsert_id`] answered, or a new ObjectId. The statement matches nothing but a document of the same
-/// writer with the same `_id` whose unsafe version matches the filter.
+/// writer with the same `_id` whose unsafe version matches the filter; if there is one it is updated, and its `_insert`
+/// stays as it is.
 ///
 /// # Errors
 /// Those of [`rewrite_filter`] and [`super::rewrite_update`]; [`Error::Invalid`] (9) for a replacement, which is
 /// inserted directly.
-pub fn rewrite_upsert(
-    filter: &Document,
-    update: &Update,
-    id: &Bson,
-    writer: &Bson,
-) -> Result<(Document, Bson), Error> {
+pub fn rewrite_upsert(filter: &Document, update: &Update, id: &Bson, writer: &Bson) -> Result<(Document, Bson), Error> {
     update.check()?;
     let mut q = doc! { "_id": { "$eq": id.clone() }, WRITER: { "$eq": writer.clone() } };
-    if !matches!(update, Update::Pipeline(_)) || !equality_ids(filter).is_empty() {
+    let is_pipeline = matches!(update, Update::Pipeline(_));
+    if is_pipeline {
+        q.insert(INSERT, doc! { "$eq": true });
+    }
+    // A pipeline reads `_id` only where the filter gives it; it is added afterwards.
+    if !is_pipeline || !equality_ids(filter).is_empty() {
         q.insert(path::prefixed("_id"), doc! { "$eq": id.clone() });
     }
     q.extend(rewrite_filter(&without_ids(filter, 0)?)?);
@@ -156,11 +157,7 @@ fn without_ids(filter: &Document, depth: usize) -> Result<Document, Error> {
 fn inserting(update: &Update) -> Result<Bson, Error> {
     match update {
         Update::Operators(user) => Ok(Bson::Document(marking(operators::rewrite(user)))),
-        Update::Pipeline(user) => {
-            let mut stages = pipeline::rewrite(user)?;
-            stages.push(doc! { "$set": { INSERT: true } });
-            Ok(super::stages(stages))
-        }
+        Update::Pipeline(user) => Ok(super::stages(pipeline::rewrite(user)?)),
         Update::Replacement(_) => Err(super::invalid("a replacement is inserted, not upserted")),
     }
 }

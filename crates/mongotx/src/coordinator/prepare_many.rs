@@ -1,0 +1,172 @@
+//! Prepared writes of many documents: locked by one command, changed by a second, in the order in which they were
+//! selected.
+//!
+//! 1. Lock and copy whatever is clean and still matches, of a batch.
+//! 2. If not all of the batch is locked now: which are? The others take the way of single documents, which finds out why.
+//! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
+//!    without MongoTx.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{is_only_id, rewrite_filter},
+    names::{WRITER, tx_id_to_bson},
+    statement,
+    update::rewrite_update,
+};
+
+use super::{
+    Core,
+    finisher::among,
+    prepare::{Change, Target},
+    transaction::{Hold, Transaction, id_key},
+};
+use crate::{command::Terms, error::Result, options::Namespace};
+
+/// Documents and bytes of statements in one command.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// What became of many documents.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AppliedMany {
+    pub(crate) matched: u64,
+    pub(crate) modified: u64,
+}
+
+/// The documents, and the conditions under which they are to be changed.
+pub(crate) struct Targets<'a> {
+    pub(crate) ns: &'a Namespace,
+    pub(crate) ids: &'a [Bson],
+    pub(crate) filter: &'a Document,
+    pub(crate) terms: &'a Terms,
+}
+
+impl<'a> Targets<'a> {
+    fn one(&self, id: &'a Bson) -> Target<'a> {
+        Target { ns: self.ns, id, filter: self.filter, terms: self.terms }
+    }
+}
+
+impl Core {
+    /// Locks and changes these documents inside a transaction, as far as they match.
+    pub(crate) async fn prepare_many(
+        &self,
+        tx: &mut Transaction,
+        targets: &Targets<'_>,
+        change: &Change<'_>,
+    ) -> Result<AppliedMany> {
+        let mut done = AppliedMany::default();
+        // Strings that a collation calls equal need a statement of their own each.
+        if targets.ids.len() < 3 || targets.terms.collation.is_some() {
+            for id in targets.ids {
+                self.prepare_single(tx, targets, id, change, &mut done).await?;
+            }
+            return Ok(done);
+        }
+        let me = self.ensure_started(tx, targets.ns).await?;
+        self.catalog.admit_writes(&self.server, targets.ns).await?;
+        let size = match change {
+            Change::Update { update, .. } => {
+                rewrite_update(update)?.to_string().len() + targets.filter.to_string().len() + 200
+            }
+            Change::Remove => 0,
+        };
+        for ids in targets.ids.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
+            self.prepare_batch(tx, me, &Targets { ids, ..*targets }, change, &mut done).await?;
+        }
+        Ok(done)
+    }
+
+    async fn prepare_single(
+        &self,
+        tx: &mut Transaction,
+        targets: &Targets<'_>,
+        id: &Bson,
+        change: &Change<'_>,
+        done: &mut AppliedMany,
+    ) -> Result<()> {
+        let target = Target { id, ..targets.one(id) };
+        let applied = self.prepare(tx, &target, change).await?;
+        done.matched += u64::from(applied.matched);
+        done.modified += u64::from(applied.modified);
+        Ok(())
+    }
+
+    async fn prepare_batch(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        targets: &Targets<'_>,
+        change: &Change<'_>,
+        done: &mut AppliedMany,
+    ) -> Result<()> {
+        let rest = if is_only_id(targets.filter) { Document::new() } else { targets.filter.clone() };
+        let safe = doc! {"$and": [among(targets.ids), rest.clone()]};
+        let owned = targets.ids.iter().filter(|id| tx.may_hold(targets.ns, id)).count();
+        tx.hold(self, targets.ns, targets.ids, Hold::Change)?;
+        let lock = statement::lock_copy(safe, me, tx.has_read_locks(targets.ns), true);
+        let locked = self.send_prepared(tx, targets.ns, targets.command(vec![lock])).await?.ok()?.n;
+        let all = owned == 0 && locked as usize == targets.ids.len();
+        let mine = if all { None } else { Some(self.held_among(targets, me).await?) };
+        let unsafe_rest = rewrite_filter(&rest)?;
+        let (mut statements, mut others) = (Vec::new(), Vec::new());
+        for id in targets.ids {
+            if mine.as_ref().is_none_or(|mine| mine.contains(&id_key(id))) {
+                let unsafe_query = if unsafe_rest.is_empty() {
+                    doc! {"_id": id.clone()}
+                } else {
+                    doc! {"$and": [{"_id": id.clone()}, unsafe_rest.clone()]}
+                };
+                statements.push(change_statement(unsafe_query, me, change)?);
+            } else {
+                others.push(id);
+            }
+        }
+        if matches!(change, Change::Remove) {
+            tx.hold(self, targets.ns, targets.ids, Hold::Remove)?;
+        }
+        if !statements.is_empty() {
+            let mut answer = self.send_prepared(tx, targets.ns, targets.command(statements)).await?;
+            done.matched += answer.n as u64;
+            done.modified += answer.modified as u64;
+            if !answer.errors.is_empty() {
+                return Err(answer.errors.swap_remove(0).1);
+            }
+        }
+        for id in others {
+            self.prepare_single(tx, targets, id, change, done).await?;
+        }
+        Ok(())
+    }
+
+    async fn held_among(&self, targets: &Targets<'_>, me: TxId) -> Result<std::collections::HashSet<Vec<u8>>> {
+        let filter = doc! {"$and": [among(targets.ids), {WRITER: tx_id_to_bson(me)}]};
+        let find = doc! {"find": &targets.ns.coll, "filter": filter, "projection": {"_id": 1}};
+        let found = self.server.collect(&targets.ns.db, find, targets.ids.len()).await?;
+        Ok(found.iter().filter_map(|document| document.get("_id").map(id_key)).collect())
+    }
+}
+
+impl Targets<'_> {
+    fn command(&self, statements: Vec<Document>) -> Document {
+        let mut command = doc! {"update": &self.ns.coll, "updates": statements, "ordered": true};
+        if let Some(variables) = &self.terms.variables {
+            command.insert("let", variables.clone());
+        }
+        command
+    }
+}
+
+fn change_statement(unsafe_query: Document, me: TxId, change: &Change<'_>) -> Result<Document> {
+    Ok(match change {
+        Change::Remove => statement::mark_removed(unsafe_query, me, false),
+        Change::Update { update, array_filters } => {
+            let mut statement = statement::change_unsafe(unsafe_query, me, rewrite_update(update)?, false);
+            if let Some(filters) = array_filters {
+                statement.insert("arrayFilters", filters.to_vec());
+            }
+            statement
+        }
+    })
+}
