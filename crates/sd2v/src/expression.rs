@@ -4,7 +4,7 @@
 //! `$$CURRENT` too. So an expression is wrapped in one `$let` and its text stays as the user wrote it, except for
 //! `$$ROOT`, which no expression can bind: each mention becomes `$$ROOT._unsafe`.
 //!
-//! Also here, for the other rewriters: [`path`] (prefixing and refusing names) and the refusal of whole-root reads.
+//! Also here, for the other rewriters: `path` (prefixing and refusing names) and the refusal of whole-root reads.
 //! What is *not* here: which places of a filter, update or projection hold an expression.
 
 use bson::{Bson, Document, doc};

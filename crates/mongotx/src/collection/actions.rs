@@ -513,7 +513,7 @@ impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndDelete<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, command, sort, projection, session, .. } = self;
-        let command = FindAndModify { modify: Modify::Delete(command), sort, projection, after: false };
+        let command = FindAndModify { modify: Modify::Delete(Box::new(command)), sort, projection, after: false };
         Box::pin(async move { decode(in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))?) })
     }
 }
@@ -642,7 +642,7 @@ impl WriteModel {
             Ok(Operation::Update(Box::new(command)))
         };
         let delete = |filter: &Document, multi| {
-            Operation::Delete(DeleteCommand { filter: filter.clone(), multi, terms: Terms::default() })
+            Operation::Delete(Box::new(DeleteCommand { filter: filter.clone(), multi, terms: Terms::default() }))
         };
         Ok(match self {
             Self::InsertOne { document } => Operation::Insert(document.clone()),

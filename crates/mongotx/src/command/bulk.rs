@@ -15,7 +15,7 @@ use crate::{
 pub(crate) enum Operation {
     Insert(Document),
     Update(Box<UpdateCommand>),
-    Delete(DeleteCommand),
+    Delete(Box<DeleteCommand>),
 }
 
 /// What a bulk write did.

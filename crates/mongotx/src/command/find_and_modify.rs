@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) enum Modify {
     Update(Box<UpdateCommand>),
-    Delete(DeleteCommand),
+    Delete(Box<DeleteCommand>),
 }
 
 #[derive(Clone, Debug)]
