@@ -1,1 +1,32 @@
-//! Placeholder.
+//! The commit protocol of MongoTx as a model that is explored completely, by every interleaving and every fault
+//! within a budget.
+//!
+//! The decisions are those of the crate `protocol`, the very functions that the library runs: who may lock, what a
+//! status means, which version is seen, how a leftover is repaired, and the whole of `Recorder`. The model adds what
+//! is around them: a server that can lose what is not journaled, messages that arrive late, clients that die or sleep.
+//!
+//! - `plan`: what one exploration contains; `mutation`: what can be broken on purpose.
+//! - `state`, `server`: what there is; `model`: which steps there are.
+//! - `transaction`, `client`, `meeting`, `janitor`, `reader`, `faults`: what the steps do.
+//! - `properties`: what must hold.
+//!
+//! Left out, besides what each file's header says: serializable and repeatable reads, unique indexes, one-phase
+//! commit, several servers or shards, rotation of records, concerns below "journaled", time.
+
+pub mod client;
+pub mod explore;
+pub mod faults;
+pub mod janitor;
+pub mod meeting;
+pub mod model;
+pub mod mutation;
+pub mod plan;
+pub mod properties;
+pub mod reader;
+pub mod server;
+pub mod state;
+pub mod transaction;
+
+pub use explore::{Report, explore};
+pub use mutation::Mutation;
+pub use plan::{Faults, Op, Plan, Read, TxPlan};

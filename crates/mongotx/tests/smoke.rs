@@ -1,5 +1,7 @@
 //! The first things anybody does: insert, update, read, commit, roll back, conflict.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Fate, Session};
 

@@ -196,6 +196,11 @@ impl Recorder {
         }
     }
 
+    /// Is a decision about it under way? Then the server may know more than the owner: others may have read it.
+    pub fn is_being_decided(&self, seq: Seq) -> bool {
+        self.in_flight.as_ref().is_some_and(|write| write.decides.contains(&seq))
+    }
+
     /// Is somebody waiting for a decision?
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -388,6 +393,18 @@ mod tests {
         assert!(serve(record, &write));
         let outcomes = recorder.acknowledged(1);
         (write, outcomes)
+    }
+
+    #[test]
+    fn being_decided_is_said_from_sending_to_answer() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let seq = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        assert!(!recorder.is_being_decided(seq));
+        recorder.next_write(false).expect("a decision");
+        assert!(recorder.is_being_decided(seq) && recorder.status(seq) == TxStatus::Active);
+        recorder.acknowledged(1);
+        assert!(!recorder.is_being_decided(seq) && recorder.status(seq) == TxStatus::Committed);
     }
 
     #[test]

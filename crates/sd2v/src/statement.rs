@@ -47,13 +47,19 @@ pub fn unlocked() -> Document {
 }
 
 fn both(left: Document, right: Document) -> Document {
-    if right.is_empty() { left } else { doc! {"$and": [left, right]} }
+    if right.is_empty() {
+        left
+    } else {
+        doc! {"$and": [left, right]}
+    }
 }
 
 /// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable documents.
 pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
     let copy = if has_read_locks {
-        Bson::Document(doc! {"$unsetField": {"field": READERS, "input": "$$ROOT"}})
+        // Without `$unsetField`, which came with MongoDB 5.0.
+        let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$ne": ["$$this.k", READERS]}}};
+        Bson::Document(doc! {"$arrayToObject": fields})
     } else {
         Bson::from("$$ROOT")
     };
@@ -130,6 +136,7 @@ pub fn unlock_readers(query: Document, readers: &[TxId]) -> Document {
     let input = format!("${READERS}");
     let left = doc! {"$filter": {"input": input.clone(), "cond": {"$not": [{"$in": ["$$this", {"$literal": gone}]}]}}};
     let none_left = doc! {"$eq": [input.clone(), []]};
-    let pipeline = [doc! {"$set": {READERS: left}}, doc! {"$set": {READERS: {"$cond": [none_left, "$$REMOVE", input]}}}];
+    let pipeline =
+        [doc! {"$set": {READERS: left}}, doc! {"$set": {READERS: {"$cond": [none_left, "$$REMOVE", input]}}}];
     doc! {"q": both(doc! {READERS: ids_in(readers)}, query), "u": pipeline.to_vec(), "multi": true}
 }

@@ -18,7 +18,11 @@ use crate::{
 /// sorted or used for skip and limit.
 pub fn without_pending_inserts(filter: &Document) -> Document {
     let no_insert = doc! {INSERT: {"$exists": false}};
-    if filter.is_empty() { no_insert } else { doc! {"$and": [filter.clone(), no_insert]} }
+    if filter.is_empty() {
+        no_insert
+    } else {
+        doc! {"$and": [filter.clone(), no_insert]}
+    }
 }
 
 /// Stored documents whose safe or unsafe version could match and which hold a write lock that is not `mine`.

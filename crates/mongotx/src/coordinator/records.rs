@@ -96,7 +96,10 @@ impl Records {
         };
         let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
         let pipeline = [doc! {"$match": who}, doc! {"$set": {"silentMs": silent}}];
-        let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
+        let mut command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
+        if server.durable_prepares {
+            command.insert("readConcern", doc! {"level": "majority"});
+        }
         let found = server.collect(&self.ns.db, command, 100_000).await?;
         found.iter().map(parse_record).collect()
     }

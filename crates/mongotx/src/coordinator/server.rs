@@ -67,8 +67,8 @@ pub(crate) struct Server {
     driver: Client,
     pub(crate) counters: Arc<Counters>,
     hook: Option<Arc<dyn StepHook>>,
-    /// Every prepared write waits for what a decision waits for (more than one server keeps the data, so there is no
-    /// common log whose order would do instead).
+    /// Every prepared write, and every finished document, waits for the majority: more than one server keeps the data, so
+    /// there is no common log whose order would do instead.
     pub(crate) durable_prepares: bool,
 }
 
@@ -98,7 +98,7 @@ impl Server {
 
     /// One `update` command with these statements, in order.
     pub(crate) async fn update(&self, ns: &Namespace, statements: Vec<Document>) -> Result<WriteAnswer> {
-        self.write(&ns.db, doc! {"update": &ns.coll, "updates": statements, "ordered": true}).await
+        self.prepare(ns, doc! {"update": &ns.coll, "updates": statements, "ordered": true}).await
     }
 
     /// The same for a prepared write, as durable as it has to be.
@@ -110,7 +110,7 @@ impl Server {
     }
 
     pub(crate) async fn delete(&self, ns: &Namespace, statements: Vec<Document>) -> Result<WriteAnswer> {
-        self.write(&ns.db, doc! {"delete": &ns.coll, "deletes": statements}).await
+        self.prepare(ns, doc! {"delete": &ns.coll, "deletes": statements}).await
     }
 
     /// A cursor over the answer of `find` or `aggregate`.

@@ -169,8 +169,16 @@ impl Core {
         }
     }
 
-    /// Step 3.
-    pub(crate) async fn commit(&self, tx: Transaction) -> Result<()> {
+    /// Step 3, to its end even if the caller's future is dropped: what is decided must be finished.
+    pub(crate) async fn commit(self: &Arc<Self>, tx: Transaction) -> Result<()> {
+        let (this, id) = (Arc::clone(self), tx.id());
+        tokio::spawn(async move { this.decide(tx).await }).await.unwrap_or_else(|stopped| {
+            let message = format!("the commit was stopped with its runtime: {stopped}");
+            Err(Error::new(ErrorKind::Indeterminate, message).for_transaction(id))
+        })
+    }
+
+    async fn decide(&self, tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
         if let Err(error) = tx.check_alive() {
             self.roll_back(tx).await;

@@ -103,7 +103,7 @@ impl ClientRecordLog {
         if let Ok(mut slots) = self.shared.by_client.write() {
             slots.insert(slot.client, Arc::clone(&slot));
         }
-        tokio::spawn(writer::run(Arc::clone(&self.shared), Arc::clone(&slot)));
+        tokio::spawn(writer::run(Arc::downgrade(&self.shared), Arc::clone(&slot)));
         current.insert(lease_ms, Arc::clone(&slot));
         Ok(slot)
     }
@@ -121,7 +121,7 @@ impl ClientRecordLog {
 
     fn known_status(&self, id: TxId) -> Option<TxStatus> {
         if let Some(slot) = self.shared.slot(id.client) {
-            return Some(slot.status(id.seq));
+            return slot.status(id.seq);
         }
         self.decided.lock().ok()?.get(&id).copied()
     }

@@ -88,8 +88,11 @@ impl Slot {
         self.state().recorder.allocate()
     }
 
-    pub(super) fn status(&self, seq: Seq) -> TxStatus {
-        self.state().recorder.status(seq)
+    /// `None` while a decision about it is under way: others may have seen it on the server already, and then nobody may
+    /// be told that it is active.
+    pub(super) fn status(&self, seq: Seq) -> Option<TxStatus> {
+        let state = self.state();
+        (!state.recorder.is_being_decided(seq)).then(|| state.recorder.status(seq))
     }
 
     pub(super) fn note_rolled_back(&self, seq: Seq) {

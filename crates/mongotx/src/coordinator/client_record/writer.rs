@@ -2,7 +2,7 @@
 //! answered.
 
 use std::{
-    sync::{Arc, atomic::Ordering::SeqCst},
+    sync::{Arc, Weak, atomic::Ordering::SeqCst},
     time::{Duration, Instant},
 };
 
@@ -25,25 +25,30 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs until the record is lost or retired.
-pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>) {
+/// Runs until the record is lost or retired, or its client is dropped.
+pub(super) async fn run(shared: Weak<Shared>, slot: Arc<Slot>) {
     loop {
-        match slot.todo() {
+        let todo = slot.todo();
+        if let Todo::Sleep(at_most) = todo {
+            let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
+            continue;
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        match todo {
+            Todo::Sleep(_) => {}
             Todo::Write(write, names) => settle(&shared, &slot, &write, &names).await,
-            Todo::Sleep(at_most) => {
-                let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
-            }
-            Todo::Retire => {
-                if let Err(error) = shared.records.retire(&shared.server, slot.client).await {
-                    tracing::warn!(client = %slot.client, %error, "the record could not be closed; a sweep will");
-                }
-                slot.finish_closing();
-                break;
-            }
-            Todo::Stop => break,
+            Todo::Retire => return retire(&shared, &slot).await,
+            Todo::Stop => return shared.forget(slot.client),
         }
     }
+}
+
+async fn retire(shared: &Shared, slot: &Slot) {
+    if let Err(error) = shared.records.retire(&shared.server, slot.client).await {
+        tracing::warn!(client = %slot.client, %error, "the record could not be closed; a sweep will");
+    }
     shared.forget(slot.client);
+    slot.finish_closing();
 }
 
 /// Sends one write until it is known what became of it, at most for the commit time limit.

@@ -1,0 +1,94 @@
+//! What can go wrong, each within its budget: the server restarts, a client dies, a message is late.
+//!
+//! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire` may find its lease
+//! expired. A dead client is one that never takes another step.
+
+use crate::{
+    client,
+    mutation::Mutation,
+    plan::Plan,
+    reader,
+    server::{Message, mark},
+    state::{Pump, State, Step},
+    transaction,
+};
+
+/// May this transaction's next lock write become late?
+pub fn may_lock_late(plan: &Plan, state: &State, t: usize) -> bool {
+    let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
+    may && matches!(state.runs[t].step, Step::Writing(_))
+}
+
+/// The lock write is given up, which ends the transaction; it is on its way all the same.
+pub fn lock_late(plan: &Plan, state: &mut State, t: usize) {
+    let Step::Writing(write) = state.runs[t].step else {
+        return;
+    };
+    if !transaction::begin(plan, state, t) {
+        return;
+    }
+    state.faults.late_messages -= 1;
+    if let Some(tx) = state.tx_id(plan, t) {
+        state.server.late.push(Message::Lock { tx, t, write });
+    }
+    transaction::abort(plan, state, t);
+}
+
+/// The record write is given up; it is on its way all the same.
+pub fn record_late(plan: &Plan, state: &mut State, client: usize) {
+    state.faults.late_messages -= 1;
+    client::send_late(plan, state, client);
+}
+
+/// A late message arrives.
+pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
+    match state.server.late.remove(index) {
+        Message::Lock { tx, t, write } => {
+            let (doc, op) = plan.txs[t].writes[write];
+            state.server.now.docs[doc].prepare(tx, op, mark(t), None);
+        }
+        Message::Record(client, write) => {
+            client::execute(plan, state, client, &write);
+        }
+    }
+}
+
+/// The server restarts. Answers that were to wait for the journal are lost; those that were sent at once may still be
+/// received. What a reader saw of a decision that is lost now need not be seen again.
+pub fn restart(state: &mut State) {
+    state.faults.server_crashes -= 1;
+    state.server.restart();
+    state.reader.seen = 0;
+    state.reader.must &= reader::acknowledged(state);
+    for client in &mut state.clients {
+        if let Pump::Answered(write, _) = &client.pump
+            && write.concern != protocol::Concern::Acknowledged
+        {
+            client.pump = Pump::Examine(write.clone());
+        }
+    }
+}
+
+/// Can an answer be lost, because it was sent before a restart?
+pub fn may_lose_answer(state: &State, client: usize) -> bool {
+    matches!(state.clients[client].pump, Pump::Answered(_, boot) if boot < state.server.boot)
+}
+
+/// The answer is lost.
+pub fn lose_answer(state: &mut State, client: usize) {
+    if let Pump::Answered(write, _) = &state.clients[client].pump {
+        state.clients[client].pump = Pump::Examine(write.clone());
+    }
+}
+
+/// A client dies with all that it knows.
+pub fn die(plan: &Plan, state: &mut State, client: usize) {
+    state.faults.client_deaths -= 1;
+    state.clients[client].alive = false;
+    state.clients[client].pump = Pump::Gone;
+    for (t, run) in state.runs.iter_mut().enumerate() {
+        if plan.txs[t].client == client && run.step != Step::Over {
+            run.step = Step::Dead;
+        }
+    }
+}

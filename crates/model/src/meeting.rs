@@ -1,0 +1,121 @@
+//! Dealing with a lock that somebody else holds: ask for the status, then conflict, repair, or fetch again.
+//!
+//! 1. The document was fetched, with a lock.
+//! 2. The holder's record is read. Unless the answer is "active", it is made durable before anybody acts on it: a
+//!    repair may reach a server that was restarted after the answer and has lost what was read.
+//!    Active: a conflict, unless the holder's lease is found expired and its record fenced (`expire`, which in the model
+//!    needs no meeting), or its number killed; then it is asked for again.
+//! 3. Committed or rolled back: a repair, conditional on the holder. Finished, or no record: fetched again; a lock
+//!    that is still there is an orphan and is rolled back.
+
+use protocol::{
+    Repair, TxId, TxStatus,
+    lock::{Encounter, meet_writer, roll_back, roll_forward},
+    status::{may_kill, status_of},
+};
+
+use crate::{
+    mutation::Mutation,
+    plan::Plan,
+    server::{Data, client_index},
+    state::{Meeting, State},
+};
+
+/// How a meeting goes on.
+pub enum Next {
+    /// To this step.
+    To(Meeting),
+    /// The holder is active.
+    Conflict,
+    /// The lock is gone.
+    Clear,
+}
+
+/// Begins a meeting if the document is locked.
+pub fn fetch(data: &Data, doc: usize) -> Option<Meeting> {
+    let lock = &data.docs[doc].lock;
+    lock.writer.map(|_| Meeting::Found { doc, lock: lock.clone() })
+}
+
+/// The status of a transaction as its client's record tells it now.
+pub fn ask(plan: &Plan, data: &Data, tx: TxId) -> TxStatus {
+    let record = data.record(tx.client);
+    match record {
+        None if plan.has(Mutation::MissingRecordMeansCommitted) => TxStatus::Committed,
+        record => status_of(record, tx.seq),
+    }
+}
+
+/// The next step of a meeting.
+pub fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Next {
+    match meeting {
+        Meeting::Found { doc, lock } => match lock.writer {
+            Some(writer) => meet(plan, state, Meeting::Found { doc, lock: lock.clone() }, writer),
+            None => Next::Clear,
+        },
+        Meeting::Again { doc, writer, .. } => fetch_again(plan, &state.server.now, doc, writer),
+        Meeting::Repairing { doc, writer, repair } => {
+            state.server.now.docs[doc].repair(writer, repair);
+            state.repaired = true;
+            Next::Clear
+        }
+    }
+}
+
+fn meet(plan: &Plan, state: &mut State, found: Meeting, writer: TxId) -> Next {
+    let Meeting::Found { doc, lock } = found else {
+        return Next::Clear;
+    };
+    let status = ask(plan, &state.server.now, writer);
+    if status != TxStatus::Active && !plan.has(Mutation::RepairTrustsVolatileStatus) {
+        state.server.flush();
+    }
+    match meet_writer(&lock, status) {
+        Encounter::Active => Next::Conflict,
+        Encounter::FetchAgain => Next::To(Meeting::Again { doc, writer, lock }),
+        Encounter::Repair(repair) if plan.has(Mutation::RepairSwapped) => {
+            let swapped = if repair == roll_forward(&lock) { roll_back(&lock) } else { roll_forward(&lock) };
+            Next::To(Meeting::Repairing { doc, writer, repair: swapped })
+        }
+        Encounter::Repair(repair) => Next::To(Meeting::Repairing { doc, writer, repair }),
+    }
+}
+
+fn fetch_again(plan: &Plan, data: &Data, doc: usize, writer: TxId) -> Next {
+    let lock = &data.docs[doc].lock;
+    match lock.writer {
+        None => Next::Clear,
+        Some(other) if other != writer => Next::To(Meeting::Found { doc, lock: lock.clone() }),
+        Some(_) => {
+            let forward = plan.has(Mutation::OrphanRolledForward);
+            let repair: Repair = if forward { roll_forward(lock) } else { roll_back(lock) };
+            Next::To(Meeting::Repairing { doc, writer, repair })
+        }
+    }
+}
+
+/// The active transaction that a meeting has found, if any.
+pub fn active_holder(plan: &Plan, state: &State, meeting: &Meeting) -> Option<TxId> {
+    let Meeting::Found { lock, .. } = meeting else {
+        return None;
+    };
+    lock.writer.filter(|writer| ask(plan, &state.server.now, *writer) == TxStatus::Active)
+}
+
+/// Fences the record of a client whose lease is found expired.
+pub fn expire(state: &mut State, client: usize) {
+    if !state.is_leaseless(client) {
+        state.faults.expiries -= 1;
+    }
+    state.server.now.fence(client);
+}
+
+/// Rolls back one number of an active holder.
+pub fn kill(state: &mut State, holder: TxId) {
+    if let Some(stored) = &mut state.server.now.records[client_index(holder.client)]
+        && may_kill(&stored.record, holder.seq)
+    {
+        stored.record.killed.insert(holder.seq);
+        state.faults.kills -= 1;
+    }
+}

@@ -1,0 +1,201 @@
+//! The model as `stateright` explores it: which steps are possible in a state, and what they do.
+
+use stateright::{Model, Property};
+
+use crate::{
+    client, faults, janitor, meeting,
+    plan::Plan,
+    properties as p, reader,
+    state::{Meeting, State, Step, Task},
+    transaction,
+};
+
+/// Who deals with a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Actor {
+    /// A transaction.
+    Run(usize),
+    /// The janitor.
+    Janitor,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A transaction goes on.
+    Run(usize),
+    /// A client goes on about its record.
+    Record(usize),
+    /// The reader goes on.
+    Read,
+    /// The janitor goes on.
+    Janitor,
+    /// The janitor fetches a document.
+    Look(usize),
+    /// The janitor looks for documents that carry a client's id.
+    Scan(usize),
+    /// Somebody finds the lease of a client expired, with or without a lock of it in the way.
+    Expire(usize),
+    /// Somebody rolls back the one transaction that he met.
+    Kill(Actor),
+    /// A transaction's next lock write is given up by its sender.
+    LockLate(usize),
+    /// A client's next record write is given up by its sender.
+    RecordLate(usize),
+    /// A late message arrives.
+    Deliver(usize),
+    /// Nothing that is written from here on will survive the next restart.
+    ForeseeRestart,
+    /// The foreseen restart.
+    Restart,
+    /// An answer from before a restart is lost.
+    LoseAnswer(usize),
+    /// A client dies.
+    Die(usize),
+}
+
+/// The protocol under one plan.
+#[derive(Clone, Debug)]
+pub struct ProtocolModel {
+    /// What is constant.
+    pub plan: Plan,
+}
+
+impl ProtocolModel {
+    fn meeting_of<'a>(&self, state: &'a State, actor: Actor) -> Option<&'a Meeting> {
+        match (actor, &state.janitor) {
+            (Actor::Run(t), _) => match &state.runs[t].step {
+                Step::Meeting(_, meeting) => Some(meeting),
+                _ => None,
+            },
+            (Actor::Janitor, Some(Task::Meeting(meeting))) => Some(meeting),
+            (Actor::Janitor, _) => None,
+        }
+    }
+
+    fn active_holder(&self, state: &State, actor: Actor) -> Option<protocol::TxId> {
+        let meeting = self.meeting_of(state, actor)?;
+        meeting::active_holder(&self.plan, state, meeting)
+    }
+
+    /// The janitor waits until a client without lease is fenced.
+    fn must_fence(&self, state: &State) -> bool {
+        let holder = self.active_holder(state, Actor::Janitor);
+        holder.is_some_and(|tx| state.is_leaseless(crate::server::client_index(tx.client)))
+    }
+
+    /// What processes do of their own accord.
+    fn progress(&self, state: &State, actions: &mut Vec<Action>) {
+        let runs = (0..state.runs.len()).filter(|t| transaction::has_step(&state.runs[*t]));
+        actions.extend(runs.map(Action::Run));
+        let clients = 0..state.clients.len();
+        actions.extend(clients.clone().filter(|c| client::has_step(state, *c)).map(Action::Record));
+        actions.extend(clients.clone().filter(|c| janitor::may_fence(state, *c)).map(Action::Expire));
+        actions.extend(reader::has_step(&self.plan, state).then_some(Action::Read));
+        match &state.janitor {
+            Some(_) if self.must_fence(state) => {}
+            Some(_) => actions.push(Action::Janitor),
+            None => {
+                let docs = 0..state.server.now.docs.len();
+                actions.extend(docs.filter(|d| janitor::may_look(&self.plan, state, *d)).map(Action::Look));
+                actions.extend(clients.filter(|c| janitor::may_scan(&self.plan, state, *c)).map(Action::Scan));
+            }
+        }
+    }
+
+    /// Is anybody able to go on, faults aside?
+    pub fn has_progress(&self, state: &State) -> bool {
+        let mut actions = Vec::new();
+        self.progress(state, &mut actions);
+        !actions.is_empty()
+    }
+
+    fn rivalry(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.faults.kills > 0 {
+            let actors = (0..state.runs.len()).map(Actor::Run).chain([Actor::Janitor]);
+            actions.extend(actors.filter(|actor| self.active_holder(state, *actor).is_some()).map(Action::Kill));
+        }
+    }
+
+    fn faults(&self, state: &State, actions: &mut Vec<Action>) {
+        let (runs, clients, left) = (0..state.runs.len(), 0..state.clients.len(), &state.faults);
+        actions.extend(runs.filter(|t| faults::may_lock_late(&self.plan, state, *t)).map(Action::LockLate));
+        if left.late_messages > 0 {
+            actions.extend(clients.clone().filter(|c| client::is_sending(state, *c)).map(Action::RecordLate));
+        }
+        actions.extend((0..state.server.late.len()).map(Action::Deliver));
+        actions.extend(clients.clone().filter(|c| faults::may_lose_answer(state, *c)).map(Action::LoseAnswer));
+        if left.server_crashes > 0 {
+            let foreseen = state.server.journal_end.is_some();
+            actions.push(if foreseen { Action::Restart } else { Action::ForeseeRestart });
+        }
+        if left.expiries > 0 {
+            let living = |c: &usize| !state.is_leaseless(*c) && janitor::is_unfenced(state, *c);
+            actions.extend(clients.clone().filter(living).map(Action::Expire));
+        }
+        if left.client_deaths > 0 {
+            actions.extend(clients.filter(|c| state.clients[*c].alive).map(Action::Die));
+        }
+    }
+
+    fn apply(&self, state: &mut State, action: Action) {
+        let plan = &self.plan;
+        match action {
+            Action::Run(t) => transaction::advance(plan, state, t),
+            Action::Record(c) => client::advance(plan, state, c),
+            Action::Read => reader::advance(plan, state),
+            Action::Janitor => janitor::advance(plan, state),
+            Action::Look(doc) => janitor::look(state, doc),
+            Action::Scan(c) => janitor::scan(plan, state, c),
+            Action::Kill(actor) => {
+                if let Some(holder) = self.active_holder(state, actor) {
+                    meeting::kill(state, holder);
+                }
+            }
+            Action::Expire(c) => meeting::expire(state, c),
+            Action::LockLate(t) => faults::lock_late(plan, state, t),
+            Action::RecordLate(c) => faults::record_late(plan, state, c),
+            Action::Deliver(index) => faults::deliver(plan, state, index),
+            Action::ForeseeRestart => state.server.foresee_restart(),
+            Action::Restart => faults::restart(state),
+            Action::LoseAnswer(c) => faults::lose_answer(state, c),
+            Action::Die(c) => faults::die(plan, state, c),
+        }
+    }
+}
+
+impl Model for ProtocolModel {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(&self.plan)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.progress(state, actions);
+        self.rivalry(state, actions);
+        self.faults(state, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        self.apply(&mut next, action);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("P1 P3 committed is visible", p::committed_is_visible),
+            Property::always("P1 P2 uncommitted is invisible", p::uncommitted_is_invisible),
+            Property::always("P1 applied once", p::applied_once),
+            Property::always("P1 presence agrees", p::presence_agrees),
+            Property::always("P2 reads are clean", p::reads_are_clean),
+            Property::always("P3 reads are latest", p::reads_are_latest),
+            Property::always("P9 answers are true", p::answers_are_true),
+            Property::always("P7 P10 quiescent is clean", p::quiescent_is_clean),
+            Property::sometimes("all commit", p::all_commit),
+            Property::sometimes("somebody repairs", p::somebody_repairs),
+        ]
+    }
+}

@@ -1,0 +1,44 @@
+//! Deliberate breakages. Each must make the checker find a violation: a model that cannot fail proves nothing.
+
+/// What is broken on purpose. The first group breaks rules that the protocol's description states; the second
+/// undoes rules that this model showed to be needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutation {
+    /// Repair as in lines 16-22 of figure 7 of paper 000: committed is undone, rolled back is finished.
+    RepairSwapped,
+    /// The safe phase of a query before the unsafe one (3.7).
+    QuerySafeFirst,
+    /// A record is removed while documents still carry its id (3.10).
+    RecordRemovedEarly,
+    /// Whoever meets a lock whose record is gone takes it for committed (3.10).
+    MissingRecordMeansCommitted,
+    /// The lock write stores what an earlier read saw (3.3).
+    LockTrustsEarlierRead,
+    /// The server applies record writes to a fenced record (3.10).
+    FenceIgnored,
+    /// Finished numbers leave `committed` above `low` (3.14).
+    NumbersLeaveAboveLow,
+    /// The decision follows the prepared writes at once: no stamp in between is demanded (3.13).
+    NoEvidence,
+    /// Nobody looks at the connection epoch in which the evidence ran (3.13).
+    EpochIgnored,
+    /// A lock that is still there after its number was seen below `low` is rolled forward (3.12).
+    OrphanRolledForward,
+    /// A reader looks at the records before it fetches documents (3.2).
+    StatusBeforeDocument,
+    /// A lock write is sent twice (3.12).
+    LockSentTwice,
+
+    /// The owner does not wait for the journal when it finishes documents, and still calls them clean.
+    FinishNotJournaled,
+    /// A rival acts on a status that a restart can still undo.
+    RepairTrustsVolatileStatus,
+    /// The owner acts on, and answers with, what it read in its record after a lost answer, durable or not.
+    ExamineTrustsVolatileRecord,
+    /// The sweep removes a record although the repairs that it saw can still be lost.
+    SweepTrustsVolatileRepairs,
+    /// The owner of a record that is gone answers "rolled back" for a decision whose answer was lost.
+    OwnerTrustsMissingRecord,
+    /// A reader that finds no record takes the safe version it fetched before, instead of fetching again.
+    ReaderTrustsMissingRecord,
+}

@@ -1,0 +1,91 @@
+//! What one exploration contains: the transactions, the reads, the faults that may happen and how often.
+//!
+//! A plan is constant during an exploration; what changes is in `state`.
+
+use crate::mutation::Mutation;
+
+/// What a transaction does to a document. An update adds the transaction's mark, so a lost update shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Adds a mark to a document that is there; finds nothing otherwise.
+    Update,
+    /// Makes a document; a conflict when it is there.
+    Insert,
+    /// Removes a document that is there; finds nothing otherwise.
+    Remove,
+}
+
+/// A transaction: who runs it and what it writes, in this order, each document at most once.
+#[derive(Clone, Debug)]
+pub struct TxPlan {
+    /// Index of the client.
+    pub client: usize,
+    /// Index of the document and what is done to it.
+    pub writes: Vec<(usize, Op)>,
+}
+
+/// One read-committed read. The reader runs them one after the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Read {
+    /// Fetches a document by id.
+    ById(usize),
+    /// Asks, for one document, whether a query for "has the mark of transaction `holds`" returns it.
+    Query {
+        /// Index of the document.
+        doc: usize,
+        /// Index of the transaction.
+        holds: usize,
+    },
+}
+
+/// How often each fault may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// The server restarts and loses a suffix of what is not journaled.
+    pub server_crashes: u8,
+    /// A client dies for ever. The lease of a dead client may always be found expired.
+    pub client_deaths: u8,
+    /// The lease of a live client is found expired: the client is a zombie and does not know it.
+    pub expiries: u8,
+    /// A lock write or a record write is given up by its sender and arrives later, or never.
+    pub late_messages: u8,
+    /// A rival rolls back one number (`killed`).
+    pub kills: u8,
+}
+
+/// One exploration.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// For messages.
+    pub name: &'static str,
+    /// For each document: is it there at the start?
+    pub docs: Vec<bool>,
+    /// The transactions; those of one client run concurrently.
+    pub txs: Vec<TxPlan>,
+    /// The reader's program.
+    pub reads: Vec<Read>,
+    /// Budgets.
+    pub faults: Faults,
+    /// The trace of aborted numbers below `low` has no room: numbers are forgotten at once.
+    pub prune_trace: bool,
+    /// What is broken on purpose.
+    pub mutation: Option<Mutation>,
+}
+
+impl Plan {
+    /// Is this broken on purpose?
+    pub fn has(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
+    }
+
+    /// How many clients there are.
+    pub fn clients(&self) -> usize {
+        self.txs.iter().map(|tx| tx.client + 1).max().unwrap_or(0)
+    }
+
+    /// The same plan with something broken.
+    pub fn broken(mut self, mutation: Mutation) -> Self {
+        self.mutation = Some(mutation);
+        self
+    }
+}

@@ -1,0 +1,110 @@
+//! What must hold, named as in section 2 of the protocol's description.
+//!
+//! Most are invariants of single states. The effective version of a document is what a reader would resolve who began
+//! now; a transaction's fate is what its record says now. Because a committed transaction's mark has to be in the
+//! effective version of every document that it wrote, in every state, no later read can miss it, and no update is lost.
+
+use crate::{
+    model::ProtocolModel,
+    plan::Op,
+    reader::{Flaw, writers_of},
+    server::{Marks, times},
+    state::{State, Step, Told},
+};
+
+/// P1, P3: what is committed is in the effective version of each of its documents.
+pub fn committed_is_visible(model: &ProtocolModel, state: &State) -> bool {
+    every_write(model, state, |committed, times| !committed || times > 0)
+}
+
+/// P1, P2: what is not committed is in no effective version.
+pub fn uncommitted_is_invisible(model: &ProtocolModel, state: &State) -> bool {
+    every_write(model, state, |committed, times| committed || times == 0)
+}
+
+/// No write takes effect twice.
+pub fn applied_once(model: &ProtocolModel, state: &State) -> bool {
+    every_write(model, state, |_, times| times <= 1)
+}
+
+fn every_write(model: &ProtocolModel, state: &State, holds: impl Fn(bool, u16) -> bool) -> bool {
+    (0..state.server.now.docs.len()).all(|doc| {
+        let (_, marks) = effective(model, state, doc);
+        let writers = writers_of(&model.plan, state, doc);
+        writers.into_iter().all(|t| holds(state.is_committed(&model.plan, t), times(marks, t)))
+    })
+}
+
+fn effective(model: &ProtocolModel, state: &State, doc: usize) -> (bool, Marks) {
+    let doc = &state.server.now.docs[doc];
+    let orphan = (doc.stored, doc.safe);
+    doc.seen(|tx| crate::meeting::ask(&model.plan, &state.server.now, tx)).unwrap_or(orphan)
+}
+
+/// P1: a document is there if the last committed write left it there.
+pub fn presence_agrees(model: &ProtocolModel, state: &State) -> bool {
+    (0..state.server.now.docs.len()).all(|doc| {
+        let (there, marks) = effective(model, state, doc);
+        let done = |op| {
+            let mut writes =
+                model.plan.txs.iter().enumerate().flat_map(|(t, tx)| tx.writes.iter().map(move |w| (t, w)));
+            writes.any(|(t, write)| *write == (doc, op) && times(marks, t) > 0)
+        };
+        there == ((model.plan.docs[doc] || done(Op::Insert)) && !done(Op::Remove))
+    })
+}
+
+/// P3: no read missed what was acknowledged, or seen by an earlier read, before it began.
+pub fn reads_are_latest(_: &ProtocolModel, state: &State) -> bool {
+    state.reader.flaw != Some(Flaw::Stale)
+}
+
+/// P2: no read returned what was not committed.
+pub fn reads_are_clean(_: &ProtocolModel, state: &State) -> bool {
+    state.reader.flaw != Some(Flaw::Dirty)
+}
+
+/// P9: what the user was told is and stays what anybody learns who asks.
+pub fn answers_are_true(model: &ProtocolModel, state: &State) -> bool {
+    (0..state.runs.len()).all(|t| match state.runs[t].told {
+        Some(Told::Committed) => state.is_committed(&model.plan, t),
+        Some(Told::RolledBack) => !state.is_committed(&model.plan, t),
+        Some(Told::Indeterminate) | None => true,
+    })
+}
+
+/// P7, P10: when nobody has anything left to do, whatever may still arrive: every document is clean, live records
+/// list nothing, other records are gone, and every user has an answer.
+pub fn quiescent_is_clean(model: &ProtocolModel, state: &State) -> bool {
+    model.has_progress(state) || (documents_are_clean(state) && records_are_empty(state) && all_are_over(state))
+}
+
+fn documents_are_clean(state: &State) -> bool {
+    state.server.now.docs.iter().all(|doc| doc.lock == Default::default() && doc.pending.is_none())
+}
+
+fn records_are_empty(state: &State) -> bool {
+    let empty = |record: &protocol::ClientRecord| {
+        record.committed.is_empty() && record.rolled_back.is_empty() && record.killed.is_empty() && !record.fenced
+    };
+    let records = state.server.now.records.iter().zip(&state.clients);
+    let mut stored = records.filter_map(|(stored, client)| stored.as_ref().map(|stored| (stored, client)));
+    stored.all(|(stored, client)| client.alive && empty(&stored.record))
+}
+
+fn all_are_over(state: &State) -> bool {
+    state
+        .runs
+        .iter()
+        .all(|run| run.step == Step::Dead || (run.step == Step::Over && (run.told.is_some() || run.seq.is_none())))
+}
+
+/// Not vacuous: every transaction can commit.
+pub fn all_commit(model: &ProtocolModel, state: &State) -> bool {
+    (0..state.runs.len()).all(|t| state.is_committed(&model.plan, t))
+}
+
+/// Not vacuous: a rival repairs something.
+pub fn somebody_repairs(_: &ProtocolModel, state: &State) -> bool {
+    state.repaired
+}

@@ -1,0 +1,216 @@
+//! A reader at read committed: reads by id and queries, one after the other, and what it must have seen.
+//!
+//! By id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. finished, or no record:
+//! fetched again, and a lock that is still there is an orphan.
+//! A query: 1. the unsafe phase looks at pending documents; 2. their records are read; 3. the safe phase looks at
+//! the rest; 4. a hit that is locked is judged as by id.
+//!
+//! A query is followed for one document: what it owes each document at read committed does not depend on the others.
+//! Queries here are of documents that no transaction of the plan removes.
+//! Left out: reads inside a transaction (own writes, repeatable read), serializable.
+
+use protocol::{TxId, TxStatus};
+
+use crate::{
+    meeting::ask,
+    mutation::Mutation,
+    plan::{Plan, Read},
+    server::{Data, Doc, Marks, times},
+    state::{State, Told},
+};
+
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flaw {
+    /// A write that had to be seen is not in it.
+    Stale,
+    /// A write that is not committed is in it.
+    Dirty,
+}
+
+/// Where a read is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadStep {
+    /// Not begun.
+    #[default]
+    Start,
+    /// The document is fetched.
+    Fetched(Doc),
+    /// Its holder is finished or has no record: about to fetch again.
+    Again(TxId),
+    /// A query's first phase is over; true if it found the document.
+    Second(bool),
+    /// The unsafe phase found a pending document; true if an earlier phase found it.
+    Pending(Doc, bool),
+}
+
+/// The reader.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reader {
+    /// Index of the read.
+    pub next: usize,
+    /// Where it is.
+    pub step: ReadStep,
+    /// One bit for each transaction that the read must see: acknowledged or seen before it began.
+    pub must: u8,
+    /// One bit for each transaction that an earlier read saw.
+    pub seen: u8,
+    /// Only with a mutation: the records as they were before the first read.
+    pub stale: Option<Data>,
+    /// Auxiliary: what was wrong with an answer.
+    pub flaw: Option<Flaw>,
+}
+
+/// Has the reader a step?
+pub fn has_step(plan: &Plan, state: &State) -> bool {
+    state.reader.next < plan.reads.len()
+}
+
+/// The next step of the reader.
+pub fn advance(plan: &Plan, state: &mut State) {
+    if plan.has(Mutation::StatusBeforeDocument) && state.reader.stale.is_none() {
+        state.reader.stale = Some(state.server.now.clone());
+        return;
+    }
+    if state.reader.step == ReadStep::Start {
+        state.reader.must = acknowledged(state) | state.reader.seen;
+    }
+    match plan.reads[state.reader.next] {
+        Read::ById(doc) => by_id(plan, state, doc),
+        Read::Query { doc, holds } => query(plan, state, doc, holds),
+    }
+}
+
+/// One bit for each transaction whose commit was acknowledged.
+pub fn acknowledged(state: &State) -> u8 {
+    let told = |t: &usize| state.runs[*t].told == Some(Told::Committed);
+    (0..state.runs.len()).filter(told).fold(0, |bits, t| bits | 1 << t)
+}
+
+fn by_id(plan: &Plan, state: &mut State, doc: usize) {
+    let now = state.server.now.docs[doc].clone();
+    match std::mem::take(&mut state.reader.step) {
+        ReadStep::Again(writer) if now.lock.writer == Some(writer) => finish(plan, state, doc, now.safe),
+        ReadStep::Fetched(fetched) => match judge(plan, state, &fetched) {
+            Ok((_, marks)) => finish(plan, state, doc, marks),
+            Err(writer) => state.reader.step = ReadStep::Again(writer),
+        },
+        _ if now.lock.writer.is_none() => finish(plan, state, doc, now.safe),
+        _ => state.reader.step = ReadStep::Fetched(now),
+    }
+}
+
+/// Which version of a fetched document is to be seen; the holder if it must be fetched again.
+fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxId> {
+    let Some(writer) = doc.lock.writer else {
+        return Ok((doc.stored, doc.safe));
+    };
+    let data = state.reader.stale.as_ref().unwrap_or(&state.server.now);
+    let missing = data.record(writer.client).is_none() && !plan.has(Mutation::ReaderTrustsMissingRecord);
+    let status = if missing { TxStatus::Finished } else { ask(plan, data, writer) };
+    if status == TxStatus::Finished && !plan.has(Mutation::RepairTrustsVolatileStatus) {
+        state.server.flush();
+    }
+    doc.seen(|_| status).ok_or(writer)
+}
+
+/// The end of a read by id, with the marks that it returns (those of what removed it, if it is absent).
+fn finish(plan: &Plan, state: &mut State, doc: usize, marks: Marks) {
+    for t in writers_of(plan, state, doc) {
+        let (has, must) = (times(marks, t) > 0, state.reader.must >> t & 1 == 1);
+        if must && !has {
+            state.reader.flaw = Some(Flaw::Stale);
+        }
+        note_seen(plan, state, t, has);
+    }
+    end(state);
+}
+
+fn end(state: &mut State) {
+    state.reader.next += 1;
+    state.reader.step = ReadStep::Start;
+    state.reader.must = 0;
+}
+
+fn note_seen(plan: &Plan, state: &mut State, t: usize, has: bool) {
+    if has && !state.is_committed(plan, t) {
+        state.reader.flaw = Some(Flaw::Dirty);
+    }
+    state.reader.seen |= u8::from(has) << t;
+}
+
+/// The transactions whose write of this document took place.
+pub fn writers_of(plan: &Plan, state: &State, doc: usize) -> Vec<usize> {
+    let wrote = |t: usize, (i, write): (usize, &(usize, _))| write.0 == doc && state.runs[t].missed >> i & 1 == 0;
+    (0..plan.txs.len()).filter(|t| plan.txs[*t].writes.iter().enumerate().any(|write| wrote(*t, write))).collect()
+}
+
+fn query(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
+    let safe_first = plan.has(Mutation::QuerySafeFirst);
+    let now = state.server.now.docs[doc].clone();
+    match std::mem::take(&mut state.reader.step) {
+        ReadStep::Start if !safe_first => unsafe_phase(plan, state, (doc, now), holds, false),
+        ReadStep::Start => safe_phase(plan, state, (doc, now), holds, false),
+        ReadStep::Second(hit) if safe_first => unsafe_phase(plan, state, (doc, now), holds, hit),
+        ReadStep::Second(hit) => safe_phase(plan, state, (doc, now), holds, hit),
+        ReadStep::Pending(pending, hit) => {
+            let found = judge(plan, state, &pending).is_ok_and(|seen| matches(seen, holds));
+            after_unsafe(plan, state, doc, holds, hit || found);
+        }
+        ReadStep::Fetched(fetched) => match judge(plan, state, &fetched) {
+            Ok(seen) => after_safe(plan, state, doc, holds, matches(seen, holds)),
+            Err(writer) => state.reader.step = ReadStep::Again(writer),
+        },
+        ReadStep::Again(writer) if now.lock.writer.is_none_or(|other| other == writer) => {
+            after_safe(plan, state, doc, holds, matches((now.stored, now.safe), holds));
+        }
+        ReadStep::Again(_) => state.reader.step = ReadStep::Fetched(now),
+    }
+}
+
+fn matches((there, marks): (bool, Marks), holds: usize) -> bool {
+    there && times(marks, holds) > 0
+}
+
+fn unsafe_phase(plan: &Plan, state: &mut State, (doc, now): (usize, Doc), holds: usize, hit: bool) {
+    if !now.lock.remove && now.pending.is_some_and(|marks| times(marks, holds) > 0) {
+        state.reader.step = ReadStep::Pending(now, hit);
+    } else {
+        after_unsafe(plan, state, doc, holds, hit);
+    }
+}
+
+fn after_unsafe(plan: &Plan, state: &mut State, doc: usize, holds: usize, hit: bool) {
+    if plan.has(Mutation::QuerySafeFirst) || hit {
+        finish_query(plan, state, doc, holds, hit);
+    } else {
+        state.reader.step = ReadStep::Second(hit);
+    }
+}
+
+fn safe_phase(plan: &Plan, state: &mut State, (doc, now): (usize, Doc), holds: usize, hit: bool) {
+    if !matches((now.stored, now.safe), holds) {
+        after_safe(plan, state, doc, holds, hit);
+    } else if now.lock.writer.is_none() {
+        after_safe(plan, state, doc, holds, true);
+    } else {
+        state.reader.step = ReadStep::Fetched(now);
+    }
+}
+
+fn after_safe(plan: &Plan, state: &mut State, doc: usize, holds: usize, hit: bool) {
+    if plan.has(Mutation::QuerySafeFirst) && !hit {
+        state.reader.step = ReadStep::Second(hit);
+    } else {
+        finish_query(plan, state, doc, holds, hit);
+    }
+}
+
+fn finish_query(plan: &Plan, state: &mut State, doc: usize, holds: usize, hit: bool) {
+    let must = state.reader.must >> holds & 1 == 1 && writers_of(plan, state, doc).contains(&holds);
+    if must && !hit {
+        state.reader.flaw = Some(Flaw::Stale);
+    }
+    note_seen(plan, state, holds, hit);
+    end(state);
+}

@@ -1,0 +1,259 @@
+//! The server: documents, client records, a journal, and messages that arrive late.
+//!
+//! Each function that changes [`Data`] is one atomic conditional command. The journal is modelled from its end: at
+//! any moment a restart may be foreseen (`foresee_restart`), which keeps what the journal will hold; a write that
+//! waits for the journal makes that future impossible. So every prefix of the log that a crash can leave is explored,
+//! and a state keeps one old copy of the data instead of all.
+//!
+//! Left out: replication (the journal stands for "majority"), shards, read locks, the size of documents.
+
+use std::collections::BTreeSet;
+
+use protocol::{
+    ClientId, ClientRecord, LockState, Recorder, Repair, Seq, TxId, TxStatus, Version,
+    lock::{admits_writer, visible_version},
+    recorder::RecordWrite,
+};
+
+use crate::plan::Op;
+
+/// The value of a document: two bits per transaction say how often its write is in it.
+pub type Marks = u16;
+
+/// The mark of transaction `t`.
+pub fn mark(t: usize) -> Marks {
+    1 << (2 * t)
+}
+
+/// How often the write of transaction `t` is in `marks`.
+pub fn times(marks: Marks, t: usize) -> u16 {
+    (marks >> (2 * t)) & 3
+}
+
+/// The name of the client with this index.
+pub fn client_id(client: usize) -> ClientId {
+    ClientId([client as u8; 12])
+}
+
+/// The index of the client with this name.
+pub fn client_index(id: ClientId) -> usize {
+    usize::from(id.0[0])
+}
+
+/// A stored document. The marks of an absent document survive in `safe`: auxiliary, to see what removed it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Doc {
+    /// Is there a safe version?
+    pub stored: bool,
+    /// The safe version.
+    pub safe: Marks,
+    /// The unsafe version; of a pending removal: the marks that it will leave behind (auxiliary).
+    pub pending: Option<Marks>,
+    /// The metadata.
+    pub lock: LockState,
+}
+
+/// What became of a lock write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// Locked and prepared.
+    Done,
+    /// Somebody else holds a lock.
+    Locked,
+    /// There is no such document.
+    NotThere,
+    /// The document to be inserted is there.
+    Duplicate,
+}
+
+impl Doc {
+    /// The lock write: admission, copy and change in one atomic step. `copied` is what an earlier read saw, for the
+    /// mutation that trusts it.
+    pub fn prepare(&mut self, me: TxId, op: Op, mark: Marks, copied: Option<Marks>) -> Prepared {
+        if self.lock.writer.is_some() || !admits_writer(&self.lock, me) {
+            return Prepared::Locked;
+        }
+        match (op, self.stored) {
+            (Op::Insert, true) => return Prepared::Duplicate,
+            (Op::Update | Op::Remove, false) => return Prepared::NotThere,
+            _ => {}
+        }
+        let (insert, remove) = (op == Op::Insert, op == Op::Remove);
+        self.lock = LockState { writer: Some(me), readers: Vec::new(), insert, remove };
+        self.pending = Some(copied.unwrap_or(self.safe) + mark);
+        Prepared::Done
+    }
+
+    /// A repair or a finish: changes the document only if `writer` still holds it.
+    pub fn repair(&mut self, writer: TxId, repair: Repair) {
+        if self.lock.writer != Some(writer) {
+            return;
+        }
+        match repair {
+            Repair::ReplaceWithUnsafe => {
+                self.safe = self.pending.unwrap_or(self.safe);
+                self.stored = true;
+            }
+            Repair::Delete => {
+                self.stored = false;
+                if !self.lock.insert {
+                    self.safe = self.pending.unwrap_or(self.safe);
+                }
+            }
+            Repair::DropUnsafe => self.stored = true,
+        }
+        self.pending = None;
+        self.lock = LockState::default();
+    }
+
+    /// What a reader sees who learned `status` after the document was fetched: is it there, and its marks. `None`:
+    /// fetch again.
+    pub fn seen(&self, status: impl FnOnce(TxId) -> TxStatus) -> Option<(bool, Marks)> {
+        let pending = self.pending.unwrap_or(self.safe);
+        visible_version(&self.lock, None, status).map(|version| match version {
+            Version::Safe => (self.stored, self.safe),
+            Version::Unsafe => (true, pending),
+            Version::Absent if self.lock.insert => (false, self.safe),
+            Version::Absent => (false, pending),
+        })
+    }
+}
+
+/// A stored client record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stored {
+    /// What decides.
+    pub record: ClientRecord,
+    /// Auxiliary: aborted numbers for which the trace had no room.
+    pub forgotten: BTreeSet<Seq>,
+}
+
+/// What is stored, and lost together when the server crashes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Data {
+    /// The documents.
+    pub docs: Vec<Doc>,
+    /// The client records; `None` once removed.
+    pub records: Vec<Option<Stored>>,
+    /// Auxiliary: the committed transactions of removed records.
+    pub archive: BTreeSet<TxId>,
+}
+
+impl Data {
+    /// All documents clean, all clients registered.
+    pub fn new(docs: &[bool], clients: usize) -> Self {
+        let record = Stored { record: Recorder::initial_record(), forgotten: BTreeSet::new() };
+        Self {
+            docs: docs.iter().map(|stored| Doc { stored: *stored, ..Doc::default() }).collect(),
+            records: vec![Some(record); clients],
+            archive: BTreeSet::new(),
+        }
+    }
+
+    /// The record of a client.
+    pub fn record(&self, client: ClientId) -> Option<&ClientRecord> {
+        self.records[client_index(client)].as_ref().map(|stored| &stored.record)
+    }
+
+    /// Sets `fenced`; false if there is no such record.
+    pub fn fence(&mut self, client: usize) -> bool {
+        let stored = self.records[client].as_mut();
+        stored.map(|stored| stored.record.fenced = true).is_some()
+    }
+
+    /// Auxiliary: is this transaction committed, whatever the record has room to say?
+    pub fn is_committed(&self, tx: TxId) -> bool {
+        let Some(stored) = &self.records[client_index(tx.client)] else {
+            return self.archive.contains(&tx);
+        };
+        let status = protocol::status::status_of(Some(&stored.record), tx.seq);
+        matches!(status, TxStatus::Committed | TxStatus::Finished) && !stored.forgotten.contains(&tx.seq)
+    }
+
+    /// Does a document carry a lock of this client?
+    pub fn carries(&self, client: usize) -> bool {
+        self.docs.iter().any(|doc| doc.lock.writer.is_some_and(|tx| client_index(tx.client) == client))
+    }
+}
+
+/// What the admission of a record write depends on besides the record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Admission {
+    /// A mutation: any stamp will do.
+    pub any_stamp: bool,
+    /// A mutation: the fence holds nobody back.
+    pub ignore_fence: bool,
+    /// The trace has no room.
+    pub prune_trace: bool,
+}
+
+impl Stored {
+    /// One conditional update of a record.
+    pub fn write(&mut self, write: &RecordWrite, how: Admission) -> bool {
+        let record = &mut self.record;
+        let admitted = (record.stamp == write.demands || how.any_stamp)
+            && (!record.fenced || how.ignore_fence)
+            && write.decides.iter().all(|seq| !record.killed.contains(seq));
+        if !admitted {
+            return false;
+        }
+        record.stamp = write.stamp;
+        record.low = write.low;
+        record.committed = write.committed.iter().copied().collect();
+        record.rolled_back = write.rolled_back.iter().copied().collect();
+        record.killed.retain(|seq| *seq >= write.low);
+        let trace = if how.prune_trace { &mut self.forgotten } else { &mut record.aborted };
+        trace.extend(&write.aborted);
+        true
+    }
+}
+
+/// A message that its sender has given up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Message {
+    /// The lock write number `write` of transaction `t`.
+    Lock {
+        /// Who it locks for.
+        tx: TxId,
+        /// Index of the transaction.
+        t: usize,
+        /// Index of the write.
+        write: usize,
+    },
+    /// A write to the record of a client.
+    Record(usize, RecordWrite),
+}
+
+/// The server process and what is on its way to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// What is in memory.
+    pub now: Data,
+    /// If a restart is foreseen: what it will leave.
+    pub journal_end: Option<Data>,
+    /// How often the server was started, less one: the connection epoch of new connections.
+    pub boot: u64,
+    /// Late messages.
+    pub late: Vec<Message>,
+}
+
+impl Server {
+    /// A write waited for the journal: nothing before it can be lost any more.
+    pub fn flush(&mut self) {
+        self.journal_end = None;
+    }
+
+    /// From here on nothing is journaled before the next restart.
+    pub fn foresee_restart(&mut self) {
+        self.journal_end = Some(self.now.clone());
+    }
+
+    /// The foreseen restart: what is not journaled and what is on its way is lost.
+    pub fn restart(&mut self) {
+        if let Some(data) = self.journal_end.take() {
+            self.now = data;
+            self.boot += 1;
+            self.late.clear();
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A state of the model: the server, the clients with their transactions, the janitor, the reader.
+
+use protocol::{
+    LockState, Recorder, Repair, Seq, TxId,
+    recorder::{Outcome, RecordWrite},
+};
+
+use crate::{
+    plan::{Faults, Plan},
+    reader::Reader,
+    server::{Data, Marks, Server, client_id},
+};
+
+/// What the user was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// It is committed.
+    Committed,
+    /// It is not, and will not be.
+    RolledBack,
+    /// Nobody can know any more.
+    Indeterminate,
+}
+
+/// Where a transaction is. A number is the index of the next write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// About to send a lock write.
+    Writing(usize),
+    /// Only with a mutation: has read what it is going to write over.
+    Copying(usize, Marks),
+    /// A lock write met a rival's lock.
+    Meeting(usize, Meeting),
+    /// Commit is requested; the client's record writes decide.
+    Waiting,
+    /// Committed; about to finish a document.
+    Finishing(usize),
+    /// Rolled back; about to undo a document.
+    Undoing(usize),
+    /// Nothing is left to do.
+    Over,
+    /// The client died.
+    Dead,
+}
+
+/// A transaction under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// Where it is.
+    pub step: Step,
+    /// Its number, from its first lock write on.
+    pub seq: Option<Seq>,
+    /// The connection epoch before its first lock write.
+    pub epoch: u64,
+    /// The answer.
+    pub told: Option<Told>,
+    /// One bit for each write that found no document.
+    pub missed: u8,
+}
+
+/// Somebody (a writer or the janitor) deals with a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Meeting {
+    /// Has fetched a locked document.
+    Found {
+        /// Index of the document.
+        doc: usize,
+        /// As it was fetched.
+        lock: LockState,
+    },
+    /// The writer is finished or its record gone: about to fetch again.
+    Again {
+        /// Index of the document.
+        doc: usize,
+        /// Who held it.
+        writer: TxId,
+        /// As it was fetched.
+        lock: LockState,
+    },
+    /// About to send a conditional repair.
+    Repairing {
+        /// Index of the document.
+        doc: usize,
+        /// Only if it is still held by this writer.
+        writer: TxId,
+        /// What to do.
+        repair: Repair,
+    },
+}
+
+/// The one record write of a client that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Pump {
+    /// None.
+    Idle,
+    /// Applied in the server's memory at this boot; the answer is not received.
+    Answered(RecordWrite, u64),
+    /// Not applied, or the answer is lost: about to read the record.
+    Examine(RecordWrite),
+    /// Not applied: about to be sent again.
+    Resend(RecordWrite),
+    /// The record is of no more use: about to fence it, then to answer.
+    FenceOwn(Vec<Outcome>, RecordWrite),
+    /// The record is of no more use.
+    Gone,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// Not dead.
+    pub alive: bool,
+    /// The owner's state.
+    pub recorder: Recorder,
+    /// The epoch of the connection that writes the record.
+    pub epoch: u64,
+    /// The record write under way.
+    pub pump: Pump,
+}
+
+/// What the janitor is at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// A lock that somebody left.
+    Meeting(Meeting),
+    /// No document carries this client's id: about to remove its record.
+    Sweep(usize),
+}
+
+/// A state of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The server.
+    pub server: Server,
+    /// The clients.
+    pub clients: Vec<Client>,
+    /// The transactions.
+    pub runs: Vec<Run>,
+    /// A process that repairs what others left and removes fenced records.
+    pub janitor: Option<Task>,
+    /// A reader.
+    pub reader: Reader,
+    /// Budgets left.
+    pub faults: Faults,
+    /// Auxiliary: has a rival repaired anything?
+    pub repaired: bool,
+}
+
+impl State {
+    /// Does nobody renew this client's lease any more? It is dead, or has given its record up.
+    pub fn is_leaseless(&self, client: usize) -> bool {
+        !self.clients[client].alive || self.clients[client].pump == Pump::Gone
+    }
+
+    /// The state in which `plan` begins.
+    pub fn new(plan: &Plan) -> Self {
+        let client = Client { alive: true, recorder: Recorder::new(), epoch: 0, pump: Pump::Idle };
+        let run = Run { step: Step::Writing(0), seq: None, epoch: 0, told: None, missed: 0 };
+        let now = Data::new(&plan.docs, plan.clients());
+        Self {
+            server: Server { now, journal_end: None, boot: 0, late: Vec::new() },
+            clients: vec![client; plan.clients()],
+            runs: vec![run; plan.txs.len()],
+            janitor: None,
+            reader: Reader::default(),
+            faults: plan.faults,
+            repaired: false,
+        }
+    }
+
+    /// The id of a transaction, once it has a number.
+    pub fn tx_id(&self, plan: &Plan, t: usize) -> Option<TxId> {
+        self.runs[t].seq.map(|seq| TxId { client: client_id(plan.txs[t].client), seq })
+    }
+
+    /// The transaction with this number.
+    pub fn run_of(&self, plan: &Plan, client: usize, seq: Seq) -> Option<usize> {
+        (0..self.runs.len()).find(|t| plan.txs[*t].client == client && self.runs[*t].seq == Some(seq))
+    }
+
+    /// Auxiliary: is this transaction committed, whatever the record has room to say?
+    pub fn is_committed(&self, plan: &Plan, t: usize) -> bool {
+        self.tx_id(plan, t).is_some_and(|tx| self.server.now.is_committed(tx))
+    }
+}

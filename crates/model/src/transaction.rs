@@ -1,0 +1,169 @@
+//! A transaction: lock writes, the request to commit, and finishing or undoing its documents.
+//!
+//! 1. Each document is locked, copied and changed by one lock write. A rival's lock is dealt with by `meeting`.
+//! 2. Commit is requested; `client` decides it.
+//! 3. The user has the answer; each document is finished (and is durably so) or undone.
+//! 4. The number is reported clean.
+//!
+//! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
+//! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
+
+use protocol::{
+    Concern,
+    lock::{roll_back, roll_forward},
+};
+
+use crate::{
+    meeting::{self, Next},
+    mutation::Mutation,
+    plan::Plan,
+    server::{Message, Prepared, mark},
+    state::{Meeting, Run, State, Step, Told},
+};
+
+/// Does this transaction have a step of its own?
+pub fn has_step(run: &Run) -> bool {
+    !matches!(run.step, Step::Waiting | Step::Over | Step::Dead)
+}
+
+/// The next step of transaction `t`.
+pub fn advance(plan: &Plan, state: &mut State, t: usize) {
+    match state.runs[t].step.clone() {
+        Step::Writing(i) => write(plan, state, t, i),
+        Step::Copying(i, copied) => lock(plan, state, t, i, Some(copied)),
+        Step::Meeting(i, meeting) => meet(plan, state, t, i, meeting),
+        Step::Finishing(i) => finish(plan, state, t, i),
+        Step::Undoing(i) => undo(plan, state, t, i),
+        Step::Waiting | Step::Over | Step::Dead => {}
+    }
+}
+
+/// Takes a number and reads the connection epoch before the first lock write. False when the record is lost.
+pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
+    let client = &mut state.clients[plan.txs[t].client];
+    let run = &mut state.runs[t];
+    if run.seq.is_some() {
+        return true;
+    }
+    if client.recorder.is_lost() {
+        run.step = Step::Over;
+        return false;
+    }
+    run.seq = Some(client.recorder.allocate());
+    let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
+    run.epoch = if unchecked { 0 } else { client.epoch };
+    true
+}
+
+fn write(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    if !begin(plan, state, t) {
+        return;
+    }
+    let doc = &state.server.now.docs[plan.txs[t].writes[i].0];
+    if plan.has(Mutation::LockTrustsEarlierRead) && doc.lock.writer.is_none() {
+        state.runs[t].step = Step::Copying(i, doc.safe);
+        return;
+    }
+    lock(plan, state, t, i, None);
+}
+
+fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>) {
+    let Some(tx) = state.tx_id(plan, t) else {
+        return;
+    };
+    let (doc, op) = plan.txs[t].writes[i];
+    match state.server.now.docs[doc].prepare(tx, op, mark(t), copied) {
+        Prepared::Done => {
+            if plan.has(Mutation::LockSentTwice) && state.faults.late_messages > 0 {
+                state.faults.late_messages -= 1;
+                state.server.late.push(Message::Lock { tx, t, write: i });
+            }
+            written(plan, state, t, i);
+        }
+        Prepared::NotThere => {
+            state.runs[t].missed |= 1 << i;
+            written(plan, state, t, i);
+        }
+        Prepared::Locked => {
+            if let Some(meeting) = meeting::fetch(&state.server.now, doc) {
+                state.runs[t].step = Step::Meeting(i, meeting);
+            }
+        }
+        Prepared::Duplicate => abort(plan, state, t),
+    }
+}
+
+fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    if i + 1 < plan.txs[t].writes.len() {
+        state.runs[t].step = Step::Writing(i + 1);
+        return;
+    }
+    let run = &mut state.runs[t];
+    let recorder = &mut state.clients[plan.txs[t].client].recorder;
+    if run.seq.is_some_and(|seq| recorder.request_commit(seq, Concern::Journaled, run.epoch)) {
+        run.step = Step::Waiting;
+    } else {
+        answer(state, t, Told::RolledBack);
+    }
+}
+
+fn meet(plan: &Plan, state: &mut State, t: usize, i: usize, meeting: Meeting) {
+    match meeting::proceed(plan, state, meeting) {
+        Next::To(meeting) => state.runs[t].step = Step::Meeting(i, meeting),
+        Next::Clear => state.runs[t].step = Step::Writing(i),
+        Next::Conflict => abort(plan, state, t),
+    }
+}
+
+/// The owner rolls back: a conflict, a duplicate, or a lock write whose fate is unknown.
+pub fn abort(plan: &Plan, state: &mut State, t: usize) {
+    if let Some(seq) = state.runs[t].seq {
+        state.clients[plan.txs[t].client].recorder.note_rolled_back(seq);
+    }
+    answer(state, t, Told::RolledBack);
+}
+
+/// Tells the user and goes on to finish or to undo.
+pub fn answer(state: &mut State, t: usize, told: Told) {
+    let run = &mut state.runs[t];
+    run.told = Some(told);
+    run.step = match told {
+        Told::Committed => Step::Finishing(0),
+        Told::RolledBack => Step::Undoing(0),
+        Told::Indeterminate => Step::Over,
+    };
+}
+
+fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    let doc = plan.txs[t].writes[i].0;
+    if let Some(tx) = state.tx_id(plan, t) {
+        let doc = &mut state.server.now.docs[doc];
+        let repair = roll_forward(&doc.lock);
+        doc.repair(tx, repair);
+    }
+    if !plan.has(Mutation::FinishNotJournaled) {
+        state.server.flush();
+    }
+    cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
+}
+
+fn undo(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    let doc = plan.txs[t].writes[i].0;
+    if let Some(tx) = state.tx_id(plan, t) {
+        let doc = &mut state.server.now.docs[doc];
+        let repair = roll_back(&doc.lock);
+        doc.repair(tx, repair);
+    }
+    cleaned(plan, state, t, Step::Undoing(i + 1), i + 1);
+}
+
+fn cleaned(plan: &Plan, state: &mut State, t: usize, next: Step, done: usize) {
+    if done < plan.txs[t].writes.len() {
+        state.runs[t].step = next;
+        return;
+    }
+    state.runs[t].step = Step::Over;
+    if let Some(seq) = state.runs[t].seq {
+        state.clients[plan.txs[t].client].recorder.note_clean(seq);
+    }
+}

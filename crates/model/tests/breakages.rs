@@ -1,0 +1,100 @@
+//! Each deliberate breakage is found, under a plan that holds without it (see `explore.rs`).
+
+mod plans;
+
+use model::{Mutation, Plan, explore};
+
+fn fails(plan: Plan, mutation: Mutation, property: &str) {
+    let report = explore(plan.broken(mutation));
+    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+}
+
+#[test]
+fn repair_swapped_is_found() {
+    fails(plans::zombie(), Mutation::RepairSwapped, "P1");
+}
+
+#[test]
+fn query_safe_first_is_found() {
+    fails(plans::queries(), Mutation::QuerySafeFirst, "P3");
+}
+
+#[test]
+fn record_removed_early_is_found() {
+    fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
+}
+
+#[test]
+fn missing_record_means_committed_is_found() {
+    fails(plans::late(), Mutation::MissingRecordMeansCommitted, "P1 P2");
+}
+
+#[test]
+fn lock_trusts_earlier_read_is_found() {
+    fails(plans::rivals(), Mutation::LockTrustsEarlierRead, "P1 P3");
+}
+
+#[test]
+fn fence_ignored_is_found() {
+    fails(plans::zombie(), Mutation::FenceIgnored, "P1 P3");
+}
+
+#[test]
+fn numbers_leave_above_low_is_found() {
+    fails(plans::reads(), Mutation::NumbersLeaveAboveLow, "P9");
+}
+
+#[test]
+fn no_evidence_is_found() {
+    fails(plans::restart(), Mutation::NoEvidence, "P1 P3");
+}
+
+#[test]
+fn epoch_ignored_is_found() {
+    fails(plans::restart_alone(), Mutation::EpochIgnored, "P1 P3");
+}
+
+#[test]
+fn orphan_rolled_forward_is_found() {
+    fails(plans::late_and_forgotten(), Mutation::OrphanRolledForward, "P1 P2");
+}
+
+#[test]
+fn status_before_document_is_found() {
+    fails(plans::reads(), Mutation::StatusBeforeDocument, "P3");
+}
+
+#[test]
+fn lock_sent_twice_is_found() {
+    fails(plans::late_and_forgotten(), Mutation::LockSentTwice, "P1 applied once");
+}
+
+#[test]
+fn finish_not_journaled_is_found() {
+    fails(plans::restart_alone(), Mutation::FinishNotJournaled, "P1 P3");
+}
+
+#[test]
+fn repair_trusts_volatile_status_is_found() {
+    fails(plans::restart_zombie(), Mutation::RepairTrustsVolatileStatus, "P1 P2");
+}
+
+#[test]
+fn examine_trusts_volatile_record_is_found() {
+    fails(plans::restart_alone(), Mutation::ExamineTrustsVolatileRecord, "P9");
+}
+
+#[test]
+fn sweep_trusts_volatile_repairs_is_found() {
+    fails(plans::restart_death(), Mutation::SweepTrustsVolatileRepairs, "P1 P3");
+}
+
+#[test]
+fn owner_trusts_missing_record_is_found() {
+    fails(plans::late(), Mutation::OwnerTrustsMissingRecord, "P9");
+}
+
+#[test]
+fn reader_trusts_missing_record_is_found() {
+    fails(plans::reads_zombie(), Mutation::ReaderTrustsMissingRecord, "P3");
+}

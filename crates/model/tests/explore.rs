@@ -1,0 +1,116 @@
+//! The protocol holds in every state that each plan can reach.
+
+mod plans;
+
+use model::{Plan, explore};
+
+fn holds(plan: Plan) {
+    let report = explore(plan);
+    assert!(report.complete, "{report:?}");
+    assert!(report.examples.contains(&"all commit"), "{report:?}");
+}
+
+#[test]
+fn rivals_hold() {
+    holds(plans::rivals());
+}
+
+#[test]
+fn ring_holds() {
+    holds(plans::ring());
+}
+
+#[test]
+fn zombie_holds() {
+    holds(plans::zombie());
+}
+
+#[test]
+fn kill_holds() {
+    holds(plans::kill());
+}
+
+#[test]
+fn late_holds() {
+    holds(plans::late());
+}
+
+#[test]
+fn late_and_forgotten_holds() {
+    holds(plans::late_and_forgotten());
+}
+
+#[test]
+fn restart_alone_holds() {
+    holds(plans::restart_alone());
+}
+
+#[test]
+fn restart_holds() {
+    holds(plans::restart());
+}
+
+#[test]
+fn restart_zombie_holds() {
+    holds(plans::restart_zombie());
+}
+
+#[test]
+fn restart_death_holds() {
+    holds(plans::restart_death());
+}
+
+#[test]
+fn restart_late_holds() {
+    holds(plans::restart_late());
+}
+
+#[test]
+fn restart_late_zombie_holds() {
+    holds(plans::restart_late_zombie());
+}
+
+#[test]
+fn group_holds() {
+    holds(plans::group());
+}
+
+#[test]
+fn group_restart_holds() {
+    holds(plans::group_restart());
+}
+
+#[test]
+fn group_kill_holds() {
+    holds(plans::group_kill());
+}
+
+#[test]
+fn reads_hold() {
+    holds(plans::reads());
+}
+
+#[test]
+fn reads_zombie_holds() {
+    holds(plans::reads_zombie());
+}
+
+#[test]
+fn reads_restart_holds() {
+    holds(plans::reads_restart());
+}
+
+#[test]
+fn queries_hold() {
+    holds(plans::queries());
+}
+
+#[test]
+fn insert_remove_holds() {
+    holds(plans::insert_remove());
+}
+
+#[test]
+fn insert_remove_restart_holds() {
+    holds(plans::insert_remove_restart());
+}
