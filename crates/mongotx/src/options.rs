@@ -53,8 +53,9 @@ pub enum Layout {
     #[default]
     ClientRecord,
     /// One record per transaction, inserted at its first write and removed at its end, as in section 4.1 of paper 000.
-    /// The baseline of the benchmarks: outcomes cannot be asked for after the end, and a transaction's lease is not
-    /// extended while it runs.
+    /// The baseline of the benchmarks, not for production: outcomes cannot be asked for after the end, a transaction's
+    /// lease is not extended while it runs, and, as published, a server that is killed while documents are being
+    /// finished can lose half of a commit.
     Published,
 }
 

@@ -11,10 +11,14 @@
 //!    epoch in which the transaction sent its first prepared write.
 //! 3. The next write decides it, together with everybody else who has evidence (group commit). Under load the
 //!    decision of one group is the evidence of the next; alone, a cheap stamp that waits for no journal comes first.
-//! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`]; the next write raises `low`.
+//! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`].
+//! 5. A later write is evidence, as in 2, that the server has not lost a finished document since; only the one after it
+//!    raises `low` above the number. (A document that a restart locks again under a number below `low` would be taken
+//!    for an orphan, and half of a commit rolled back.) Documents of rolled-back transactions need no evidence: their
+//!    numbers stay known as rolled back.
 //!
 //! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; whoever meets a document
-//! finishes it. After 4: nothing is left but a number.
+//! finishes it. After 5: nothing is left but a number.
 
 use std::collections::BTreeMap;
 
@@ -42,9 +46,38 @@ pub enum Concern {
 enum Phase {
     Open,
     Committed,
-    CommittedClean,
+    CommittedClean(Clean),
     RolledBack,
     RolledBackClean,
+}
+
+/// The evidence that finished documents were not lost (step 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Clean {
+    /// The connection epoch before the first document was finished.
+    epoch: u64,
+    evidence: Option<u64>,
+    proven: bool,
+}
+
+impl Phase {
+    fn is_committed(&self) -> bool {
+        matches!(self, Self::Committed | Self::CommittedClean(_))
+    }
+
+    fn is_rolled_back(&self) -> bool {
+        matches!(self, Self::RolledBack | Self::RolledBackClean)
+    }
+
+    /// No document carries its locks, as far as is known.
+    fn is_clean(&self) -> bool {
+        matches!(self, Self::CommittedClean(_) | Self::RolledBackClean)
+    }
+
+    /// May `low` rise above it?
+    fn may_leave(&self) -> bool {
+        matches!(self, Self::RolledBackClean | Self::CommittedClean(Clean { proven: true, .. }))
+    }
 }
 
 /// A transaction that asked to be committed.
@@ -87,9 +120,11 @@ pub enum Outcome {
     Committed(Seq),
     /// Decided, or certain to be: not committed.
     RolledBack(Seq),
+    /// The decision was sent, and the record that would tell what became of it is gone.
+    Indeterminate(Seq),
 }
 
-/// What the record, read after a write to it matched nothing (or stayed unanswered), says about that write.
+/// What became of a write to the record, by its answer or by the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It was applied, or what it did not decide is settled: go on with the next write.
@@ -112,7 +147,6 @@ pub struct Recorder {
     aborted_in_trace: usize,
     waiting: Vec<Waiting>,
     in_flight: Option<RecordWrite>,
-    dirty: bool,
     lost: bool,
 }
 
@@ -134,7 +168,6 @@ impl Recorder {
             aborted_in_trace: 0,
             waiting: Vec::new(),
             in_flight: None,
-            dirty: false,
             lost: false,
         }
     }
@@ -168,20 +201,19 @@ impl Recorder {
             && *phase == Phase::Open
         {
             *phase = Phase::RolledBack;
-            self.dirty = true;
         }
         self.waiting.retain(|w| w.seq != seq);
     }
 
-    /// Step 4: no document carries a lock of `seq` any more.
-    pub fn note_clean(&mut self, seq: Seq) {
+    /// Step 4: no document carries a lock of `seq` any more. `epoch` is the connection epoch as it was before the first of
+    /// its documents was finished.
+    pub fn note_clean(&mut self, seq: Seq, epoch: u64) {
         if let Some(phase) = self.phases.get_mut(&seq) {
             *phase = match *phase {
-                Phase::Committed | Phase::CommittedClean => Phase::CommittedClean,
-                Phase::RolledBack | Phase::RolledBackClean => Phase::RolledBackClean,
-                Phase::Open => Phase::Open,
+                Phase::Committed => Phase::CommittedClean(Clean { epoch, evidence: None, proven: false }),
+                Phase::RolledBack => Phase::RolledBackClean,
+                other => other,
             };
-            self.dirty = true;
         }
     }
 
@@ -189,7 +221,7 @@ impl Recorder {
     pub fn status(&self, seq: Seq) -> TxStatus {
         match self.phases.get(&seq) {
             Some(Phase::Open) => TxStatus::Active,
-            Some(Phase::Committed | Phase::CommittedClean) => TxStatus::Committed,
+            Some(Phase::Committed | Phase::CommittedClean(_)) => TxStatus::Committed,
             Some(Phase::RolledBack | Phase::RolledBackClean) => TxStatus::RolledBack,
             None if seq < self.low => TxStatus::Finished,
             None => TxStatus::RolledBack,
@@ -206,15 +238,14 @@ impl Recorder {
         !self.waiting.is_empty()
     }
 
-    /// Has anything changed that the record does not say yet?
-    pub fn is_dirty(&self) -> bool {
-        self.dirty
+    /// Every number is below `low`, or will be after at most two more writes: nothing is open, nothing unfinished.
+    pub fn is_finished(&self) -> bool {
+        self.phases.values().all(Phase::is_clean)
     }
 
-    /// Numbers that are open or not clean yet.
-    pub fn unfinished(&self) -> usize {
-        let clean = |phase: &&Phase| matches!(phase, Phase::CommittedClean | Phase::RolledBackClean);
-        self.phases.len() - self.phases.values().filter(clean).count()
+    /// Every number is below `low`, and the record says so.
+    pub fn is_settled(&self) -> bool {
+        self.phases.is_empty() && self.in_flight.is_none()
     }
 
     /// How many numbers the record lists: what rotation keeps small.
@@ -233,8 +264,18 @@ impl Recorder {
         for waiting in self.waiting.iter_mut().filter(|w| w.evidence.is_none()) {
             waiting.evidence = Some(write.stamp);
         }
+        for clean in self.cleans().filter(|c| c.evidence.is_none()) {
+            clean.evidence = Some(write.stamp);
+        }
         self.in_flight = Some(write.clone());
         Some(write)
+    }
+
+    fn cleans(&mut self) -> impl Iterator<Item = &mut Clean> {
+        self.phases.values_mut().filter_map(|phase| match phase {
+            Phase::CommittedClean(clean) => Some(clean),
+            _ => None,
+        })
     }
 
     /// Step 3: everybody with evidence whose concern is the first one's.
@@ -248,14 +289,13 @@ impl Recorder {
     }
 
     fn compose(&mut self, decides: Vec<Seq>, concern: Concern) -> RecordWrite {
-        let clean = |phase: &Phase| matches!(phase, Phase::CommittedClean | Phase::RolledBackClean);
-        let low = self.phases.iter().find(|(_, phase)| !clean(phase)).map_or(self.next_seq, |(seq, _)| *seq);
+        let low = self.phases.iter().find(|(_, phase)| !phase.may_leave()).map_or(self.next_seq, |(seq, _)| *seq);
         let of = |wanted: fn(&Phase) -> bool| {
             let listed = self.phases.range(low..).filter(move |(_, phase)| wanted(phase));
             listed.map(|(seq, _)| *seq).collect::<Vec<_>>()
         };
-        let mut committed = of(|p| matches!(p, Phase::Committed | Phase::CommittedClean));
-        let rolled_back = of(|p| matches!(p, Phase::RolledBack | Phase::RolledBackClean));
+        let mut committed = of(Phase::is_committed);
+        let rolled_back = of(Phase::is_rolled_back);
         committed.extend(&decides);
         committed.sort_unstable();
         let leaving = self.phases.range(..low).filter(|(_, phase)| **phase == Phase::RolledBackClean);
@@ -273,10 +313,12 @@ impl Recorder {
         }
     }
 
-    /// The write was applied and acknowledged, in connection epoch `epoch` or an earlier one.
-    pub fn acknowledged(&mut self, epoch: u64) -> Vec<Outcome> {
+    /// The write was applied and acknowledged, in connection epoch `epoch` or an earlier one. [`Verdict::Lost`]: the
+    /// server may have been replaced while documents were finished, so this record cannot go on; whoever sweeps it
+    /// finishes them again.
+    pub fn acknowledged(&mut self, epoch: u64) -> Verdict {
         let Some(write) = self.in_flight.take() else {
-            return Vec::new();
+            return Verdict::GoOn(Vec::new());
         };
         let mut outcomes = self.apply(&write);
         let (kept, broken): (Vec<_>, Vec<_>) =
@@ -286,7 +328,16 @@ impl Recorder {
             waiting.proven = true;
         }
         outcomes.extend(broken.into_iter().map(|w| self.settle(w.seq, Phase::RolledBack)));
-        outcomes
+        let mut replaced = false;
+        for clean in self.cleans().filter(|c| c.evidence == Some(write.stamp)) {
+            clean.proven = clean.epoch == epoch;
+            replaced |= !clean.proven;
+        }
+        if replaced {
+            outcomes.extend(self.abandon(None));
+            return Verdict::Lost(outcomes);
+        }
+        Verdict::GoOn(outcomes)
     }
 
     fn apply(&mut self, write: &RecordWrite) -> Vec<Outcome> {
@@ -294,18 +345,19 @@ impl Recorder {
         self.low = write.low;
         self.phases = self.phases.split_off(&write.low);
         self.aborted_in_trace += write.aborted.len();
-        self.dirty = self.phases.values().any(|p| *p != Phase::Open);
         self.waiting.retain(|w| !write.decides.contains(&w.seq));
         write.decides.iter().map(|seq| self.settle(*seq, Phase::Committed)).collect()
     }
 
     fn settle(&mut self, seq: Seq, phase: Phase) -> Outcome {
         self.phases.insert(seq, phase);
-        self.dirty = true;
         if phase == Phase::Committed { Outcome::Committed(seq) } else { Outcome::RolledBack(seq) }
     }
 
     /// The write matched nothing, or its answer was lost and the record was read since: what does the record say?
+    ///
+    /// What is passed must be *durable*: an acknowledged decision is told to the application, and a server that is
+    /// killed must not come back without it. (Read it with a journaled write that changes nothing of importance.)
     pub fn examined(&mut self, record: Option<&ClientRecord>) -> Verdict {
         let Some(write) = self.in_flight.clone() else {
             return Verdict::GoOn(Vec::new());
@@ -321,12 +373,19 @@ impl Recorder {
 
     /// Applied, but nobody knows in which connection epoch: those for whom it was to be evidence need another.
     fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<Outcome> {
-        self.in_flight = None;
         let outcomes = self.apply(write);
+        self.drop_unproven_evidence();
+        outcomes
+    }
+
+    fn drop_unproven_evidence(&mut self) {
+        self.in_flight = None;
         for waiting in self.waiting.iter_mut().filter(|w| !w.proven) {
             waiting.evidence = None;
         }
-        outcomes
+        for clean in self.cleans().filter(|c| !c.proven) {
+            clean.evidence = None;
+        }
     }
 
     /// The stamp was right, so somebody in the group was killed; without such a one the write has not arrived.
@@ -335,26 +394,27 @@ impl Recorder {
         if killed.is_empty() {
             return Verdict::SendAgain;
         }
-        self.in_flight = None;
-        for waiting in self.waiting.iter_mut().filter(|w| !w.proven) {
-            waiting.evidence = None;
-        }
+        self.drop_unproven_evidence();
         self.waiting.retain(|w| !killed.contains(&w.seq));
         Verdict::GoOn(killed.into_iter().map(|seq| self.settle(seq, Phase::RolledBack)).collect())
     }
 
     /// Gives the record up: fenced by a rival, gone, or written back in time by a server that lost acknowledged
-    /// writes. What the record calls committed is committed; everything else that was open is rolled back.
+    /// writes. What the record calls committed is committed; everything else that was open is rolled back; but without a
+    /// record, nobody knows about a decision that was under way.
     pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<Outcome> {
         self.lost = true;
-        self.in_flight = None;
+        let in_flight = self.in_flight.take();
         self.waiting.clear();
         let open: Vec<Seq> = self.phases.iter().filter(|(_, p)| **p == Phase::Open).map(|(seq, _)| *seq).collect();
+        let undecided =
+            |seq: Seq| record.is_none() && in_flight.as_ref().is_some_and(|write| write.decides.contains(&seq));
         let fate = |seq: Seq| match record {
             Some(record) if record.committed.contains(&seq) => Phase::Committed,
             _ => Phase::RolledBack,
         };
-        open.into_iter().map(|seq| self.settle(seq, fate(seq))).collect()
+        let settle = |seq| if undecided(seq) { Outcome::Indeterminate(seq) } else { self.settle(seq, fate(seq)) };
+        open.into_iter().map(settle).collect()
     }
 
     /// Is this record of no more use?
@@ -391,7 +451,7 @@ mod tests {
     fn step(recorder: &mut Recorder, record: &mut ClientRecord) -> (RecordWrite, Vec<Outcome>) {
         let write = recorder.next_write(true).expect("a write");
         assert!(serve(record, &write));
-        let outcomes = recorder.acknowledged(1);
+        let Verdict::GoOn(outcomes) = recorder.acknowledged(1) else { panic!("lost") };
         (write, outcomes)
     }
 
@@ -426,7 +486,7 @@ mod tests {
         let decision = recorder.next_write(false).expect("decides the first");
         let second = open(&mut recorder);
         assert!(serve(&mut record, &decision));
-        assert_eq!(recorder.acknowledged(1), [Outcome::Committed(first)]);
+        assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::Committed(first)]));
         let (stamp, _) = step(&mut recorder, &mut record);
         assert!(stamp.decides.is_empty());
         assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
@@ -447,7 +507,7 @@ mod tests {
         let mut recorder = Recorder::new();
         let seq = open(&mut recorder);
         recorder.next_write(false).expect("a stamp");
-        assert_eq!(recorder.acknowledged(2), [Outcome::RolledBack(seq)]);
+        assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
         assert!(!recorder.has_waiting());
     }
 
@@ -458,17 +518,54 @@ mod tests {
         let aborted = recorder.allocate();
         let committed = open(&mut recorder);
         recorder.note_rolled_back(aborted);
-        recorder.note_clean(aborted);
+        recorder.note_clean(aborted, 1);
         step(&mut recorder, &mut record);
         step(&mut recorder, &mut record);
-        recorder.note_clean(committed);
+        recorder.note_clean(committed, 1);
         step(&mut recorder, &mut record);
         assert_eq!((record.low, record.committed.len(), record.rolled_back.len()), (long, 1, 1));
         recorder.note_rolled_back(long);
-        recorder.note_clean(long);
+        recorder.note_clean(long, 1);
         step(&mut recorder, &mut record);
         assert_eq!((record.low, record.committed.len(), record.rolled_back.len()), (4, 0, 0));
         assert_eq!(record.aborted, [long, aborted].into());
+    }
+
+    #[test]
+    fn low_rises_only_after_evidence_that_finished_documents_are_kept() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let seq = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        step(&mut recorder, &mut record);
+        recorder.note_clean(seq, 1);
+        let (evidence, _) = step(&mut recorder, &mut record);
+        assert_eq!((evidence.low, evidence.committed), (seq, vec![seq]));
+        assert!(recorder.is_finished() && !recorder.is_settled());
+        let (raise, _) = step(&mut recorder, &mut record);
+        assert_eq!((raise.low, raise.committed), (seq + 1, vec![]));
+        assert!(recorder.is_settled());
+    }
+
+    #[test]
+    fn clean_in_another_epoch_gives_the_record_up() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let (seq, other) = (open(&mut recorder), recorder.allocate());
+        step(&mut recorder, &mut record);
+        step(&mut recorder, &mut record);
+        recorder.note_clean(seq, 1);
+        recorder.next_write(true).expect("evidence");
+        assert_eq!(recorder.acknowledged(2), Verdict::Lost(vec![Outcome::RolledBack(other)]));
+        assert_eq!(record.committed, [seq].into());
+    }
+
+    #[test]
+    fn examined_without_a_record_does_not_call_a_sent_decision_rolled_back() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let (sent, other) = (open(&mut recorder), recorder.allocate());
+        step(&mut recorder, &mut record);
+        recorder.next_write(false).expect("a decision");
+        let outcomes = vec![Outcome::Indeterminate(sent), Outcome::RolledBack(other)];
+        assert_eq!(recorder.examined(None), Verdict::Lost(outcomes));
     }
 
     #[test]

@@ -40,16 +40,17 @@ pub enum TxStatus {
     Committed,
     /// Decided: its writes are to be undone.
     RolledBack,
-    /// Committed, and every document was clean before its number fell below `low`. A lock of it that is *still* there
-    /// after this was read is an orphan (a message that arrived late) and is rolled back.
+    /// Every document was clean before its number fell below `low`, or before its record was removed. A lock of it that
+    /// is *still* there after this was read is an orphan (a message that arrived late) and is rolled back.
     Finished,
 }
 
-/// What the record says of transaction `seq`. `None` is a record that is not there: a client that never registered
-/// or whose record was removed after all its documents were clean, so whatever carries its id is dead.
+/// What the record says of transaction `seq`. `None` is a record that is not there: a client that never registered, or
+/// whose record was removed after all its documents were clean. A document that was fetched before the removal may have
+/// been finished since, so it is fetched again; whatever still carries the id is dead.
 pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     let Some(record) = record else {
-        return TxStatus::RolledBack;
+        return TxStatus::Finished;
     };
     if record.aborted.contains(&seq) || record.rolled_back.contains(&seq) || record.killed.contains(&seq) {
         TxStatus::RolledBack
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn status_without_record_is_dead() {
-        assert_eq!(status_of(None, 1), TxStatus::RolledBack);
+    fn status_without_record_asks_for_the_document_again() {
+        assert_eq!(status_of(None, 1), TxStatus::Finished);
     }
 }

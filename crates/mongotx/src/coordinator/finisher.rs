@@ -85,6 +85,7 @@ impl Finisher {
     pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
         let this = self.clone();
         let work = tokio::spawn(async move {
+            let epoch = this.log.epoch();
             let parts = if one_by_one { split(&job) } else { vec![job.clone()] };
             for part in &parts {
                 if let Err(error) = finish_all(&this.server, std::slice::from_ref(part)).await {
@@ -92,7 +93,7 @@ impl Finisher {
                     return this.hand_over(job);
                 }
             }
-            this.log.clean(job.id).await;
+            this.log.clean(job.id, epoch).await;
         });
         // The task does not panic; were it cancelled, rivals would repair.
         let _ = work.await;
@@ -145,6 +146,7 @@ fn split(job: &Job) -> Vec<Job> {
 
 async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>) {
     let mut pause = Duration::from_millis(50);
+    let mut epoch = log.epoch();
     for attempt in 1..=ATTEMPTS {
         match finish_all(server, &round).await {
             Ok(()) => break,
@@ -156,9 +158,10 @@ async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>) {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
+        epoch = log.epoch();
     }
     for job in &round {
-        log.clean(job.id).await;
+        log.clean(job.id, epoch).await;
     }
 }
 

@@ -144,10 +144,16 @@ impl Records {
         Ok(())
     }
 
-    /// What the record says, durably: the journaled touch makes everything before it durable too.
+    /// What the record says, durably: read by a journaled write that changes nothing of importance.
     pub(crate) async fn read_durably(&self, server: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
-        self.change(server, doc! {"_id": object_id(client)}, doc! {"$currentDate": {"askedAt": true}}).await?;
-        Ok(self.read(server, &[client]).await?.pop())
+        let command = doc! {
+            "findAndModify": &self.ns.coll, "query": {"_id": object_id(client)}, "update": {"$currentDate": {"askedAt": true}},
+            "new": true, "writeConcern": self.durable.clone(),
+        };
+        match server.run(&self.ns.db, command).await?.get("value") {
+            Some(Bson::Document(stored)) => parse_record(stored).map(Some),
+            _ => Ok(None),
+        }
     }
 
     async fn change(&self, server: &Server, q: Document, u: Document) -> Result<bool> {

@@ -252,6 +252,11 @@ impl Core {
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
         match options.concern {
+            // Documents are finished on the strength of a decision: it must not get lost.
+            Concern::Acknowledged => Err(Error::invalid(
+                2,
+                "a commit waits for the journal at least: write concern j: false is not supported",
+            )),
             Concern::Nodes(n) if n == 0 || (n > 1 && !self.replicated) => {
                 Err(Error::invalid(2, format!("write concern w: {n} cannot be satisfied by this deployment")))
             }

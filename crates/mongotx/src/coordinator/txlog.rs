@@ -3,7 +3,7 @@
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
 
 use futures_util::future::BoxFuture;
-use protocol::{Concern, TxId, TxStatus};
+use protocol::{ClientId, Concern, TxId, TxStatus};
 
 use crate::{error::Result, options::Namespace};
 
@@ -42,11 +42,18 @@ pub(crate) trait TxLog: Send + Sync {
     /// The owner has rolled it back; its documents may still be locked.
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()>;
 
-    /// No document carries its locks any more.
-    fn clean(&self, id: TxId) -> BoxFuture<'_, ()>;
+    /// The connection epoch now; see `protocol::recorder`.
+    fn epoch(&self) -> u64;
 
-    /// The statuses of these transactions, each read after this call began. Clients whose lease has expired are
-    /// fenced first, so that `Active` means alive.
+    /// No document carries its locks any more. `epoch` was read before the first of them was finished.
+    fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()>;
+
+    /// Everything that was acknowledged before is durable when this returns, if the epoch that it answers is the one it
+    /// answered before: between two equal answers the server was not replaced.
+    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<u64>>;
+
+    /// The statuses of these transactions, each read after this call began. Clients whose lease has expired are fenced
+    /// first, so that `Active` means alive. Any other status is durable: a server that is killed comes back with it.
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
 
     /// The durable truth about one transaction.

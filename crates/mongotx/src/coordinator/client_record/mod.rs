@@ -23,7 +23,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use self::slot::Slot;
 use super::{
-    records::Records,
+    records::{Records, StoredRecord},
     server::Server,
     txlog::{Fate, Started, TxLog},
 };
@@ -137,18 +137,32 @@ impl ClientRecordLog {
         }
     }
 
-    async fn ask_records(&self, clients: &[ClientId]) -> Result<HashMap<ClientId, super::records::StoredRecord>> {
+    /// Their records. What they say besides "active" is made durable first: who acts on it changes documents, and a
+    /// server that is killed must not come back with those changes and without the reason for them.
+    async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
         let Shared { server, records, .. } = &*self.shared;
-        let mut found = records.read(server, clients).await?;
-        let expired: Vec<ClientId> =
-            found.iter().filter(|r| r.expired && !r.record.fenced && !r.closed).map(|r| r.client).collect();
-        if !expired.is_empty() {
-            for client in expired {
+        let mut clients: Vec<ClientId> = ids.iter().map(|id| id.client).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        let found = records.read(server, &clients).await?;
+        let mut found: HashMap<ClientId, StoredRecord> =
+            found.into_iter().map(|record| (record.client, record)).collect();
+        for client in clients {
+            let Some(record) = found.get(&client) else { continue };
+            let expired = record.expired && !record.record.fenced && !record.closed;
+            let active = |id: &TxId| status_of(Some(&record.record), id.seq) == TxStatus::Active;
+            if !expired && ids.iter().filter(|id| id.client == client).all(active) {
+                continue;
+            }
+            if expired {
                 records.fence_expired(server, client).await?;
             }
-            found = records.read(server, clients).await?;
+            match records.read_durably(server, client).await? {
+                Some(record) => found.insert(client, record),
+                None => found.remove(&client),
+            };
         }
-        Ok(found.into_iter().map(|record| (record.client, record)).collect())
+        Ok(found)
     }
 }
 
@@ -188,21 +202,30 @@ impl TxLog for ClientRecordLog {
         Box::pin(async {})
     }
 
-    fn clean(&self, id: TxId) -> BoxFuture<'_, ()> {
+    fn epoch(&self) -> u64 {
+        self.shared.epoch.load(SeqCst)
+    }
+
+    fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()> {
         if let Some(slot) = self.shared.slot(id.client) {
-            slot.note_clean(id.seq);
+            slot.note_clean(id.seq, epoch);
         }
         Box::pin(async {})
+    }
+
+    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            self.shared.records.read_durably(&self.shared.recorder, client).await?;
+            Ok(self.epoch())
+        })
     }
 
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>> {
         Box::pin(async move {
             let known: Vec<Option<TxStatus>> = ids.iter().map(|id| self.known_status(*id)).collect();
-            let mut clients: Vec<ClientId> =
-                ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| id.client).collect();
-            clients.sort_unstable();
-            clients.dedup();
-            let records = if clients.is_empty() { HashMap::new() } else { self.ask_records(&clients).await? };
+            let unknown: Vec<TxId> =
+                ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| *id).collect();
+            let records = if unknown.is_empty() { HashMap::new() } else { self.ask_records(&unknown).await? };
             Ok(ids
                 .iter()
                 .zip(known)

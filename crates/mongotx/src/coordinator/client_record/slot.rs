@@ -7,8 +7,8 @@ use std::{
 };
 
 use protocol::{
-    ClientId, Concern, Recorder, Seq, TxId, TxStatus,
-    recorder::{Outcome, RecordWrite},
+    ClientId, ClientRecord, Concern, Recorder, Seq, TxId, TxStatus,
+    recorder::{Outcome, RecordWrite, Verdict},
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -37,7 +37,6 @@ struct State {
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
     last_write: Instant,
     retiring: bool,
-    flush: bool,
     closed: bool,
 }
 
@@ -62,7 +61,6 @@ impl Slot {
             enlisting: Vec::new(),
             last_write: Instant::now(),
             retiring: false,
-            flush: false,
             closed: false,
         };
         Self {
@@ -99,9 +97,9 @@ impl Slot {
         self.state().recorder.note_rolled_back(seq);
     }
 
-    pub(super) fn note_clean(&self, seq: Seq) {
+    pub(super) fn note_clean(&self, seq: Seq, epoch: u64) {
         let mut state = self.state();
-        state.recorder.note_clean(seq);
+        state.recorder.note_clean(seq, epoch);
         if state.retiring {
             self.wake.notify_one();
         }
@@ -164,59 +162,56 @@ impl Slot {
         }
         let beat = self.lease / 3;
         let idle = state.last_write.elapsed();
-        let flush = (state.retiring || state.flush) && state.recorder.is_dirty();
+        let flush = state.retiring && state.recorder.is_finished() && !state.recorder.is_settled();
         if let Some(write) = {
             let anyway = idle >= beat || flush || !state.enlisting.is_empty();
             state.recorder.next_write(anyway)
         } {
-            state.flush = false;
             let names = state.enlisting.iter().map(|(ns, _)| ns.clone()).collect();
             return Todo::Write(write, names);
         }
-        if state.retiring && state.recorder.unfinished() == 0 && !state.recorder.is_dirty() {
+        if state.retiring && state.recorder.is_settled() {
             return Todo::Retire;
         }
         Todo::Sleep(beat.saturating_sub(idle))
     }
 
     /// The write was acknowledged.
-    pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) {
+    pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) -> Verdict {
         let mut state = self.state();
         state.last_write = Instant::now();
-        let outcomes = state.recorder.acknowledged(epoch);
+        let verdict = state.recorder.acknowledged(epoch);
         state.listed.extend(names.iter().cloned());
         let State { enlisting, listed, .. } = &mut *state;
         let (done, left): (Vec<_>, Vec<_>) = enlisting.drain(..).partition(|(ns, _)| listed.contains(ns));
         *enlisting = left;
         done.into_iter().for_each(|(_, sender)| drop(sender.send(Ok(()))));
-        state.answer(outcomes, self.client);
+        self.answer(&mut state, &verdict);
+        verdict
     }
 
-    pub(super) fn examined(&self, record: Option<&protocol::ClientRecord>) -> protocol::recorder::Verdict {
-        use protocol::recorder::Verdict;
+    pub(super) fn examined(&self, record: Option<&ClientRecord>) -> Verdict {
         let mut state = self.state();
         let verdict = state.recorder.examined(record);
-        match &verdict {
+        self.answer(&mut state, &verdict);
+        verdict
+    }
+
+    fn answer(&self, state: &mut State, verdict: &Verdict) {
+        match verdict {
             Verdict::GoOn(outcomes) => state.answer(outcomes.clone(), self.client),
             Verdict::SendAgain => {}
             Verdict::Lost(outcomes) => {
                 state.answer(outcomes.clone(), self.client);
-                self.end(&mut state);
+                self.end(state);
             }
         }
-        verdict
     }
 
-    /// The server has not settled `write` in time: whoever it would have decided does not know, the others know that
+    /// The server has not settled the write in time: whoever it would have decided does not know, the others know that
     /// they are not committed.
-    pub(super) fn give_up(&self, write: &RecordWrite, why: &Error) {
+    pub(super) fn give_up(&self) {
         let mut state = self.state();
-        for seq in &write.decides {
-            if let Some(waiter) = state.waiters.remove(seq) {
-                let message = format!("the commit was sent and not answered: {why}");
-                let _ = waiter.send(Err(Error::new(ErrorKind::Indeterminate, message)));
-            }
-        }
         let outcomes = state.recorder.abandon(None);
         state.answer(outcomes, self.client);
         self.end(&mut state);
@@ -240,12 +235,17 @@ impl State {
             let (seq, answer) = match outcome {
                 Outcome::Committed(seq) => (seq, Ok(())),
                 Outcome::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
+                Outcome::Indeterminate(seq) => (seq, Err(unanswered())),
             };
             if let Some(waiter) = self.waiters.remove(&seq) {
                 let _ = waiter.send(answer);
             }
         }
     }
+}
+
+fn unanswered() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the commit was sent and its answer did not arrive in time")
 }
 
 fn gone() -> Error {

@@ -16,11 +16,7 @@ use super::{
     Shared,
     slot::{Slot, Todo},
 };
-use crate::{
-    error::{Error, ErrorKind, Result},
-    options::Namespace,
-    steps::Step,
-};
+use crate::{error::Result, options::Namespace, steps::Step};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -64,7 +60,12 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
         let answer = send(shared, slot, write, names).await;
         shared.server.at(after).await;
         let error = match answer {
-            Ok(true) => return slot.acknowledged(shared.epoch.load(SeqCst), names),
+            Ok(true) => {
+                if let Verdict::Lost(_) = slot.acknowledged(shared.epoch.load(SeqCst), names) {
+                    abandon(shared, slot).await;
+                }
+                return;
+            }
             Ok(false) => None,
             Err(error) => Some(error),
         };
@@ -76,7 +77,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
         match shared.records.read_durably(&shared.server, slot.client).await {
             Ok(found) => match slot.examined(found.as_ref().map(|found| &found.record)) {
                 Verdict::GoOn(_) => return,
-                Verdict::SendAgain => {}
+                Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
                 Verdict::Lost(_) => return abandon(shared, slot).await,
             },
             Err(unread) => {
@@ -84,10 +85,8 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             }
         }
         if Instant::now() >= deadline {
-            let why =
-                error.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the server refused it again and again"));
             shared.forget(slot.client);
-            return slot.give_up(write, &why);
+            return slot.give_up();
         }
     }
 }
@@ -118,6 +117,7 @@ async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namesp
     if !write.aborted.is_empty() {
         u.insert("$push", doc! {"aborted": {"$each": numbers(&write.aborted)}});
     }
+    u.insert("$pull", doc! {"killed": {"$lt": write.low as i64}});
     if !names.is_empty() {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         u.insert("$addToSet", doc! {"namespaces": {"$each": names}});
