@@ -3,9 +3,9 @@
 use bson::{Bson, Document, doc};
 use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_to_bson};
 
-use super::{find, query::Query, repeatable};
+use super::{find, one_command, query::Query, repeatable};
 use crate::{
-    coordinator::{Core, server::as_i64, transaction::Transaction},
+    coordinator::{Core, pending::Settled, server::as_i64, transaction::Transaction},
     error::Result,
     options::Namespace,
 };
@@ -25,17 +25,22 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
 
 async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
+    let mut tail = one_command::skip_and_limit(query);
+    tail.push(doc! {"$group": {"_id": 1, "n": {"$sum": 1}}});
+    if me.is_none()
+        && let Some(counted) = one_command::run(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
+    {
+        return Ok(number(counted.all(1).await?.first()));
+    }
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     let mut pipeline = find::visible_or_safe(me, &query.filter);
-    if query.skip > 0 {
-        pipeline.push(doc! {"$skip": query.skip as i64});
-    }
-    if query.limit > 0 {
-        pipeline.push(doc! {"$limit": query.limit as i64});
-    }
-    pipeline.push(doc! {"$group": {"_id": 1, "n": {"$sum": 1}}});
+    pipeline.extend(tail);
     let counted = core.server.collect(&ns.db, find::aggregate(ns, pipeline, query), 1).await?;
-    Ok(counted.first().and_then(|group| group.get("n")).map_or(0, as_i64) as u64)
+    Ok(number(counted.first()))
+}
+
+fn number(group: Option<&Document>) -> u64 {
+    group.and_then(|group| group.get("n")).map_or(0, as_i64) as u64
 }
 
 /// By the collection's metadata, corrected by what is pending.
@@ -46,7 +51,10 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namesp
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(total as u64);
     }
-    core.settle_pending(ns, &Document::new(), &super::Terms::default(), me).await?;
+    let settled = core.settle_pending(ns, &Document::new(), &super::Terms::default(), me).await?;
+    if settled == Settled::NothingPending && !tx.is_some_and(|tx| tx.has_written(ns)) {
+        return Ok(total as u64);
+    }
     let mine = me.map_or(Bson::Null, tx_id_to_bson);
     let is_mine = doc! {"$eq": [format!("${WRITER}"), {"$literal": mine}]};
     // A rival's insert is not there yet; what this transaction removed is not there any more.
@@ -57,6 +65,5 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namesp
     ];
     let groups =
         core.server.collect(&ns.db, doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}}, 1).await?;
-    let hidden = groups.first().and_then(|group| group.get("n")).map_or(0, as_i64);
-    Ok((total - hidden).max(0) as u64)
+    Ok((total as u64).saturating_sub(number(groups.first())))
 }

@@ -7,29 +7,63 @@
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
-use sd2v::{names::UNSAFE, projection, view};
+use sd2v::{filter::sees_lock_fields, names::UNSAFE, projection, view};
 
 use super::query::{Documents, Query};
 use crate::{coordinator::Core, error::Result, options::Namespace};
 
 /// `None`: something is pending, or the query has parts that an aggregation cannot take over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
-    let find_only = query.projection.as_ref().is_some_and(projection::is_find_only);
-    // A hint would bind the first part only.
-    if find_only || query.terms.hint.is_some() || query.terms.variables.is_some() {
+    if query.projection.as_ref().is_some_and(projection::is_find_only) {
+        return Ok(None);
+    }
+    let mut tail = Vec::new();
+    if let Some(sort) = query.sort.as_ref().filter(|sort| !sort.is_empty()) {
+        tail.push(doc! {"$sort": sort.clone()});
+    }
+    tail.extend(skip_and_limit(query));
+    if let Some(projection) = query.projection.as_ref().filter(|projection| !projection.is_empty()) {
+        tail.extend(projection::as_stages(projection)?);
+    }
+    run(core, ns, query, me, tail).await
+}
+
+/// The stages that pass over documents and stop.
+pub(crate) fn skip_and_limit(query: &Query) -> Vec<Document> {
+    let skip = (query.skip > 0).then(|| doc! {"$skip": query.skip as i64});
+    let limit = (query.limit > 0).then(|| doc! {"$limit": query.limit as i64});
+    skip.into_iter().chain(limit).collect()
+}
+
+/// The query's filter and these stages after it, in one command.
+pub(crate) async fn run(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+    tail: Vec<Document>,
+) -> Result<Option<Documents>> {
+    // A hint would bind the first part only; a filter on whole documents would see their locks.
+    if query.terms.hint.is_some() || query.terms.variables.is_some() || sees_lock_fields(&query.filter) {
         return Ok(None);
     }
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(None);
     }
-    let mut command =
-        doc! {"aggregate": &ns.coll, "pipeline": pipeline(ns, query, me)?, "cursor": {}, "allowDiskUse": true};
+    let mut answer = vec![doc! {"$match": view::without_pending_inserts(&query.filter)}];
+    answer.extend(tail);
+    let pipeline = vec![
+        doc! {"$match": view::pending_filter(&query.filter, me)?},
+        doc! {"$limit": 1},
+        doc! {"$replaceWith": {UNSAFE: {"$literal": true}}},
+        doc! {"$unionWith": {"coll": &ns.coll, "pipeline": answer}},
+    ];
+    let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
     if let Some(size) = query.batch_size {
         command.insert("cursor", doc! {"batchSize": i64::from(size)});
     }
     query.terms.add_to(&mut command);
-    let cursor = core.server.cursor(&ns.db, command).await?;
-    let mut answer = Documents::streaming(cursor);
+    let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
     match answer.peek().await? {
         Some(first) if is_mark(first) => Ok(None),
         _ => Ok(Some(answer)),
@@ -38,26 +72,4 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
 
 fn is_mark(document: &Document) -> bool {
     document.get(UNSAFE) == Some(&Bson::Boolean(true))
-}
-
-fn pipeline(ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Vec<Document>> {
-    let mut answer = vec![doc! {"$match": view::without_pending_inserts(&query.filter)}];
-    if let Some(sort) = query.sort.as_ref().filter(|sort| !sort.is_empty()) {
-        answer.push(doc! {"$sort": sort.clone()});
-    }
-    if query.skip > 0 {
-        answer.push(doc! {"$skip": query.skip as i64});
-    }
-    if query.limit > 0 {
-        answer.push(doc! {"$limit": query.limit as i64});
-    }
-    if let Some(projection) = query.projection.as_ref().filter(|projection| !projection.is_empty()) {
-        answer.extend(projection::as_stages(projection)?);
-    }
-    Ok(vec![
-        doc! {"$match": view::pending_filter(&query.filter, me)?},
-        doc! {"$limit": 1},
-        doc! {"$replaceWith": {UNSAFE: {"$literal": true}}},
-        doc! {"$unionWith": {"coll": &ns.coll, "pipeline": answer}},
-    ])
 }

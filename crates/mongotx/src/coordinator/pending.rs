@@ -26,6 +26,13 @@ use crate::{
 /// Rounds before giving up: each round finds a transaction that finished between two of its commands.
 const ROUNDS: usize = 16;
 
+/// What [`Core::settle_pending`] found at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    NothingPending,
+    SomethingPending,
+}
+
 /// A transaction with unfinished documents in a collection.
 struct Pending {
     writer: TxId,
@@ -41,15 +48,15 @@ impl Core {
         filter: &Document,
         terms: &Terms,
         me: Option<TxId>,
-    ) -> Result<()> {
+    ) -> Result<Settled> {
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
-            return Ok(());
+            return Ok(Settled::NothingPending);
         }
         let mut finished_before: Vec<TxId> = Vec::new();
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let pending = self.find_pending(ns, filter, terms, me).await?;
             if pending.is_empty() {
-                return Ok(());
+                return Ok(if round == 0 { Settled::NothingPending } else { Settled::SomethingPending });
             }
             let writers: Vec<TxId> = pending.iter().map(|p| p.writer).collect();
             let statuses = self.log.statuses(&writers).await?;
@@ -62,7 +69,7 @@ impl Core {
             let orphans = of(TxStatus::Finished).filter(|p| finished_before.contains(&p.writer)).collect();
             self.roll_pending(ns, orphans, false).await?;
             if finished.is_empty() {
-                return Ok(());
+                return Ok(Settled::SomethingPending);
             }
             finished_before = finished;
         }
