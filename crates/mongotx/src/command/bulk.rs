@@ -36,6 +36,7 @@ pub struct BulkWriteResult {
     pub upserted_ids: Vec<(usize, Bson)>,
 }
 
+#[tracing::instrument(name = "mongotx.bulk_write", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,

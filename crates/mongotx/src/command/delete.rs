@@ -20,6 +20,7 @@ pub(crate) struct DeleteCommand {
 }
 
 /// Answers how many were deleted.
+#[tracing::instrument(name = "mongotx.delete", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,

@@ -13,6 +13,7 @@ use crate::{
 /// Values that one answer may hold.
 const MAX_VALUES: usize = 1_000_000;
 
+#[tracing::instrument(name = "mongotx.distinct", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(
     core: &Core,
     tx: Option<&mut Transaction>,

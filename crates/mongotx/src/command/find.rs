@@ -31,6 +31,7 @@ use crate::{
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
+#[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<Documents> {
     query.check()?;
     match tx {

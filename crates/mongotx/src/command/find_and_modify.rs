@@ -50,6 +50,7 @@ impl FindAndModify {
     }
 }
 
+#[tracing::instrument(name = "mongotx.find_and_modify", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,

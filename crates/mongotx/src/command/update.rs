@@ -74,6 +74,7 @@ impl UpdateCommand {
     }
 }
 
+#[tracing::instrument(name = "mongotx.update", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,

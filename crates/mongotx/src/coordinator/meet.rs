@@ -76,6 +76,7 @@ impl Core {
     }
 
     /// One repair of one document, conditional on the lock it removes.
+    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, %id, %writer, forward))]
     async fn repair(&self, ns: &Namespace, id: &Bson, writer: TxId, repair: Repair, forward: bool) -> Result<()> {
         let (who, writers) = (doc! {"_id": id.clone()}, [writer]);
         self.server.at(Step::BeforeRepair).await;

@@ -42,6 +42,7 @@ struct Pending {
 
 impl Core {
     /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`.
+    #[tracing::instrument(name = "mongotx.settle_pending", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn settle_pending(
         &self,
         ns: &Namespace,

@@ -101,6 +101,7 @@ impl Target<'_> {
 
 impl Core {
     /// Locks and changes one document inside a transaction, if it matches.
+    #[tracing::instrument(name = "mongotx.prepare", level = "debug", skip_all, fields(ns = %target.ns, id = %target.id))]
     pub(crate) async fn prepare(
         &self,
         tx: &mut Transaction,

@@ -50,6 +50,7 @@ impl<'a> Targets<'a> {
 
 impl Core {
     /// Locks and changes these documents inside a transaction, as far as they match.
+    #[tracing::instrument(name = "mongotx.prepare_many", level = "debug", skip_all, fields(ns = %targets.ns, documents = targets.ids.len()))]
     pub(crate) async fn prepare_many(
         &self,
         tx: &mut Transaction,

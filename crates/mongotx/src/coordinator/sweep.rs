@@ -52,6 +52,7 @@ impl Core {
     }
 
     /// Steps 1 to 4.
+    #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
     pub(crate) async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept::default();
         if self.options.layout == Layout::Published {

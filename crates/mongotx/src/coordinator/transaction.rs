@@ -12,6 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use bson::{Bson, doc};
 use protocol::{Concern, TxId};
+use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{
     Core,
@@ -172,12 +173,15 @@ impl Core {
     /// Step 3, to its end even if the caller's future is dropped: what is decided must be finished.
     pub(crate) async fn commit(self: &Arc<Self>, tx: Transaction) -> Result<()> {
         let (this, id) = (Arc::clone(self), tx.id());
-        tokio::spawn(async move { this.decide(tx).await }).await.unwrap_or_else(|stopped| {
-            let message = format!("the commit was stopped with its runtime: {stopped}");
-            Err(Error::new(ErrorKind::Indeterminate, message).for_transaction(id))
-        })
+        tokio::spawn(async move { this.decide(tx).await }.in_current_span().with_current_subscriber())
+            .await
+            .unwrap_or_else(|stopped| {
+                let message = format!("the commit was stopped with its runtime: {stopped}");
+                Err(Error::new(ErrorKind::Indeterminate, message).for_transaction(id))
+            })
     }
 
+    #[tracing::instrument(name = "mongotx.commit", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
     async fn decide(&self, tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
         if let Err(error) = tx.check_alive() {
@@ -225,6 +229,7 @@ impl Core {
     }
 
     /// Step 4, waiting until the documents are free again (or handed to the finisher when the server is away).
+    #[tracing::instrument(name = "mongotx.rollback", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
     pub(crate) async fn roll_back(&self, tx: Transaction) {
         if let Some(job) = tx.into_job(false) {
             self.log.rolled_back(job.id).await;

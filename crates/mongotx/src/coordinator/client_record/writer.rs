@@ -48,6 +48,7 @@ async fn retire(shared: &Shared, slot: &Slot) {
 }
 
 /// Sends one write until it is known what became of it, at most for the commit time limit.
+#[tracing::instrument(name = "mongotx.record_write", level = "debug", skip_all, fields(client = %slot.client, decides = write.decides.len()))]
 async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) {
     let (before, after) = match write.decides.is_empty() {
         true => (Step::BeforeStamp, Step::AfterStamp),
