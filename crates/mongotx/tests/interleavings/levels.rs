@@ -1,0 +1,117 @@
+//! What each level forbids, and the comparison of that with every interleaving.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use futures_util::{StreamExt, stream};
+use mongotx::Isolation;
+use txcheck::{
+    Anomaly, History, Plan, Report, interleave::is_serial, interleavings, judge, parse_plans, plan::initial, run,
+};
+
+use super::executor::{Clients, Run, Setting};
+
+/// More interleavings than this are a sign that a history should be shorter.
+const MOST: usize = 2_000;
+/// Interleavings under way at a time, each on documents of its own.
+const AT_A_TIME: usize = 8;
+
+/// What no level lets happen.
+const NEVER: [Anomaly; 9] = [
+    Anomaly::DirtyWrite,
+    Anomaly::DirtyRead,
+    Anomaly::G0,
+    Anomaly::G1a,
+    Anomaly::G1b,
+    Anomaly::G1c,
+    Anomaly::StaleRead,
+    Anomaly::MissedOwnWrite,
+    Anomaly::LostWrite,
+];
+/// What repeatable read forbids besides.
+const REPEATABLE: [Anomaly; 4] = [Anomaly::LostUpdate, Anomaly::NonRepeatableRead, Anomaly::GSingle, Anomaly::G2Item];
+
+/// May it not happen at this level?
+pub(crate) fn forbids(level: Isolation, anomaly: Anomaly) -> bool {
+    NEVER.contains(&anomaly) || (level == Isolation::RepeatableRead && REPEATABLE.contains(&anomaly))
+}
+
+/// Runs every interleaving of a history in every setting at one level. What the level forbids never happens; exactly
+/// `shown` of what it allows does happen, in one interleaving at least.
+pub(crate) async fn check(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
+    compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Which::All).await);
+}
+
+/// The same for a ring of transactions, in which it does not matter who begins.
+pub(crate) async fn check_ring(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
+    compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Which::FirstBegins).await);
+}
+
+/// Which interleavings are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    /// Those that T1 begins; the others are the same with other names.
+    FirstBegins,
+}
+
+fn compare(level: Isolation, texts: &[&str], shown: &[Anomaly], found: BTreeMap<Anomaly, String>) {
+    for (anomaly, example) in &found {
+        assert!(!forbids(level, *anomaly), "{level:?} forbids {anomaly}: {example}");
+        assert!(shown.contains(anomaly), "{anomaly} was not expected of this history: {example}");
+    }
+    for anomaly in shown {
+        assert!(found.contains_key(anomaly), "{level:?} allows {anomaly}, and no interleaving of {texts:?} shows it");
+    }
+}
+
+/// Every anomaly in any interleaving, each with an example.
+pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], which: Which) -> BTreeMap<Anomaly, String> {
+    let plans = parse_plans(texts).unwrap();
+    let mut orders = interleavings(&plans, MOST).unwrap();
+    orders.retain(|order| which == Which::All || order.first() == Some(&0));
+    let start = Instant::now();
+    let mut found = BTreeMap::new();
+    let settings = settings_for(orders.len());
+    for setting in settings {
+        let clients = Clients::connect(*setting, plans.len()).await;
+        let (clients, plans) = (&clients, &plans);
+        let mut judged = stream::iter(orders.iter().enumerate())
+            .map(|(number, order)| run_one(clients, number, levels, plans, order))
+            .buffer_unordered(AT_A_TIME);
+        while let Some((history, report)) = judged.next().await {
+            for (anomaly, example) in report.iter() {
+                let text = || format!("{example}, in {setting:?}\n{history}");
+                found.entry(anomaly).or_insert_with(text);
+            }
+        }
+        drop(judged);
+        clients.assert_clean().await;
+    }
+    let runs = orders.len() * settings.len();
+    println!("{levels:?} {texts:?}: {} interleavings, {runs} runs, {:?}", orders.len(), start.elapsed());
+    found
+}
+
+/// Every setting; for the longest lists the two in which the clients know of each other only what is stored are left
+/// to one of them.
+fn settings_for(orders: usize) -> &'static [Setting] {
+    if orders > 500 { &[Setting::SlowFinish] } else { &Setting::ALL }
+}
+
+async fn run_one(
+    clients: &Clients,
+    number: usize,
+    levels: &[Isolation],
+    plans: &[Plan],
+    order: &[usize],
+) -> (History, Report) {
+    let mut executor = Run::start(clients, number, levels, initial(plans)).await;
+    let history = run(&mut executor, plans, order).await;
+    let refused = history.refused().count();
+    assert!(refused < plans.len(), "somebody gets through:\n{history}");
+    if is_serial(order) {
+        assert_eq!(refused, 0, "nobody was in the way in {:?}:\n{history}", clients.setting);
+    }
+    let report = judge(&history);
+    (history, report)
+}
