@@ -1,0 +1,123 @@
+//! The servers of a benchmark: started here with equal settings, or named by the caller.
+
+use bson::{Document, doc};
+use mongodb::{Client, Database};
+use testkit::{Options, Server};
+
+use super::{BenchError, TransferArgs, machine, target::Kind};
+
+const CACHE_GB: f64 = 1.0;
+
+/// One server and a client of it for what is not measured.
+pub(crate) struct Bench {
+    /// Its connection string.
+    pub(crate) uri: String,
+    /// For loading, checking and asking.
+    pub(crate) admin: Client,
+    /// Ends with this.
+    _started: Option<Server>,
+}
+
+/// The servers that the targets need. They idle while another one is measured.
+pub(crate) struct Servers {
+    standalone: Option<Bench>,
+    replica_set: Option<Bench>,
+}
+
+impl Servers {
+    pub(crate) async fn start(args: &TransferArgs) -> Result<Self, BenchError> {
+        let replica_set = |kind: &Kind| kind.needs_replica_set();
+        let mut servers = Self { standalone: None, replica_set: None };
+        if !args.targets.iter().all(replica_set) {
+            servers.standalone = Some(Bench::open(args.uri.as_deref(), Options::standalone()).await?);
+        }
+        if args.targets.iter().any(replica_set) {
+            servers.replica_set = Some(Bench::open(args.replica_uri.as_deref(), Options::replica_set()).await?);
+        }
+        Ok(servers)
+    }
+
+    /// The server of a target.
+    pub(crate) fn of(&self, kind: Kind) -> Result<&Bench, BenchError> {
+        let server = if kind.needs_replica_set() { &self.replica_set } else { &self.standalone };
+        server.as_ref().ok_or_else(|| BenchError::Failed(format!("no server for {}", kind.title())))
+    }
+
+    /// Under what conditions was measured, a line each.
+    pub(crate) async fn facts(&self, args: &TransferArgs) -> Result<Vec<String>, BenchError> {
+        let mut facts = vec![
+            format!("Machine: {}. Clients and server share it.", machine::describe()),
+            format!(
+                "Transfers: two update_one by _id, each $inc of one field, out of {} documents of {} bytes chosen at random; \
+                 {} rounds of {} s for each line, the targets in turns; seed {}.",
+                args.documents, args.document_bytes, args.rounds, args.seconds, args.seed
+            ),
+        ];
+        for (name, server) in [("Standalone server", &self.standalone), ("Replica set", &self.replica_set)] {
+            if let Some(server) = server {
+                facts.push(format!("{name}: {}.", server.describe().await?));
+            }
+        }
+        for kind in &args.targets {
+            facts.push(format!("Durability of {}: {}.", kind.title(), kind.durability()));
+        }
+        Ok(facts)
+    }
+}
+
+impl Bench {
+    async fn open(uri: Option<&str>, options: Options) -> Result<Self, BenchError> {
+        let (uri, started) = match uri {
+            Some(uri) => (uri.to_owned(), None),
+            None => {
+                let server = options.cache_size_gb(CACHE_GB).start().await?;
+                (server.uri(), Some(server))
+            }
+        };
+        let admin = Client::with_uri_str(&uri).await?;
+        Ok(Self { uri, admin, _started: started })
+    }
+
+    fn db(&self) -> Database {
+        self.admin.database("admin")
+    }
+
+    /// The processor time that the server has used so far, in microseconds, where it tells.
+    pub(crate) async fn cpu_us(&self) -> Result<Option<i64>, BenchError> {
+        let status = self.db().run_command(doc! {"serverStatus": 1, "wiredTiger": 0, "metrics": 0}).await?;
+        let Ok(info) = status.get_document("extra_info") else { return Ok(None) };
+        let number = |field| info.get(field).and_then(number_of);
+        Ok(number("user_time_us").zip(number("system_time_us")).map(|(user, system)| user + system))
+    }
+
+    async fn describe(&self) -> Result<String, BenchError> {
+        let build = self.db().run_command(doc! {"buildInfo": 1}).await?;
+        let hello = self.db().run_command(doc! {"hello": 1}).await?;
+        let status = self.db().run_command(doc! {"serverStatus": 1}).await?;
+        let nodes = hello.get_array("hosts").map_or(0, Vec::len);
+        let kind = if nodes > 0 { format!("{nodes} node(s)") } else { "no replica set".to_owned() };
+        let cache = status.get_document("wiredTiger").and_then(|tiger| tiger.get_document("cache")).ok();
+        let cache = cache.and_then(|cache| cache.get("maximum bytes configured")).and_then(number_of);
+        let cache = cache.map_or(String::new(), |bytes| format!(", cache {} MB", bytes >> 20));
+        let version = build.get_str("version").unwrap_or("of unknown version");
+        Ok(format!("mongod {version}, {kind}, journal on{cache}, {}", journal(&self.settings().await)))
+    }
+
+    /// How the server was started, as far as it tells.
+    async fn settings(&self) -> Document {
+        self.db().run_command(doc! {"getCmdLineOpts": 1}).await.unwrap_or_default()
+    }
+}
+
+fn journal(settings: &Document) -> String {
+    let storage = settings.get_document("parsed").and_then(|parsed| parsed.get_document("storage"));
+    let set = storage.and_then(|storage| storage.get_document("journal")).ok();
+    match set.and_then(|journal| journal.get("commitIntervalMs")) {
+        Some(interval) => format!("journal commit interval {interval} ms"),
+        None => "journal commit interval 100 ms (default)".to_owned(),
+    }
+}
+
+fn number_of(value: &bson::Bson) -> Option<i64> {
+    value.as_i64().or(value.as_i32().map(i64::from)).or(value.as_f64().map(|n| n as i64))
+}
