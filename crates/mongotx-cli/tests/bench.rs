@@ -3,7 +3,11 @@
 use std::process::{Command, Output};
 
 fn bench(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mongotx")).args(["bench", "transfer"]).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_mongotx"))
+        .args(["bench", "transfer"])
+        .args(args)
+        .output()
+        .expect("mongotx can be started")
 }
 
 #[test]
