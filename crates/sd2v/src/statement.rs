@@ -67,9 +67,10 @@ pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: boo
     doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": [stage], "multi": multi}
 }
 
-/// Locks and changes in one statement: `guard` and `pipeline` come from [`crate::update::fuse`].
-pub fn lock_change(query: Document, writer: TxId, guard: Document, pipeline: Vec<Document>) -> Document {
-    doc! {"q": both(lockable_by(writer, false), both(query, guard)), "u": pipeline, "multi": false}
+/// Locks and changes in one statement: `pipeline` comes from [`crate::update::fuse`], and has done so if it has modified
+/// the document.
+pub fn lock_change(query: Document, pipeline: Vec<Document>) -> Document {
+    doc! {"q": query, "u": pipeline, "multi": false}
 }
 
 /// Locks a document for removal.

@@ -2,40 +2,56 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bson::{Bson, Timestamp, bson, doc};
+use bson::{Bson, Document, Timestamp, bson, doc};
 use sd2v::update::*;
 
-fn fused(u: Bson) -> Option<Fused> {
+fn fused(u: Bson) -> Option<Vec<Document>> {
     fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }))
+}
+
+/// Conditions, locked document, document left as it is.
+fn parts(u: Bson) -> (Vec<Bson>, Document, Bson) {
+    let [stage] = fused(u).unwrap().try_into().unwrap();
+    let branches = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
+    let [conditions, locked, left] = branches.try_into().unwrap();
+    let conditions = conditions.as_document().unwrap().get_array("$and").unwrap().clone();
+    (conditions, locked.as_document().unwrap().clone(), left)
+}
+
+fn clean() -> Vec<Bson> {
+    vec![bson!({ "$eq": [{ "$type": "$_xTxId" }, "missing"] }), bson!({ "$eq": [{ "$type": "$_sTxIds" }, "missing"] })]
 }
 
 const LIMIT: i64 = 1 << 53;
 
 #[test]
-fn fuse_inc_guards_numbers() {
-    let fused = fused(bson!({ "$inc": { "b": 5 }, "$set": { "a": "$x" } })).unwrap();
-    let number = doc! { "$gt": -LIMIT, "$lt": LIMIT, "$not": { "$type": ["array", "decimal"] } };
-    assert_eq!(fused.guard, doc! { "b": number });
+fn fuse_inc_demands_a_clean_document_and_exact_numbers() {
+    let (conditions, locked, left) = parts(bson!({ "$inc": { "b": 5 }, "$set": { "a": "$x" } }));
+    let mut expected = clean();
+    expected.extend([
+        bson!({ "$in": [{ "$type": "$b" }, ["int", "long", "double"]] }),
+        bson!({ "$gt": ["$b", (-LIMIT)] }),
+        bson!({ "$lt": ["$b", LIMIT] }),
+    ]);
+    assert_eq!(conditions, expected);
     let values = doc! { "a": { "$literal": "$x" }, "b": { "$add": ["$b", 5] } };
-    let pipeline = vec![doc! { "$set": {
-        "_unsafe": { "$mergeObjects": ["$$ROOT", values] },
-        "_xTxId": { "$literal": { "c": 1 } },
-    } }];
-    assert_eq!(fused.pipeline, pipeline);
+    let added = doc! { "_unsafe": { "$mergeObjects": ["$$ROOT", values] }, "_xTxId": { "$literal": { "c": 1 } } };
+    assert_eq!((locked, left), (doc! { "$mergeObjects": ["$$ROOT", added] }, Bson::from("$$ROOT")));
 }
 
 #[test]
-fn fuse_set_guards_that_something_changes() {
-    let fused = fused(bson!({ "$set": { "b": 1, "a": 2 } })).unwrap();
-    let differs = bson!([{ "$ne": ["$a", { "$literal": 2 }] }, { "$ne": ["$b", { "$literal": 1 }] }]);
-    assert_eq!(fused.guard, doc! { "$expr": { "$or": differs } });
+fn fuse_set_demands_that_something_changes() {
+    let (conditions, ..) = parts(bson!({ "$set": { "b": 1, "a": 2 } }));
+    let mut expected = clean();
+    expected.push(bson!({ "$or": [{ "$ne": ["$a", { "$literal": 2 }] }, { "$ne": ["$b", { "$literal": 1 }] }] }));
+    assert_eq!(conditions, expected);
 }
 
 #[test]
 fn fuse_new_fields_in_the_servers_order() {
-    let fused = fused(bson!({ "$set": { "z": 1, "B": 1, "é": 1 }, "$inc": { "a9": 1, "a10": 1 } })).unwrap();
-    let set = fused.pipeline[0].get_document("$set").unwrap().get_document("_unsafe").unwrap();
-    let values = set.get_array("$mergeObjects").unwrap()[1].as_document().unwrap();
+    let (_, locked, _) = parts(bson!({ "$set": { "z": 1, "B": 1, "é": 1 }, "$inc": { "a9": 1, "a10": 1 } }));
+    let added = locked.get_array("$mergeObjects").unwrap()[1].as_document().unwrap();
+    let values = added.get_document("_unsafe").unwrap().get_array("$mergeObjects").unwrap()[1].as_document().unwrap();
     assert_eq!(values.keys().collect::<Vec<_>>(), ["B", "a10", "a9", "z", "é"]);
 }
 

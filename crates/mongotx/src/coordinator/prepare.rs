@@ -183,11 +183,11 @@ impl Core {
         target: &Target<'_>,
         update: &Update,
     ) -> Result<Option<Applied>> {
-        let Some(fused) = fuse(update, &tx_id_to_bson(me)) else { return Ok(None) };
-        let statement = statement::lock_change(target.narrowed(target.rest()), me, fused.guard, fused.pipeline);
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me)) else { return Ok(None) };
+        let statement = statement::lock_change(target.narrowed(target.rest()), pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
-        Ok((answer.errors.is_empty() && answer.n == 1).then_some(Applied { matched: true, modified: true }))
+        Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied { matched: true, modified: true }))
     }
 
     /// Sends a prepared write, once.

@@ -1,51 +1,45 @@
 //! Lock, copy and change in one statement, for the updates where a pipeline provably does what the operators do.
 //!
-//! Taken: `$set` and `$inc` of at most 16 top-level fields of a *clean* document. The guard keeps to documents where
+//! Taken: `$set` and `$inc` of at most 16 top-level fields of a *clean* document, where
 //!
 //! - each incremented field is a number other than a decimal with less than 53 bits, and no array: there `$add` and
 //!   `$inc` give the same value and type, and the value always changes;
 //! - something changes, so that the document counts as modified: any `$inc` does, else a field must differ from its new value.
 //!
-//! A document that fails the guard is not refused: the caller takes the way of two statements.
+//! These conditions stand in the pipeline and not in the query: a query that says nothing but the `_id` takes the server's
+//! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
+//! server counts it as matched and not as modified; nothing is refused: the caller takes the way of two statements.
 
 use bson::{Bson, Document, doc};
 
 use super::{Update, check};
 use crate::{
     expression::{literal, path},
-    names::{UNSAFE, WRITER},
+    names::{READERS, UNSAFE, WRITER},
 };
 
 const MAX_FIELDS: usize = 16;
 /// Integers below this are exact as doubles.
 const EXACT: i64 = 1 << 53;
 
-/// The one-statement form of an update.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fused {
-    /// Conditions on the clean document, beside the user's filter (join the two with `$and`).
-    pub guard: Document,
-    /// The `u` of the statement.
-    pub pipeline: Vec<Document>,
-}
-
 enum Change<'a> {
     Set(&'a Bson),
     Inc(&'a Bson),
 }
 
-/// The update as one statement that locks a clean document for `writer` with the change made in `_unsafe`, or `None` where
-/// the operators must be sent as they are.
-pub fn fuse(update: &Update, writer: &Bson) -> Option<Fused> {
+/// The update as the `u` of one statement that locks a clean document for `writer` with the change made in `_unsafe`, or
+/// `None` where the operators must be sent as they are. The lock is taken if and only if the document was modified.
+pub fn fuse(update: &Update, writer: &Bson) -> Option<Vec<Document>> {
     let Update::Operators(operators) = update else { return None };
     check::check_operators(operators).ok()?;
     let changes = changes(operators)?;
     let values: Document = changes.iter().map(|(field, change)| (field.to_string(), value(field, change))).collect();
-    let set = doc! {
+    let added = doc! {
         UNSAFE: { "$mergeObjects": ["$$ROOT", values] },
         WRITER: literal(writer),
     };
-    Some(Fused { guard: guard(&changes), pipeline: vec![doc! { "$set": set }] })
+    let locked = doc! { "$mergeObjects": ["$$ROOT", added] };
+    Some(vec![doc! { "$replaceWith": { "$cond": [{ "$and": conditions(&changes) }, locked, "$$ROOT"] } }])
 }
 
 /// All changes in the order in which the server makes them: by name.
@@ -107,18 +101,28 @@ fn value(field: &str, change: &Change<'_>) -> Bson {
     }
 }
 
-fn guard(changes: &[(&str, Change<'_>)]) -> Document {
+fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
+    let mut all = vec![is_missing(WRITER), is_missing(READERS)];
     let incremented = changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_)));
-    let numbers: Document = incremented.map(|(field, _)| (field.to_string(), exact_number())).collect();
+    let numbers: Vec<Bson> = incremented.flat_map(|(field, _)| is_exact_number(field)).collect();
     if numbers.is_empty() {
-        doc! { "$expr": { "$or": differences(changes) } }
-    } else {
-        numbers
+        all.push(doc! { "$or": differences(changes) }.into());
     }
+    all.extend(numbers);
+    all
 }
 
-fn exact_number() -> Bson {
-    doc! { "$gt": -EXACT, "$lt": EXACT, "$not": { "$type": ["array", "decimal"] } }.into()
+fn is_missing(field: &str) -> Bson {
+    doc! { "$eq": [{ "$type": format!("${field}") }, "missing"] }.into()
+}
+
+fn is_exact_number(field: &str) -> [Bson; 3] {
+    let path = format!("${field}");
+    [
+        doc! { "$in": [{ "$type": &path }, ["int", "long", "double"]] }.into(),
+        doc! { "$gt": [&path, -EXACT] }.into(),
+        doc! { "$lt": [&path, EXACT] }.into(),
+    ]
 }
 
 fn differences(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
