@@ -22,7 +22,7 @@ use crate::{
         client_record::ClientRecordLog,
         finisher::Finisher,
         published::PublishedLog,
-        records::Records,
+        records::{Records, StoredRecord},
         server::{Server, from_driver},
         sweep::Swept,
         txlog::{Fate, TxLog},
@@ -60,8 +60,29 @@ pub struct ClientInfo {
     pub low: u64,
     /// Committed numbers that are not all finished.
     pub committed: Vec<u64>,
+    /// Numbers that will never be committed: rolled back by the client itself, or one by one by others.
+    pub rolled_back: Vec<u64>,
     /// Collections it may have locked documents in.
     pub namespaces: Vec<Namespace>,
+}
+
+impl From<StoredRecord> for ClientInfo {
+    fn from(found: StoredRecord) -> Self {
+        let ms = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(0));
+        let record = found.record;
+        Self {
+            id: found.client,
+            lease: ms(found.lease_ms),
+            silent: ms(found.silent_ms),
+            expired: found.expired,
+            fenced: record.fenced,
+            closed: found.closed,
+            low: record.low,
+            committed: record.committed.into_iter().collect(),
+            rolled_back: record.rolled_back.into_iter().chain(record.killed).chain(record.aborted).collect(),
+            namespaces: found.namespaces,
+        }
+    }
 }
 
 /// A locked document.
@@ -166,21 +187,16 @@ impl Client {
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
     pub async fn clients(&self) -> Result<Vec<ClientInfo>> {
         let found = self.core.records().read(&self.core.server, &[]).await?;
-        let ms = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(0));
-        Ok(found
-            .into_iter()
-            .map(|found| ClientInfo {
-                id: found.client,
-                lease: ms(found.lease_ms),
-                silent: ms(found.silent_ms),
-                expired: found.expired,
-                fenced: found.record.fenced,
-                closed: found.closed,
-                low: found.record.low,
-                committed: found.record.committed.into_iter().collect(),
-                namespaces: found.namespaces,
-            })
-            .collect())
+        Ok(found.into_iter().map(ClientInfo::from).collect())
+    }
+
+    /// One client's record, or `None` when there is none. Only looks: nothing is fenced or touched.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn client_info(&self, id: ClientId) -> Result<Option<ClientInfo>> {
+        let found = self.core.records().read(&self.core.server, &[id]).await?;
+        Ok(found.into_iter().next().map(ClientInfo::from))
     }
 
     /// The locked documents of a collection, at most `limit`.
