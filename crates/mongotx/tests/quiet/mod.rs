@@ -1,0 +1,104 @@
+//! Clients that send nothing of their own accord, and a gate at one step of the protocol, for tests that count commands
+//! or decide who goes first.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bson::{Document, doc};
+use futures_util::future::BoxFuture;
+use mongotx::{Client, ClientOptions, Collection, Step, StepHook};
+use tokio::sync::watch;
+
+/// No sweeps, and a lease so long that no sign of life falls due.
+pub(crate) fn options() -> ClientOptions {
+    ClientOptions { sweep: false, lease: Duration::from_secs(600), ..ClientOptions::default() }
+}
+
+/// A client of the shared server.
+pub(crate) async fn connect(options: ClientOptions) -> Client {
+    let server = testkit::shared_standalone().await.unwrap();
+    Client::connect_with(&server.uri(), options).await.unwrap()
+}
+
+/// A new collection with the documents `{_id: 1, n: 1}` to `{_id: count, n: 1}`.
+pub(crate) async fn collection(client: &Client, count: i32) -> Collection<Document> {
+    let coll = client.database(&testkit::unique_db("quiet")).collection("docs");
+    let documents: Vec<Document> = (1..=count).map(|id| doc! {"_id": id, "n": 1}).collect();
+    if count > 0 {
+        coll.insert_many(&documents).await.unwrap();
+        assert!(client.flush(Duration::from_secs(10)).await);
+    }
+    coll
+}
+
+/// The same collection through another client.
+pub(crate) fn through(client: &Client, coll: &Collection<Document>) -> Collection<Document> {
+    client.database(&coll.namespace().db).collection(&coll.namespace().coll)
+}
+
+/// Holds a client at some steps, as long as it is shut.
+pub(crate) struct Gate {
+    steps: Vec<Step>,
+    shut: watch::Sender<bool>,
+    held: watch::Sender<usize>,
+}
+
+impl Gate {
+    /// An open gate.
+    pub(crate) fn before(steps: &[Step]) -> Arc<Self> {
+        Arc::new(Self { steps: steps.to_vec(), shut: watch::Sender::new(false), held: watch::Sender::new(0) })
+    }
+
+    pub(crate) fn shut(&self) {
+        self.shut.send_replace(true);
+    }
+
+    pub(crate) fn open(&self) {
+        self.shut.send_replace(false);
+    }
+
+    /// Waits until somebody stands before it.
+    pub(crate) async fn until_held(&self) {
+        self.held.subscribe().wait_for(|held| *held > 0).await.unwrap();
+    }
+}
+
+impl StepHook for Gate {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        if !self.steps.contains(&step) {
+            return Box::pin(async {});
+        }
+        let (held, mut shut) = (self.held.clone(), self.shut.subscribe());
+        Box::pin(async move {
+            held.send_modify(|held| *held += 1);
+            let _ = shut.wait_for(|shut| !shut).await;
+            held.send_modify(|held| *held -= 1);
+        })
+    }
+}
+
+/// Waits until this client has had to wait for a rival `times` times: the counter is the only sign of it.
+pub(crate) async fn until_waiting(client: &Client, times: u64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while client.metrics().waits < times {
+        assert!(Instant::now() < deadline, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Two gates, one after the other.
+pub(crate) struct Both(pub(crate) Arc<Gate>, pub(crate) Arc<Gate>);
+
+impl StepHook for Both {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        let (first, second) = (self.0.at(step), self.1.at(step));
+        Box::pin(async move {
+            first.await;
+            second.await;
+        })
+    }
+}
