@@ -41,12 +41,14 @@ pub(crate) fn unlocked(filter: &Document) -> Document {
     both
 }
 
-/// Waits for, or clears, whatever locked document the filter could match.
-pub(crate) async fn clear_the_way(
+/// Waits for, or clears, whatever locked document the filter could match. A rival's pending insert matches nothing, but
+/// stands in the way of an upsert with its `_id`.
+async fn clear_the_way(
     core: &Core,
     ns: &Namespace,
     filter: &Document,
     terms: &Terms,
+    upsert: bool,
     patience: &mut Patience,
 ) -> Result<Obstacle> {
     let pinned = query::pinned_id(core, ns, filter, terms).await?;
@@ -67,7 +69,8 @@ pub(crate) async fn clear_the_way(
     };
     let (id, lock) = (found.get("_id").cloned().unwrap_or(Bson::Null), stored::lock_state(&found)?);
     let Some(rival) = core.clear_locks(ns, &id, &lock, None).await? else { return Ok(Obstacle::Cleared) };
-    if lock.insert || !safe_matches(core, ns, &id, filter, terms).await? {
+    let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &id, filter, terms).await? };
+    if !in_the_way {
         return Ok(Obstacle::None);
     }
     patience.wait_for(core, ns, &id, rival).await?;
@@ -103,24 +106,31 @@ pub(crate) struct Attempts<'a> {
     ns: &'a Namespace,
     filter: &'a Document,
     terms: &'a Terms,
+    upsert: bool,
     patience: Patience,
     left: usize,
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, terms: &'a Terms) -> Self {
-        Self { core, ns, filter, terms, patience: Patience::new(core.options.write_wait), left: ATTEMPTS }
+        let patience = Patience::new(core.options.write_wait);
+        Self { core, ns, filter, terms, upsert: false, patience, left: ATTEMPTS }
+    }
+
+    /// The write is an upsert of the `_id` in its filter.
+    pub(crate) fn upserting(self, upsert: bool) -> Self {
+        Self { upsert, ..self }
     }
 
     /// After an attempt that matched nothing: is there reason for another? False: no document matches.
     pub(crate) async fn again(&mut self) -> Result<bool> {
-        let Self { core, ns, filter, terms, patience, left } = self;
+        let Self { core, ns, filter, terms, upsert, patience, left } = self;
         if *left == 0 {
             let message =
                 format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         *left -= 1;
-        Ok(matches!(clear_the_way(core, ns, filter, terms, patience).await?, Obstacle::Cleared))
+        Ok(matches!(clear_the_way(core, ns, filter, terms, *upsert, patience).await?, Obstacle::Cleared))
     }
 }

@@ -102,7 +102,7 @@ pub(crate) async fn run(
 async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let pinned = query::pinned_id(core, ns, &command.filter, &command.terms).await?.is_some();
     let upsert = command.upsert && pinned;
-    let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms);
+    let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms).upserting(upsert);
     loop {
         match send(core, ns, command, upsert).await {
             // The `_id` is there, locked: look into it.
