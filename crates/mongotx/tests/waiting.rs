@@ -5,14 +5,19 @@
 
 mod quiet;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bson::{Document, doc};
 use futures_util::future::join;
 use mongotx::{
-    Client, ClientOptions, Collection, Error, ErrorKind, Isolation, ReturnDocument, Session, TransactionOptions,
+    Client, ClientOptions, Collection, Error, ErrorKind, Isolation, ReturnDocument, Session, Step, StepHook,
+    TransactionOptions,
 };
-use quiet::{collection, connect, options, through, until_waiting};
+use quiet::{Both, Gate, collection, connect, options, through, until_waiting};
 
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(30);
@@ -268,6 +273,33 @@ async fn of_two_that_wait_for_each_other_the_less_patient_gives_way() {
     assert_eq!(patient.unwrap().matched_count, 1);
     two.rival.commit().await.unwrap();
     assert_eq!((n_of(&two.others, 1).await, n_of(&two.others, 2).await), (Some(2), Some(2)));
+}
+
+#[tokio::test]
+async fn rollback_does_not_wait_for_what_comes_after_it() {
+    let (undo, finish) = (Gate::before(&[Step::BeforeUndo]), Gate::before(&[Step::BeforeFinish]));
+    let hook: Arc<dyn StepHook> = Arc::new(Both(undo.clone(), finish.clone()));
+    let client = connect(ClientOptions { hook: Some(hook), ..options() }).await;
+    let coll = collection(&client, 2).await;
+    let (mut first, mut second) = (client.session(), client.session());
+    for (session, id) in [(&mut first, 1), (&mut second, 2)] {
+        session.begin().unwrap();
+        coll.update_one(doc! {"_id": id}, add_one()).session(session).await.unwrap();
+    }
+    undo.shut();
+    finish.shut();
+    let commit_after = async {
+        undo.until_held().await;
+        second.commit().await.unwrap();
+        undo.open();
+        Instant::now()
+    };
+    let (rolled_back, opened) = join(first.rollback(), commit_after).await;
+    rolled_back.unwrap();
+    // It gives up waiting after half a second; what comes after it is held for ever.
+    assert!(opened.elapsed() < Duration::from_millis(400), "{:?}", opened.elapsed());
+    finish.open();
+    assert!(client.flush(LONG).await);
 }
 
 /// The rival has inserted document 9.
