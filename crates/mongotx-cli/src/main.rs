@@ -1,32 +1,75 @@
-//! The `mongotx` command.
+//! The `mongotx` command. One file per subcommand; this one only chooses.
+//!
+//! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could not be carried out,
+//! 128 + n ended by signal n. What decides about transactions is in the library (`mongotx`), not here.
 
+mod abort;
 mod bench;
-
-use std::process::ExitCode;
+mod connect;
+mod demo;
+mod doctor;
+mod failure;
+mod interrupt;
+mod ls;
+mod say;
+mod show;
+mod survey;
+mod table;
 
 use clap::{Parser, Subcommand};
 
-/// ACID transactions on MongoDB-compatible servers that have none.
-#[derive(Debug, Parser)]
-#[command(name = "mongotx", version)]
+use self::failure::{Failure, Status};
+
+/// ACID transactions on MongoDB servers that have none.
+#[derive(Parser)]
+#[command(name = "mongotx", version, about, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Command {
-    /// Measure transactions against the alternatives, on this machine.
+    /// Shows what MongoTx does: a bank under SIGKILL, on a server without transactions
+    Demo(demo::Options),
+    /// Lists the clients and the transactions that hold documents now
+    Ls(ls::Options),
+    /// Tells what became of a transaction, or what a client is doing
+    Show(show::Options),
+    /// Rolls back an undecided transaction
+    Abort(abort::Options),
+    /// Looks for stuck and damaged documents in all databases, and mends them
+    Doctor(doctor::Options),
+    /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
+    #[command(hide = true)]
+    DemoWorker(demo::worker::Options),
 }
 
-fn main() -> ExitCode {
-    let Cli { command: Command::Bench(args) } = Cli::parse();
-    match bench::run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mongotx: {error}");
-            ExitCode::FAILURE
+impl Command {
+    async fn run(self) -> Result<Status, Failure> {
+        match self {
+            Self::Demo(options) => demo::run(options).await,
+            Self::Ls(options) => ls::run(options).await,
+            Self::Show(options) => show::run(options).await,
+            Self::Abort(options) => abort::run(options).await,
+            Self::Doctor(options) => doctor::run(options).await,
+            Self::Bench(args) => bench::run(&args).await,
+            Self::DemoWorker(options) => demo::worker::run(options).await,
         }
     }
+}
+
+fn main() {
+    let command = Cli::parse().command;
+    let status = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let status = runtime.block_on(command.run()).unwrap_or_else(|failure| failure.report());
+            // Ends at once: a thread that blocks must not keep the process, and the driver panics when it says goodbye
+            // to the server in a runtime that shuts down.
+            std::process::exit(status.into());
+        }
+        Err(error) => Failure::new(format!("cannot start: {error}")).report(),
+    };
+    std::process::exit(status.into());
 }

@@ -27,6 +27,7 @@ use clap::{Args, Subcommand};
 
 pub(crate) use self::error::BenchError;
 use self::target::Kind;
+use crate::failure::{Failure, Status, WELL};
 
 /// The arguments of `mongotx bench`.
 #[derive(Debug, Args)]
@@ -79,14 +80,11 @@ pub(crate) struct TransferArgs {
     pub(crate) markdown_file: Option<PathBuf>,
 }
 
-/// Runs a benchmark on a runtime of its own and prints the result.
-pub(crate) fn run(args: &BenchArgs) -> Result<(), BenchError> {
+/// Runs a benchmark and prints the result.
+pub(crate) async fn run(args: &BenchArgs) -> Result<Status, Failure> {
     let Workload::Transfer(args) = &args.workload;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| BenchError::Failed(format!("no runtime: {error}")))?;
-    runtime.block_on(transfer(args))
+    transfer(args).await.map_err(|error| Failure::new(error.to_string()))?;
+    Ok(WELL)
 }
 
 async fn transfer(args: &TransferArgs) -> Result<(), BenchError> {

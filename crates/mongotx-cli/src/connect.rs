@@ -1,0 +1,103 @@
+//! Connecting to the server that `--uri` names, within a bounded time.
+
+use std::time::Duration;
+
+use clap::Args;
+use mongotx::{Client, ClientOptions};
+
+use crate::failure::{Context, Failure};
+
+/// How long the driver looks for a server, unless the connection string says otherwise.
+const SELECTION_MS: u64 = 5_000;
+/// The longest time that connecting may take in all, whatever the connection string says.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+
+/// Which deployment, and where its client records are.
+#[derive(Args, Clone)]
+pub(crate) struct ServerOptions {
+    /// The server
+    #[arg(long, value_name = "URI", default_value = "mongodb://127.0.0.1:27017")]
+    pub(crate) uri: String,
+    /// The database that holds the collection `txs`
+    #[arg(long, value_name = "NAME", default_value = "mongotx", value_parser = database_name)]
+    pub(crate) tx_database: String,
+}
+
+impl ServerOptions {
+    /// A client for looking: it sweeps nothing by itself.
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        let options = ClientOptions { tx_database: self.tx_database.clone(), sweep: false, ..ClientOptions::default() };
+        connect(&self.uri, options).await
+    }
+
+    /// The driver itself, for looking at documents as they are stored.
+    pub(crate) async fn connect_driver(&self) -> Result<mongodb::Client, Failure> {
+        connect_driver(&self.uri).await
+    }
+}
+
+/// A MongoTx client.
+pub(crate) async fn connect(uri: &str, options: ClientOptions) -> Result<Client, Failure> {
+    within_limit(async { Client::connect_with(&with_selection_limit(uri), options).await.map_err(Failure::from) }).await
+}
+
+/// A client of the plain driver. It connects at its first command.
+pub(crate) async fn connect_driver(uri: &str) -> Result<mongodb::Client, Failure> {
+    within_limit(async { Ok(mongodb::Client::with_uri_str(with_selection_limit(uri)).await?) }).await
+}
+
+async fn within_limit<T>(connecting: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
+        Ok(connected) => connected.context("--uri: cannot use this server"),
+        Err(_) => Err(Failure::new(format!("--uri: no answer within {} s", CONNECT_LIMIT.as_secs()))),
+    }
+}
+
+/// The connection string with a limit for server selection, unless it has one.
+fn with_selection_limit(uri: &str) -> String {
+    const OPTION: &str = "serverSelectionTimeoutMS";
+    if uri.to_ascii_lowercase().contains(&OPTION.to_ascii_lowercase()) {
+        return uri.to_owned();
+    }
+    let hosts = uri.split_once("://").map_or(uri, |(_, hosts)| hosts);
+    let joint = match (hosts.contains('?'), hosts.contains('/')) {
+        (true, _) if uri.ends_with(['?', '&']) => "",
+        (true, _) => "&",
+        (false, true) => "?",
+        (false, false) => "/?",
+    };
+    format!("{uri}{joint}{OPTION}={SELECTION_MS}")
+}
+
+fn database_name(name: &str) -> Result<String, String> {
+    if name.is_empty() || name.len() > 63 {
+        return Err("a database name has 1 to 63 bytes".to_owned());
+    }
+    match name.chars().find(|c| "/\\. \"$*<>:|?\0".contains(*c)) {
+        Some(c) => Err(format!("a database name cannot contain {c:?}")),
+        None => Ok(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selection_limit_is_added_where_options_go() {
+        let added = |uri| with_selection_limit(uri);
+        assert_eq!(added("mongodb://h"), "mongodb://h/?serverSelectionTimeoutMS=5000");
+        assert_eq!(added("mongodb://h/db"), "mongodb://h/db?serverSelectionTimeoutMS=5000");
+        assert_eq!(added("mongodb://h/?a=b"), "mongodb://h/?a=b&serverSelectionTimeoutMS=5000");
+        let own = "mongodb://h/?serverselectiontimeoutms=1";
+        assert_eq!(added(own), own);
+    }
+
+    #[test]
+    fn database_names_are_checked() {
+        assert!(database_name("mongotx").is_ok());
+        for bad in ["", "a.b", "a b", "$x", &"x".repeat(64)] {
+            assert!(database_name(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The display while the bank runs: a bar on a terminal, a line now and then anywhere else.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::tally::Tally;
+use crate::{failure::Failure, say};
+
+/// Between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// See the module's header.
+pub(super) struct Progress {
+    begun: Instant,
+    bar: Option<ProgressBar>,
+    last_line: Instant,
+}
+
+impl Progress {
+    /// A display for a run of this length.
+    pub(super) fn new(length: Duration) -> Result<Self, Failure> {
+        let now = Instant::now();
+        let bar = if std::io::stdout().is_terminal() { Some(bar(length)?) } else { None };
+        Ok(Self { begun: now, bar, last_line: now })
+    }
+
+    /// Shows how far it is.
+    pub(super) fn show(&mut self, tally: &Tally) {
+        let elapsed = self.begun.elapsed();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+                bar.set_message(words(tally, elapsed));
+            }
+            None if self.last_line.elapsed() >= LINE_EVERY => {
+                self.last_line = Instant::now();
+                say::line(&format!("   {:>4} s  {}", elapsed.as_secs(), words(tally, elapsed)));
+            }
+            None => {}
+        }
+    }
+
+    /// Leaves the last state on its line.
+    pub(super) fn finish(mut self, tally: &Tally) {
+        self.show(tally);
+        if let Some(bar) = self.bar {
+            bar.abandon();
+        }
+    }
+}
+
+fn bar(length: Duration) -> Result<ProgressBar, Failure> {
+    let style = ProgressStyle::with_template("   [{bar:24}] {msg}")
+        .map_err(|error| Failure::new(format!("the progress bar: {error}")))?
+        .progress_chars("=> ");
+    let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    Ok(ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stdout()).with_style(style))
+}
+
+fn words(tally: &Tally, elapsed: Duration) -> String {
+    let stats = tally.stats();
+    format!(
+        "{} transfers ({:.0}/s), {} conflicts, {} kills, {} repairs, {} sums right{}",
+        tally.done.len(),
+        tally.done.len() as f64 / elapsed.as_secs_f64().max(0.001),
+        stats.conflicts,
+        tally.kills,
+        stats.rolled_forward + stats.rolled_back,
+        tally.sums - tally.wrong_sums,
+        if tally.wrong_sums > 0 { format!(", {} WRONG", tally.wrong_sums) } else { String::new() },
+    )
+}

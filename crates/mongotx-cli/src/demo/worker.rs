@@ -1,0 +1,273 @@
+//! A worker process: `mongotx demo-worker`, hidden. It moves money between random accounts and sometimes adds them up.
+//!
+//! Standard input: the connection string (not an argument, so that its password is not in the process list), then
+//! perhaps `stop`. The end of the input ends the process at once, wherever it is: the demo is gone.
+//! Standard output: [`Line`]s.
+
+use std::{
+    io::{BufRead, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use bson::{Document, doc};
+use clap::{Args, ValueEnum};
+use futures_util::future::BoxFuture;
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, StepHook, TransactionOptions};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::{
+    stage::client_options,
+    wire::{Line, Stats, Transfer},
+};
+use crate::{
+    connect,
+    failure::{Failure, Status, WELL},
+};
+
+/// One in so many transactions adds up all balances.
+const SUM_ONE_IN: u32 = 25;
+/// How long a sum waits for a transfer that is in its way.
+const SUM_WAIT: Duration = Duration::from_millis(200);
+const STATS_EVERY: Duration = Duration::from_millis(200);
+const LARGEST_AMOUNT: i64 = 100;
+
+/// Options of `mongotx demo-worker`.
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    #[arg(long)]
+    database: String,
+    #[arg(long, default_value_t = 0)]
+    worker: u32,
+    #[arg(long, default_value_t = 0)]
+    incarnation: u32,
+    #[arg(long)]
+    accounts: u32,
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[arg(long, value_enum, default_value_t = Task::Work)]
+    task: Task,
+}
+
+/// What the worker is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Task {
+    /// Moves money.
+    Work,
+    /// For tests: changes a balance outside MongoTx first.
+    Tamper,
+    /// For tests: writes in a transaction and then waits.
+    HoldOpen,
+    /// For tests: commits, and waits before it finishes the documents.
+    HoldCommitted,
+}
+
+impl Task {
+    /// Its name as an argument.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Tamper => "tamper",
+            Self::HoldOpen => "hold-open",
+            Self::HoldCommitted => "hold-committed",
+        }
+    }
+}
+
+/// The collections of the bank.
+#[derive(Clone)]
+struct Bank {
+    accounts: Collection<Document>,
+    audits: Collection<Document>,
+}
+
+/// Runs `mongotx demo-worker`.
+pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+    let (uri, stop) = take_the_leash()?;
+    if options.task == Task::Tamper {
+        tamper(&uri, &options).await?;
+    }
+    let hook: Option<Arc<dyn StepHook>> = match options.task {
+        Task::HoldCommitted => Some(Arc::new(NeverFinish)),
+        _ => None,
+    };
+    let client = connect::connect(&uri, ClientOptions { hook, ..client_options(&options.database) }).await?;
+    let database = client.database(&options.database);
+    let bank = Bank { accounts: database.collection("accounts"), audits: database.collection("audits") };
+    match options.task {
+        Task::Work | Task::Tamper => work(&client, &bank, &options, &stop).await?,
+        Task::HoldOpen | Task::HoldCommitted => hold(&client, &bank, options.task).await?,
+    }
+    Ok(WELL)
+}
+
+/// Reads the connection string, and from then on watches the input: `stop` sets the flag, its end ends the process.
+fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
+    let mut uri = String::new();
+    let read = std::io::stdin().lock().read_line(&mut uri);
+    if !matches!(read, Ok(n) if n > 0) {
+        return Err(Failure::new("demo-worker is started by `mongotx demo` only: it reads its server from there"));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            match line.as_deref() {
+                Ok("stop") => told.store(true, SeqCst),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        std::process::exit(0);
+    });
+    Ok((uri.trim_end().to_owned(), stop))
+}
+
+/// One line, whole, before anything else happens. Nobody to read it: the demo is gone.
+fn tell(line: &Line) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+async fn work(client: &Client, bank: &Bank, options: &Options, stop: &AtomicBool) -> Result<(), Failure> {
+    let name = u64::from(options.worker) << 32 | u64::from(options.incarnation);
+    let mut rng = StdRng::seed_from_u64(options.seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut session = client.session();
+    let mut told = Instant::now();
+    for count in 1_u64.. {
+        if stop.load(SeqCst) {
+            break;
+        }
+        if rng.random_range(0..SUM_ONE_IN) == 0 {
+            add_up(&mut session, bank).await;
+        } else {
+            let id = format!("{}.{}.{count}", options.worker, options.incarnation);
+            move_money(&mut session, bank, draw(&mut rng, options.accounts, id)).await;
+        }
+        if told.elapsed() >= STATS_EVERY {
+            told = Instant::now();
+            tell(&Line::Stats(Stats::of(&client.metrics())));
+        }
+    }
+    let closed = client.shutdown().await;
+    tell(&Line::Stats(Stats::of(&client.metrics())));
+    Ok(closed?)
+}
+
+fn draw(rng: &mut StdRng, accounts: u32, id: String) -> Transfer {
+    let accounts = i32::try_from(accounts).unwrap_or(i32::MAX);
+    let from = rng.random_range(0..accounts);
+    let to = (from + rng.random_range(1..accounts)) % accounts;
+    Transfer { id, from, to, amount: rng.random_range(1..=LARGEST_AMOUNT) }
+}
+
+async fn move_money(session: &mut Session, bank: &Bank, transfer: Transfer) {
+    let context = (bank.clone(), transfer.clone());
+    let moved = session
+        .run_transaction(context, |session, (bank, transfer)| Box::pin(in_transaction(session, bank, transfer)))
+        .await;
+    tell(&match moved {
+        Ok(true) => Line::Done(transfer),
+        Ok(false) => Line::Declined,
+        Err(error) => match error.kind() {
+            ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Indeterminate => {
+                Line::GaveUp(error.to_string())
+            }
+            _ => Line::Failed(error.to_string()),
+        },
+    });
+}
+
+/// The transfer itself; false when the account does not hold enough.
+async fn in_transaction(session: &mut Session, bank: &Bank, transfer: &Transfer) -> mongotx::Result<bool> {
+    let Transfer { id, from, to, amount } = transfer;
+    let covered = doc! {"_id": from, "balance": {"$gte": amount}};
+    let taken = bank.accounts.update_one(covered, doc! {"$inc": {"balance": -amount}}).session(session).await?;
+    if taken.matched_count == 0 {
+        return Ok(false);
+    }
+    bank.accounts.update_one(doc! {"_id": to}, doc! {"$inc": {"balance": amount}}).session(session).await?;
+    let audit = doc! {"_id": id, "from": from, "to": to, "amount": amount};
+    bank.audits.insert_one(&audit).session(session).await?;
+    Ok(true)
+}
+
+async fn add_up(session: &mut Session, bank: &Bank) {
+    tell(&match sum(session, &bank.accounts, SUM_WAIT).await {
+        Ok(total) => Line::Sum(total),
+        Err(error) => match error.kind() {
+            ErrorKind::Conflict | ErrorKind::Expired => Line::SumConflict,
+            ErrorKind::Unavailable => Line::GaveUp(error.to_string()),
+            _ => Line::Failed(error.to_string()),
+        },
+    });
+}
+
+/// All balances as of one moment: repeatable read locks every account until the commit.
+pub(super) async fn sum(
+    session: &mut Session,
+    accounts: &Collection<Document>,
+    lock_wait: Duration,
+) -> mongotx::Result<i64> {
+    let options =
+        TransactionOptions { isolation: Isolation::RepeatableRead, lock_wait, ..TransactionOptions::default() };
+    session.begin_with(options)?;
+    match balances(session, accounts).await {
+        Ok(total) => session.commit().await.map(|()| total),
+        Err(error) => {
+            session.rollback().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn balances(session: &mut Session, accounts: &Collection<Document>) -> mongotx::Result<i64> {
+    let mut total = 0;
+    let mut cursor = accounts.find(doc! {}).session(session).await?;
+    while let Some(account) = cursor.next().await? {
+        total += account.get_i64("balance").unwrap_or(0);
+    }
+    Ok(total)
+}
+
+/// Adds money that no audit record explains, when no transaction holds the account.
+async fn tamper(uri: &str, options: &Options) -> Result<(), Failure> {
+    let driver = connect::connect_driver(uri).await?;
+    let accounts = driver.database(&options.database).collection::<Document>("accounts");
+    let free = doc! {"_id": 0, "_xTxId": {"$exists": false}};
+    while accounts.update_one(free.clone(), doc! {"$inc": {"balance": 1_i64}}).await?.matched_count == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// Writes (and commits, with [`Task::HoldCommitted`]), tells the transaction's id, and waits to be killed.
+async fn hold(client: &Client, bank: &Bank, task: Task) -> Result<(), Failure> {
+    let mut session = client.session();
+    session.begin()?;
+    let transfer = Transfer { id: "held".to_owned(), from: 0, to: 1, amount: 1 };
+    in_transaction(&mut session, bank, &transfer).await?;
+    let id = session.id().ok_or_else(|| Failure::new("there was no money to hold"))?;
+    if task == Task::HoldCommitted {
+        session.commit().await?;
+    }
+    tell(&Line::Holds(id));
+    std::future::pending().await
+}
+
+/// Keeps the client from finishing its documents, for ever.
+struct NeverFinish;
+
+impl StepHook for NeverFinish {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        match step {
+            Step::BeforeFinish => Box::pin(std::future::pending()),
+            _ => Box::pin(std::future::ready(())),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! `mongotx doctor`: every locked or damaged document of all databases, and with `--repair` the mending.
+//!
+//! 1. Look: the locked documents first, then the records of their clients, then the stuck ones once more, because
+//!    documents move on while one looks.
+//! 2. With `--repair`: sweep, repair the collections that hold something stuck, look again.
+//! 3. Exit status 1 when something stuck or damaged is left.
+//!
+//! Damaged metadata is never mended: nobody knows what it should be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::{Document, doc, oid::ObjectId};
+use clap::Args;
+use futures_util::TryStreamExt;
+use mongotx::{Client, ClientId, Namespace, TxId};
+
+use crate::{
+    connect::ServerOptions,
+    failure::{Context, Failure, Status, WELL, WRONG},
+    say,
+    survey::{Clients, Holding, Survey, all_collections},
+    table::Table,
+};
+
+/// Stuck documents named per transaction.
+const NAMED: usize = 5;
+
+/// Options of `mongotx doctor`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Finish or undo what dead clients left
+    #[arg(long)]
+    repair: bool,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Runs `mongotx doctor`.
+pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+    let doctor = Doctor {
+        client: options.server.connect().await?,
+        driver: options.server.connect_driver().await?,
+        tx_database: options.server.tx_database,
+    };
+    let mut found = doctor.look().await?;
+    found.tell();
+    if options.repair && found.is_mendable() {
+        doctor.repair(&found).await?;
+        say::line("\nAfter the repair:");
+        found = doctor.look().await?;
+        found.tell();
+    }
+    found.tell_verdict(options.repair);
+    Ok(if found.is_healthy() { WELL } else { WRONG })
+}
+
+struct Doctor {
+    client: Client,
+    driver: mongodb::Client,
+    tx_database: String,
+}
+
+/// What one look has found.
+struct Finding {
+    collections: usize,
+    survey: Survey,
+    clients: Clients,
+    stuck: BTreeSet<TxId>,
+    /// Client records that are unreadable, with or without documents.
+    malformed_records: Vec<String>,
+    /// Records in another layout than this tool knows.
+    other_records: u64,
+    /// Clients whose records are in other databases than the one asked about.
+    elsewhere: BTreeMap<ClientId, String>,
+    /// Dead clients whose records no sweep has closed.
+    unswept: usize,
+}
+
+impl Doctor {
+    /// Step 1.
+    async fn look(&self) -> Result<Finding, Failure> {
+        let collections = all_collections(&self.driver, &self.tx_database).await.context("cannot list collections")?;
+        let mut survey = Survey::of(&self.driver, &collections).await?;
+        let clients = self.clients_of(&survey).await?;
+        let mut stuck: BTreeSet<TxId> =
+            survey.holdings.keys().copied().filter(|id| clients.judge(*id).is_stuck()).collect();
+        if !stuck.is_empty() || survey.damaged_count > 0 {
+            let again = Survey::of(&self.driver, &collections).await?;
+            stuck.retain(|id| again.holdings.contains_key(id));
+            survey = Survey { holdings: without_ended(survey.holdings, &again), ..again };
+        }
+        let elsewhere = self.records_elsewhere(&stuck, &clients).await?;
+        let (malformed_records, other_records, unswept) = self.look_at_records().await?;
+        Ok(Finding {
+            collections: collections.len(),
+            survey,
+            clients,
+            stuck,
+            malformed_records,
+            other_records,
+            elsewhere,
+            unswept,
+        })
+    }
+
+    async fn clients_of(&self, survey: &Survey) -> Result<Clients, Failure> {
+        Clients::read(&self.client, survey.holdings.keys().map(|id| id.client)).await
+    }
+
+    fn records(&self) -> mongodb::Collection<Document> {
+        self.driver.database(&self.tx_database).collection("txs")
+    }
+
+    /// Every record by itself, so that a malformed one hides no other.
+    async fn look_at_records(&self) -> Result<(Vec<String>, u64, usize), Failure> {
+        let (mut malformed, mut other, mut unswept) = (Vec::new(), 0, 0);
+        let open = doc! {"closedAt": {"$exists": false}};
+        let mut found = self.records().find(open).projection(doc! {"_id": 1, "state": 1}).await?;
+        while let Some(stored) = found.try_next().await? {
+            let Ok(id) = stored.get_object_id("_id") else {
+                if stored.contains_key("state") {
+                    other += 1;
+                } else {
+                    malformed.push(format!("a record in txs has the _id {}", say::plain(&stored.to_string())));
+                }
+                continue;
+            };
+            match self.client.client_info(ClientId(id.bytes())).await {
+                Ok(Some(info)) if info.expired || info.fenced => unswept += 1,
+                Ok(Some(_)) => {}
+                Ok(None) => malformed.push(format!("the record {id} in txs is not the record of a client")),
+                Err(error) if error.kind() == mongotx::ErrorKind::Corruption => {
+                    malformed.push(say::plain(&error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok((malformed, other, unswept))
+    }
+
+    /// A transaction without a record here may well be alive for clients that keep their records in another database:
+    /// repairing it from here would destroy committed work.
+    async fn records_elsewhere(
+        &self,
+        stuck: &BTreeSet<TxId>,
+        clients: &Clients,
+    ) -> Result<BTreeMap<ClientId, String>, Failure> {
+        let unknown: BTreeSet<ClientId> =
+            stuck.iter().map(|id| id.client).filter(|id| !clients.known.contains_key(id)).collect();
+        let mut elsewhere = BTreeMap::new();
+        if unknown.is_empty() {
+            return Ok(elsewhere);
+        }
+        let ids: Vec<ObjectId> = unknown.iter().map(|id| ObjectId::from_bytes(id.0)).collect();
+        for db in self.driver.list_database_names().await? {
+            let owners = doc! {"$or": [{"_id": {"$in": &ids}}, {"_id.c": {"$in": &ids}}]};
+            let mut found = self.driver.database(&db).collection::<Document>("txs").find(owners).await?;
+            while let Some(record) = found.try_next().await? {
+                let owner = match record.get_document("_id") {
+                    Ok(id) => id.get_object_id("c"),
+                    Err(_) => record.get_object_id("_id"),
+                };
+                if let Ok(owner) = owner {
+                    elsewhere.insert(ClientId(owner.bytes()), db.clone());
+                }
+            }
+        }
+        elsewhere.retain(|_, db| *db != self.tx_database);
+        Ok(elsewhere)
+    }
+
+    /// Step 2.
+    async fn repair(&self, found: &Finding) -> Result<(), Failure> {
+        match self.client.sweep().await {
+            Ok(swept) => say::line(&format!(
+                "\nSwept: {} ended, {} closed, {} repaired.",
+                say::count(swept.fenced, "client"),
+                say::count(swept.retired, "record"),
+                say::count(swept.repaired, "document"),
+            )),
+            Err(error) => say::warn(&format!("the sweep stopped: {}", say::plain(&error.to_string()))),
+        }
+        for (namespace, safe) in found.to_repair() {
+            if !safe {
+                say::warn(&format!(
+                    "{namespace} is left alone: it holds documents of clients whose records are elsewhere"
+                ));
+                continue;
+            }
+            match self.client.repair_collection(&namespace).await {
+                Ok(0) => {}
+                Ok(n) => say::line(&format!("Repaired {} of {namespace}.", say::count(n, "document"))),
+                Err(error) => say::warn(&format!("{namespace}: {}", say::plain(&error.to_string()))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was held before, as far as it is held still.
+fn without_ended(before: BTreeMap<TxId, Holding>, now: &Survey) -> BTreeMap<TxId, Holding> {
+    before.into_keys().filter_map(|id| Some((id, now.holdings.get(&id)?.clone()))).collect()
+}
+
+impl Finding {
+    fn is_healthy(&self) -> bool {
+        self.stuck.is_empty() && self.survey.damaged_count == 0 && self.malformed_records.is_empty()
+    }
+
+    fn is_mendable(&self) -> bool {
+        !self.stuck.is_empty() || self.unswept > 0
+    }
+
+    /// The collections with something stuck, and whether all that is stuck there is ours to judge.
+    fn to_repair(&self) -> BTreeMap<Namespace, bool> {
+        let mut collections = BTreeMap::new();
+        for id in &self.stuck {
+            let known = !self.elsewhere.contains_key(&id.client)
+                && !self.clients.malformed.contains_key(&id.client)
+                && self.other_records == 0;
+            for namespace in self.survey.holdings.get(id).into_iter().flat_map(|holding| &holding.namespaces) {
+                *collections.entry(namespace.clone()).or_insert(true) &= known;
+            }
+        }
+        collections
+    }
+
+    fn tell(&self) {
+        say::line(&format!("Looked at {}.", say::count(self.collections, "collection")));
+        if self.survey.holdings.is_empty() {
+            say::line("No document is locked.");
+        } else {
+            self.tell_transactions();
+        }
+        self.tell_damage();
+        for record in &self.malformed_records {
+            say::line(&format!("Damaged record: {record}"));
+        }
+        if self.other_records > 0 {
+            say::line(&format!(
+                "{} of the published layout (benchmarks only), which this tool does not judge.",
+                say::count(usize::try_from(self.other_records).unwrap_or(usize::MAX), "record")
+            ));
+        }
+        if self.unswept > 0 {
+            say::line(&format!("{} not swept yet.", say::count(self.unswept, "dead client")));
+        }
+    }
+
+    fn tell_transactions(&self) {
+        let mut table = Table::new(["TRANSACTION", "STATUS", "DOCUMENTS", "COLLECTIONS"]);
+        for (id, holding) in &self.survey.holdings {
+            table.row([id.to_string(), self.status(*id), holding.words(), holding.collections()]);
+        }
+        say::line(&table.to_string());
+        for id in &self.stuck {
+            let Some(holding) = self.survey.holdings.get(id) else { continue };
+            for (namespace, document) in holding.named.iter().take(NAMED) {
+                let (namespace, document) = (say::plain(&namespace.to_string()), say::id(document));
+                say::line(&format!("  {id} holds {namespace}, document {document}"));
+            }
+            let more = (holding.written + holding.read).saturating_sub(NAMED);
+            if more > 0 {
+                say::line(&format!("  {id} holds {more} more"));
+            }
+        }
+    }
+
+    fn status(&self, id: TxId) -> String {
+        if let Some(db) = self.elsewhere.get(&id.client) {
+            return format!("unknown here: its client's record is in {db}.txs; look with --tx-database {db}");
+        }
+        if self.clients.malformed.contains_key(&id.client) {
+            return "unknown: its client's record is damaged".to_owned();
+        }
+        self.clients.judge(id).words().to_owned()
+    }
+
+    fn tell_damage(&self) {
+        for damaged in &self.survey.damaged {
+            let (namespace, id) = (say::plain(&damaged.namespace.to_string()), say::id(&damaged.id));
+            say::line(&format!("Damaged: {namespace}, document {id}: {}", say::plain(&damaged.why)));
+        }
+        let more = self.survey.damaged_count - self.survey.damaged.len();
+        if more > 0 {
+            say::line(&format!("Damaged: {more} more"));
+        }
+    }
+
+    fn tell_verdict(&self, repaired: bool) {
+        if self.is_healthy() {
+            return say::line("Healthy: nothing is stuck and nothing is damaged.");
+        }
+        let damaged = self.survey.damaged_count + self.malformed_records.len();
+        let mut verdict = Vec::new();
+        if !self.stuck.is_empty() {
+            verdict.push(format!("{} stuck", say::count(self.stuck.len(), "transaction")));
+        }
+        if damaged > 0 {
+            verdict.push(format!("{} damaged", say::count(damaged, "document")));
+        }
+        let advice = match (self.stuck.is_empty(), repaired) {
+            (false, false) => "; `mongotx doctor --repair` finishes or undoes what is stuck",
+            (false, true) => "; run it again when the clients named above have ended",
+            (true, _) => "",
+        };
+        say::line(&format!("Not healthy: {}{advice}.", verdict.join(", ")));
+    }
+}
