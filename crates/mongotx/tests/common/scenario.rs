@@ -1,0 +1,150 @@
+//! What the client that is to be broken does, and the two states in which its documents may be found afterwards.
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use mongotx::{Client, Error, ErrorKind, Isolation, Session, TransactionOptions, TxId};
+
+use super::{
+    ghost,
+    world::{COLLECTIONS, State, World, state_of},
+};
+
+/// A client's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    /// Updates in two collections, an insert, a removal.
+    Several,
+    /// One document.
+    Single,
+    /// Repeatable read: read locks, then two writes, one of them on a document it has read.
+    Repeatable,
+    /// Updates, an insert and a removal, rolled back.
+    Rollback,
+    /// Meets what two dead clients have left, one undecided, one committed and not finished.
+    Repair,
+    /// One transaction, and goodbye.
+    Shutdown,
+}
+
+/// How a life ended, if it did not break off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Committed,
+    RolledBack,
+    Failed(ErrorKind),
+}
+
+/// What is told while it goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told {
+    Id(TxId),
+    End(End),
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Several, Self::Single, Self::Repeatable, Self::Rollback, Self::Repair, Self::Shutdown];
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
+    }
+
+    /// What is there before it begins. Answers the leftovers' owners.
+    pub(crate) async fn set_up(self, world: &World) {
+        let database = world.raw().await.database(&world.db);
+        for name in COLLECTIONS {
+            let documents = (1..=3).map(|id| doc! {"_id": id, "n": 0});
+            database.collection::<Document>(name).insert_many(documents).await.unwrap();
+        }
+        if self == Self::Repair {
+            ghost::unfinished(world).await;
+            ghost::undecided(world).await;
+        }
+    }
+
+    pub(crate) fn before(self) -> State {
+        match self {
+            Self::Repair => state_of(&[("a1", 0), ("a2", 7), ("b1", 0), ("b2", 7), ("b3", 0)]),
+            _ => state_of(&[("a1", 0), ("a2", 0), ("a3", 0), ("b1", 0), ("b2", 0), ("b3", 0)]),
+        }
+    }
+
+    pub(crate) fn after(self) -> State {
+        match self {
+            Self::Several => state_of(&[("a1", 1), ("a2", 0), ("a10", 1), ("b1", 1), ("b2", 0), ("b3", 0)]),
+            Self::Single | Self::Shutdown => {
+                state_of(&[("a1", 1), ("a2", 0), ("a3", 0), ("b1", 0), ("b2", 0), ("b3", 0)])
+            }
+            Self::Repeatable => state_of(&[("a1", 1), ("a2", 0), ("a3", 0), ("b1", 1), ("b2", 0), ("b3", 0)]),
+            Self::Rollback => self.before(),
+            Self::Repair => state_of(&[("a1", 1), ("a2", 8), ("b1", 0), ("b2", 7), ("b3", 0)]),
+        }
+    }
+
+    /// Lives it, up to the end of the transaction.
+    pub(crate) async fn live(self, world: &World, client: &Client, tell: &(impl Fn(Told) + Sync)) -> End {
+        let isolation =
+            if self == Self::Repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+        let options =
+            TransactionOptions { isolation, lock_wait: Duration::from_secs(20), ..TransactionOptions::default() };
+        let mut session = client.session_with(options);
+        let done = self.transact(world, client, &mut session, tell).await;
+        let end = match done {
+            Ok(()) if self == Self::Rollback => End::RolledBack,
+            Ok(()) => End::Committed,
+            Err(error) => End::Failed(error.kind()),
+        };
+        tell(Told::End(end));
+        end
+    }
+
+    /// What follows it, until the client has nothing left to do.
+    pub(crate) async fn leave(self, client: &Client) {
+        if self == Self::Shutdown {
+            client.shutdown().await.unwrap();
+        } else {
+            client.flush(Duration::from_secs(20)).await;
+        }
+    }
+
+    async fn transact(
+        self,
+        world: &World,
+        client: &Client,
+        session: &mut Session,
+        tell: &(impl Fn(Told) + Sync),
+    ) -> Result<(), Error> {
+        let (a, b) = (world.collection(client, "a"), world.collection(client, "b"));
+        let add = doc! {"$inc": {"n": 1}};
+        let tell_id = |session: &Session| session.id().into_iter().for_each(|id| tell(Told::Id(id)));
+        session.begin()?;
+        match self {
+            Self::Single | Self::Shutdown => {
+                a.update_one(doc! {"_id": 1}, add).session(session).await?;
+                tell_id(session);
+            }
+            Self::Several | Self::Rollback => {
+                a.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
+                tell_id(session);
+                b.update_one(doc! {"_id": 1}, doc! {"$mul": {"m": 2}, "$inc": {"n": 1}}).session(session).await?;
+                a.insert_one(&doc! {"_id": 10, "n": 1}).session(session).await?;
+                a.delete_one(doc! {"_id": 3}).session(session).await?;
+            }
+            Self::Repeatable => {
+                let read = a.find(doc! {"_id": {"$lt": 3}}).session(session).await?.try_collect().await?;
+                tell_id(session);
+                assert_eq!(read.len(), 2);
+                b.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
+                a.update_one(doc! {"_id": 1}, add).session(session).await?;
+            }
+            Self::Repair => {
+                assert_eq!(b.find(doc! {}).session(session).await?.try_collect().await?.len(), 3);
+                a.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
+                tell_id(session);
+                a.update_one(doc! {"_id": 2}, add).session(session).await?;
+            }
+        }
+        if self == Self::Rollback { session.rollback().await } else { session.commit().await }
+    }
+}
