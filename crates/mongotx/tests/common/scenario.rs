@@ -50,7 +50,7 @@ impl Scenario {
         Self::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
     }
 
-    /// What is there before it begins. Answers the leftovers' owners.
+    /// What is there before it begins, durably.
     pub(crate) async fn set_up(self, world: &World) {
         let database = world.raw().await.database(&world.db);
         for name in COLLECTIONS {
@@ -61,6 +61,7 @@ impl Scenario {
             ghost::unfinished(world).await;
             ghost::undecided(world).await;
         }
+        world.make_durable().await;
     }
 
     pub(crate) fn before(self) -> State {

@@ -86,6 +86,13 @@ impl World {
         state
     }
 
+    /// Waits until the journal has everything written so far.
+    pub(crate) async fn make_durable(&self) {
+        let command =
+            doc! {"insert": "durable", "documents": [{"n": 1}], "writeConcern": {"w": 1, "j": true}};
+        self.raw().await.database(&self.tx_db()).run_command(command).await.unwrap();
+    }
+
     /// Removes what the case has stored.
     pub(crate) async fn drop(&self) {
         let raw = self.raw().await;
