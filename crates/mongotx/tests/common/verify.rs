@@ -79,10 +79,9 @@ impl Case<'_> {
     /// P9: the outcome by id agrees with the documents, once the lease has ended.
     async fn check_outcome(&self, client: &Client, state: &State) -> Option<Fate> {
         let id = self.report.id()?;
-        let fate = until("an outcome", async || {
-            Some(client.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active)
-        })
-        .await;
+        let fate =
+            until("an outcome", async || Some(client.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active))
+                .await;
         let committed = *state == self.scenario.after() && self.scenario != Scenario::Rollback;
         match fate {
             Fate::Committed => assert!(committed, "{}: P9: {state:?}", self.name),

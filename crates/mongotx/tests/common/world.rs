@@ -88,8 +88,7 @@ impl World {
 
     /// Waits until the journal has everything written so far.
     pub(crate) async fn make_durable(&self) {
-        let command =
-            doc! {"insert": "durable", "documents": [{"n": 1}], "writeConcern": {"w": 1, "j": true}};
+        let command = doc! {"insert": "durable", "documents": [{"n": 1}], "writeConcern": {"w": 1, "j": true}};
         self.raw().await.database(&self.tx_db()).run_command(command).await.unwrap();
     }
 

@@ -121,7 +121,9 @@ impl ClientRecordLog {
 
     fn known_status(&self, id: TxId) -> Option<TxStatus> {
         if let Some(slot) = self.shared.slot(id.client) {
-            return slot.status(id.seq);
+            // That it is finished, the owner knows of the server it spoke to; one that was killed since may have brought
+            // its locks back, and only the record that came back with them can say so.
+            return slot.status(id.seq).filter(|status| *status != TxStatus::Finished);
         }
         self.decided.lock().ok()?.get(&id).copied()
     }
