@@ -1,5 +1,7 @@
 //! Every counter counts what its name says, and nothing else.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod quiet;
 
 use std::{

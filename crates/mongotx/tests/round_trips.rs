@@ -3,6 +3,8 @@
 //! Counted by the driver's command monitoring, which feeds `client.metrics().commands`; one test compares that with what
 //! the server itself has counted. Registration and look-ups that are made once (or once a minute) come before.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod quiet;
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};

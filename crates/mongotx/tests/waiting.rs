@@ -3,6 +3,8 @@
 //! Who goes first is decided by the tests: a rival ends its transaction when the counter of waits says that the other
 //! one has met it.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod quiet;
 
 use std::{

@@ -1,5 +1,7 @@
 //! A server does not outlive the process that started it, even when that process is killed.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

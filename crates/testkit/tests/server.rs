@@ -1,5 +1,7 @@
 //! A server is what it says it is: standalone or replica set, killed or alive, with the data that it acknowledged.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;

@@ -72,8 +72,10 @@ pub(crate) async fn live_or_check_words() {
             Blow::Stop => signal::stop(std::process::id()).unwrap(),
         }
         // Signals to oneself may take a moment to arrive.
-        while blow == Blow::Kill {
-            std::thread::park();
+        if blow == Blow::Kill {
+            loop {
+                std::thread::park();
+            }
         }
     });
     let client = job.world.client_with(job.lease_ms, hook).await;

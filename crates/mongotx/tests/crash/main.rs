@@ -4,6 +4,8 @@
 //! client's process at each of them, [`server`] the server. After each, `common::verify` checks the properties. [`holes`]
 //! kills the server where un-journaled writes matter most.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "../common/mod.rs"]
 mod common;
 

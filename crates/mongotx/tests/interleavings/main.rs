@@ -10,6 +10,8 @@
 //!
 //! The notation and the judge are in the crate `txcheck`.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod executor;
 mod levels;
 mod mixed;
