@@ -195,9 +195,10 @@ impl Core {
         };
         let wrote = tx.held.values().any(|held| !held.written.is_empty());
         if !wrote {
-            // Nothing to decide: its read locks go, as if it were rolled back.
+            // Nothing to decide: its read locks go, as if it were rolled back. As long as they are there, nobody else
+            // can tell that it has ended: the answer waits for that.
             counters.add(&counters.commits, 1);
-            self.hand_over_undone(tx).await;
+            self.roll_back(tx).await;
             return Ok(());
         }
         match self.log.commit(started, tx.options.concern).await {
