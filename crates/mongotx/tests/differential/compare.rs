@@ -1,0 +1,104 @@
+//! When two answers are the same: to the byte, the order of fields included, but for what the server makes anew
+//! (ObjectIds, the current date).
+
+use bson::{Bson, Document, doc, oid::ObjectId};
+
+use crate::subject::{Answer, Written};
+
+/// ObjectIds of the generated data begin with four zero bytes, those made by a server or a driver with the time.
+pub(crate) fn is_made_anew(value: &Bson) -> bool {
+    matches!(value, Bson::ObjectId(id) if id.bytes()[..4] != [0; 4])
+}
+
+/// Why two answers differ, if they do.
+pub(crate) fn difference(plain: &Answer, ours: &Answer, ordered: bool) -> Option<String> {
+    let same = match (plain, ours) {
+        (Answer::Documents(plain), Answer::Documents(ours)) => {
+            let bytes = |all: &[Document]| all.iter().map(|one| bytes(&Bson::Document(one.clone()))).collect();
+            same_lists(bytes(plain), bytes(ours), ordered)
+        }
+        (Answer::Values(plain), Answer::Values(ours)) => {
+            // Which of 1 and 1.0 is shown depends on which was met first.
+            let bytes = |value| bytes(&same_numbers(value));
+            same_lists(plain.iter().map(bytes).collect(), ours.iter().map(bytes).collect(), ordered)
+        }
+        (Answer::Count(plain), Answer::Count(ours)) => plain == ours,
+        (Answer::Written(plain), Answer::Written(ours)) => normal_written(plain) == normal_written(ours),
+        (
+            Answer::Refused { code: plain, writes: plain_writes, .. },
+            Answer::Refused { code: ours, writes: our_writes, .. },
+        ) => same_codes(*plain, plain_writes, *ours, our_writes),
+        _ => false,
+    };
+    (!same).then(|| format!("plain:   {}\nMongoTx: {}", show(plain), show(ours)))
+}
+
+/// What the driver refuses has no code of the server.
+fn same_codes(
+    plain: Option<i32>,
+    plain_writes: &[(usize, i32)],
+    ours: Option<i32>,
+    our_writes: &[(usize, i32)],
+) -> bool {
+    plain.is_none() || plain == ours && plain_writes == our_writes
+}
+
+fn same_lists(mut plain: Vec<Vec<u8>>, mut ours: Vec<Vec<u8>>, ordered: bool) -> bool {
+    if !ordered {
+        plain.sort();
+        ours.sort();
+    }
+    plain == ours
+}
+
+fn normal_written(written: &Written) -> (Vec<(usize, Vec<u8>)>, Vec<(usize, Vec<u8>)>, [u64; 3]) {
+    let ids = |ids: &[(usize, Bson)]| ids.iter().map(|(at, id)| (*at, bytes(id))).collect();
+    (ids(&written.inserted), ids(&written.upserted), [written.matched, written.modified, written.deleted])
+}
+
+fn bytes(value: &Bson) -> Vec<u8> {
+    doc! {"": normal(value)}.to_vec().unwrap()
+}
+
+/// Equal numbers become equal bytes.
+fn same_numbers(value: &Bson) -> Bson {
+    match value {
+        Bson::Int32(n) => f64::from(*n).into(),
+        Bson::Int64(n) => (*n as f64).into(),
+        Bson::Double(n) => (n + 0.0).into(),
+        Bson::Decimal128(n) => n.to_string().parse::<f64>().unwrap().into(),
+        Bson::Document(fields) => {
+            Bson::Document(fields.iter().map(|(name, value)| (name.clone(), same_numbers(value))).collect())
+        }
+        Bson::Array(items) => Bson::Array(items.iter().map(same_numbers).collect()),
+        other => other.clone(),
+    }
+}
+
+/// What is made anew becomes one value of its type.
+pub(crate) fn normal(value: &Bson) -> Bson {
+    const LONG_AGO_MS: i64 = 1_700_000_000_000;
+    match value {
+        made if is_made_anew(made) => ObjectId::from_bytes([0xFF; 12]).into(),
+        Bson::DateTime(at) if at.timestamp_millis() > LONG_AGO_MS => bson::DateTime::MAX.into(),
+        Bson::Timestamp(at) if i64::from(at.time) > LONG_AGO_MS / 1000 => {
+            bson::Timestamp { time: u32::MAX, increment: 0 }.into()
+        }
+        Bson::Document(fields) => {
+            Bson::Document(fields.iter().map(|(name, value)| (name.clone(), normal(value))).collect())
+        }
+        Bson::Array(items) => Bson::Array(items.iter().map(normal).collect()),
+        other => other.clone(),
+    }
+}
+
+fn show(answer: &Answer) -> String {
+    match answer {
+        Answer::Documents(documents) => {
+            let lines: Vec<String> = documents.iter().map(|document| format!("\n    {document}")).collect();
+            format!("{} documents{}", documents.len(), lines.concat())
+        }
+        Answer::Values(values) => format!("{values:?}"),
+        other => format!("{other:?}"),
+    }
+}
