@@ -210,7 +210,9 @@ impl Core {
     /// Step 2.
     async fn look(&self, target: &Target<'_>, me: TxId) -> Result<Look> {
         let rest = target.rest();
-        let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
+        // A read lock of this transaction alone is in nobody's way.
+        let read_locked = doc! {"$exists": true, "$ne": [tx_id_to_bson(me)]};
+        let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
         let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
         let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only()};
         target.terms.add_to(&mut find);
