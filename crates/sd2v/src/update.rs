@@ -60,6 +60,19 @@ impl Update {
         }
     }
 
+    /// The operators without those that set `_id`; anything else as it is.
+    pub fn without_id(&self) -> Self {
+        let Self::Operators(operators) = self else { return self.clone() };
+        let kept = operators.iter().filter_map(|(operator, targets)| match targets {
+            Bson::Document(targets) if targets.contains_key("_id") => {
+                let targets: Document = targets.clone().into_iter().filter(|(target, _)| target != "_id").collect();
+                (!targets.is_empty()).then(|| (operator.clone(), targets.into()))
+            }
+            targets => Some((operator.clone(), targets.clone())),
+        });
+        Self::Operators(kept.collect())
+    }
+
     /// Refuses an update that names a reserved field of the document, as a target or within an expression.
     ///
     /// Unknown operators and stages are left to the server.

@@ -63,7 +63,7 @@ fn rewrite_upsert_operators_insert_a_pending_document() {
             doc! { "_id": 9, "a": 1, "b": { "$gt": 2 } },
             bson!({ "$set": { "k": 1 } }),
             identity(doc! { "_unsafe.a": 1, "_unsafe.b": { "$gt": 2 } }),
-            bson!({ "$set": { "_unsafe.k": 1 }, "$setOnInsert": { "_insert": true } }),
+            bson!({ "$set": { "_unsafe.k": 1 }, "$setOnInsert": { "_insert": true, "_xTxId": "w", "_id": 9 } }),
         ),
         (
             doc! { "$and": [{ "_id": 9 }, { "a": 1 }], "$or": [{ "_id": 9 }, { "b": 1 }] },
@@ -72,7 +72,7 @@ fn rewrite_upsert_operators_insert_a_pending_document() {
                 "$and": [{}, { "_unsafe.a": 1 }],
                 "$or": [{ "_unsafe._id": 9 }, { "_unsafe.b": 1 }],
             }),
-            bson!({ "$setOnInsert": { "_unsafe.k": 1, "_id": 9, "_insert": true } }),
+            bson!({ "$setOnInsert": { "_unsafe.k": 1, "_id": 9, "_insert": true, "_xTxId": "w" } }),
         ),
     ];
     for (filter, u, q, expected) in cases {

@@ -86,6 +86,7 @@ async fn build_aside(
     let aside = Bson::ObjectId(ObjectId::new());
     let without_id = UpdateCommand {
         filter: sd2v::filter::without_id(&command.filter).unwrap_or_else(|| command.filter.clone()),
+        update: command.update.without_id(),
         ..command.clone()
     };
     build(core, tx, ns, &without_id, &aside, me).await?;

@@ -22,6 +22,9 @@ use crate::{
 /// brings another than the filter's; [`Error::Unsupported`] when `_id` would be
 /// put together from parts of it, or by anything but `$set` and `$setOnInsert` of the whole value.
 pub fn upsert_id(filter: &Document, update: &Update) -> Result<Option<Bson>, Error> {
+    if is_never(filter, 0)? {
+        return id_of_update(update);
+    }
     refuse_parts(filter, 0)?;
     let mut ids = equality_ids(filter).into_iter();
     match (ids.next(), ids.next()) {
@@ -92,6 +95,25 @@ fn refuse_computed_id(stages: &[Document]) -> Result<(), Error> {
     }
 }
 
+/// Whether the filter holds a condition that nothing can meet: the server makes nothing of such a filter, and an upsert
+/// takes no equalities from it.
+fn is_never(filter: &Document, depth: usize) -> Result<bool, Error> {
+    let depth = path::deeper(depth)?;
+    filter.iter().try_fold(false, |found, (key, value)| {
+        Ok(found
+            || match value {
+                Bson::Array(operands) if is_conjunction(key, operands) => operands
+                    .iter()
+                    .filter_map(Bson::as_document)
+                    .try_fold(false, |found, operand| Ok::<_, Error>(found || is_never(operand, depth)?))?,
+                Bson::Document(condition) if !key.starts_with('$') => condition
+                    .iter()
+                    .any(|(operator, list)| matches!((operator.as_str(), list), ("$in" | "$all", Bson::Array(list)) if list.is_empty())),
+                _ => key == "$alwaysFalse",
+            })
+    })
+}
+
 fn refuse_parts(filter: &Document, depth: usize) -> Result<(), Error> {
     let depth = path::deeper(depth)?;
     for (key, value) in filter {
@@ -125,6 +147,8 @@ fn matched_twice() -> Error {
 /// inserted directly.
 pub fn rewrite_upsert(filter: &Document, update: &Update, id: &Bson, writer: &Bson) -> Result<(Document, Bson), Error> {
     update.check()?;
+    let nothing = Document::new();
+    let filter = if is_never(filter, 0)? { &nothing } else { filter };
     let mut q = doc! { "_id": { "$eq": id.clone() }, WRITER: { "$eq": writer.clone() } };
     let is_pipeline = matches!(update, Update::Pipeline(_));
     if is_pipeline {
@@ -135,7 +159,7 @@ pub fn rewrite_upsert(filter: &Document, update: &Update, id: &Bson, writer: &Bs
         q.insert(path::prefixed("_id"), doc! { "$eq": id.clone() });
     }
     q.extend(rewrite_filter(&without_ids(filter, 0)?)?);
-    Ok((q, inserting(update)?))
+    Ok((q, inserting(update, id, writer)?))
 }
 
 /// The filter without any condition on `_id`: the statement's own says more.
@@ -154,23 +178,29 @@ fn without_ids(filter: &Document, depth: usize) -> Result<Document, Error> {
     kept.collect()
 }
 
-fn inserting(update: &Update) -> Result<Bson, Error> {
+fn inserting(update: &Update, id: &Bson, writer: &Bson) -> Result<Bson, Error> {
     match update {
-        Update::Operators(user) => Ok(Bson::Document(marking(operators::rewrite(user)))),
+        Update::Operators(user) => Ok(Bson::Document(marking(operators::rewrite(user), id, writer))),
         Update::Pipeline(user) => Ok(super::stages(pipeline::rewrite(user)?)),
         Update::Replacement(_) => Err(super::invalid("a replacement is inserted, not upserted")),
     }
 }
 
-/// The operators, setting `_insert` too. A `$setOnInsert` that is no document stays, for the server to refuse.
-fn marking(mut operators: Document) -> Document {
+/// The operators, setting `_insert` too, and once more what the filter gives already: were its equalities lost (a filter
+/// that the server finds unsatisfiable), the document would have no owner. A `$setOnInsert` that is no document stays,
+/// for the server to refuse.
+fn marking(mut operators: Document, id: &Bson, writer: &Bson) -> Document {
+    let mut marks = doc! { INSERT: true, WRITER: writer.clone() };
+    if !operators.values().filter_map(Bson::as_document).any(|targets| targets.contains_key("_id")) {
+        marks.insert("_id", id.clone());
+    }
     match operators.get_mut("$setOnInsert") {
         Some(Bson::Document(targets)) => {
-            targets.insert(INSERT, true);
+            targets.extend(marks);
         }
         Some(_) => {}
         None => {
-            operators.insert("$setOnInsert", doc! { INSERT: true });
+            operators.insert("$setOnInsert", marks);
         }
     }
     operators
