@@ -12,7 +12,7 @@ mod ids;
 mod rewrite;
 mod schema;
 
-pub use check::{check_filter, sees_lock_fields};
+pub use check::{check_filter, has_expression, sees_lock_fields};
 pub use ids::{equality_id, is_only_id, pinned_ids, without_id};
 pub(crate) use ids::{equality_ids, is_conjunction};
 pub use rewrite::rewrite_filter;

@@ -91,6 +91,10 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
             stored::strip(&mut stored);
             return Ok(Documents::at_hand([stored]));
         };
+        if Some(writer) == me {
+            // Held by this transaction after all: the `_id` is an equal number of another type.
+            return own_view(core, me, ns, query).await;
+        }
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
             Some(Version::Absent) => return Ok(Documents::default()),
@@ -117,7 +121,9 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
 /// In the view of a transaction with writes of its own: mapped first, then everything as asked.
 async fn own_view(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
     let mut pipeline = visible_pipeline(me, &query.filter);
-    if let Some(sort) = query.sort.as_ref().filter(|sort| !sort.is_empty()) {
+    // One document needs no order, and the server would not look at it.
+    let sorted = query.pinned_id(core, ns).await?.is_none();
+    if let Some(sort) = query.sort.as_ref().filter(|sort| sorted && !sort.is_empty()) {
         pipeline.push(doc! {"$sort": sort.clone()});
     }
     if query.skip > 0 {

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use sd2v::projection::check_projection;
+use sd2v::projection::{as_stages, check_projection};
 
 use super::{
     delete::DeleteCommand,
-    direct, find,
+    direct, find, probe,
     query::Query,
     update::{SELECTIONS, UpdateCommand, write_first},
     upsert,
@@ -41,6 +41,46 @@ pub(crate) struct FindAndModify {
 }
 
 impl FindAndModify {
+    pub(crate) fn filter(&self) -> &Document {
+        match &self.modify {
+            Modify::Update(update) => &update.filter,
+            Modify::Delete(delete) => &delete.filter,
+        }
+    }
+
+    fn upserts(&self) -> bool {
+        matches!(&self.modify, Modify::Update(update) if update.upsert)
+    }
+
+    /// The command as the user wrote it, but for the filter.
+    pub(crate) fn to_command(&self, ns: &Namespace, filter: Document, upsert: bool) -> Document {
+        let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
+        let terms = match &self.modify {
+            Modify::Update(update) => {
+                ask.insert("update", update.raw.clone());
+                ask.insert("upsert", upsert);
+                ask.insert("new", self.after);
+                if let Some(filters) = &update.array_filters {
+                    ask.insert("arrayFilters", filters.clone());
+                }
+                &update.terms
+            }
+            Modify::Delete(delete) => {
+                ask.insert("remove", true);
+                &delete.terms
+            }
+        };
+        if let Some(sort) = &self.sort {
+            ask.insert("sort", sort.clone());
+        }
+        if let Some(projection) = &self.projection {
+            ask.insert("fields", projection.clone());
+        }
+        terms.add_to(&mut ask);
+        terms.add_hint(&mut ask);
+        ask
+    }
+
     fn query(&self) -> Query {
         let (filter, terms) = match &self.modify {
             Modify::Update(update) => (&update.filter, &update.terms),
@@ -58,7 +98,7 @@ pub(crate) async fn run(
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
     match &command.modify {
-        Modify::Update(update) => update.check()?,
+        Modify::Update(update) => update.check().and_then(|()| update.check_upsert())?,
         Modify::Delete(delete) => sd2v::filter::check_filter(&delete.filter)?,
     }
     if let Some(projection) = &command.projection {
@@ -83,12 +123,14 @@ async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result
     } else if let Some(value) = first_in_order(core, ns, command, &query).await? {
         return Ok(value);
     }
-    match &command.modify {
-        Modify::Update(update) if update.upsert => {
-            Ok(send(core, ns, command, direct::unlocked(&query.filter), true).await?.flatten())
-        }
-        _ => Ok(None),
+    if command.upserts() {
+        return Ok(send(core, ns, command, direct::unlocked(&query.filter), true).await?.flatten());
     }
+    // Looked for by a query of our own: the server has not seen the command yet.
+    if query.sort.is_some() && !pinned {
+        probe::find_and_modify(core, ns, command).await?;
+    }
+    Ok(None)
 }
 
 async fn first_in_order(
@@ -141,30 +183,7 @@ async fn send(
     filter: Document,
     upsert: bool,
 ) -> Result<Option<Option<Document>>> {
-    let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
-    let terms = match &command.modify {
-        Modify::Update(update) => {
-            ask.insert("update", update.raw.clone());
-            ask.insert("upsert", upsert);
-            ask.insert("new", command.after);
-            if let Some(filters) = &update.array_filters {
-                ask.insert("arrayFilters", filters.clone());
-            }
-            &update.terms
-        }
-        Modify::Delete(delete) => {
-            ask.insert("remove", true);
-            &delete.terms
-        }
-    };
-    if let Some(sort) = &command.sort {
-        ask.insert("sort", sort.clone());
-    }
-    if let Some(projection) = &command.projection {
-        ask.insert("fields", projection.clone());
-    }
-    terms.add_to(&mut ask);
-    terms.add_hint(&mut ask);
+    let ask = command.to_command(ns, filter, upsert);
     let mut answer = core.server.run(&ns.db, ask).await.map_err(direct::indeterminate)?;
     let done = answer
         .get_document("lastErrorObject")
@@ -184,6 +203,13 @@ async fn inside(
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
     let query = command.query();
+    if let Some(projection) = &command.projection {
+        // What is shown afterwards must not be refused afterwards.
+        as_stages(projection)?;
+        if (command.after || command.upserts()) && !probe::is_plain_projection(projection) {
+            probe::find_and_modify(core, ns, command).await?;
+        }
+    }
     let change = match &command.modify {
         Modify::Update(update) => update.change(),
         Modify::Delete(_) => Change::Remove,
@@ -235,10 +261,10 @@ async fn upserted(
     ns: &Namespace,
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
-    let Modify::Update(update) = &command.modify else { return Ok(None) };
-    if !update.upsert {
-        return Ok(None);
-    }
+    let update = match &command.modify {
+        Modify::Update(update) if update.upsert => update,
+        _ => return probe::find_and_modify(core, ns, command).await.map(|()| None),
+    };
     let id = upsert::run(core, tx, ns, update).await?;
     if command.after { show(core, tx, ns, &id, command).await } else { Ok(None) }
 }

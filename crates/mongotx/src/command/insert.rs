@@ -134,7 +134,7 @@ async fn revive(
     document: &Document,
     me: TxId,
 ) -> Result<bool> {
-    if !tx.may_hold(ns, id) {
+    if !tx.has_written(ns) {
         return Ok(false);
     }
     let command = doc! {"update": &ns.coll, "updates": [statement::revive(id.clone(), document, me)]};

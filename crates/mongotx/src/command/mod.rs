@@ -14,6 +14,7 @@ pub(crate) mod find_and_modify;
 pub(crate) mod implicit;
 pub(crate) mod insert;
 pub(crate) mod one_command;
+pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod repeatable;
 pub(crate) mod update;

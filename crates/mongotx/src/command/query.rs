@@ -99,6 +99,11 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
     Ok((!collated).then_some(id))
 }
 
+/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the server would check.
+pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
+    if terms.hint.is_some() { Ok(None) } else { pinned_id(core, ns, filter, terms).await }
+}
+
 /// The answer of a query: documents at hand, then those of a cursor, stripped of what is MongoTx's.
 #[derive(Default)]
 pub(crate) struct Documents {

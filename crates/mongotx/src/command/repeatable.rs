@@ -15,7 +15,7 @@ use sd2v::{
 };
 
 use super::{
-    find,
+    find, probe,
     query::{Documents, Query},
 };
 use crate::{
@@ -37,10 +37,13 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     for _ in 0..SELECTIONS {
         let ids = lock_matching(core, tx, ns, query).await?;
         if ids.is_empty() {
+            refuse_projection(core, tx, ns, query).await?;
             return Ok(Documents::default());
         }
-        let among_locked =
-            Query { filter: doc! {"$and": [query.filter.clone(), among(&ids)]}, skip: 0, ..query.clone() };
+        let filter = doc! {"$and": [query.filter.clone(), among(&ids)]};
+        // One document needs no order, and some orders it could not be brought into.
+        let sort = query.sort.clone().filter(|_| ids.len() > 1);
+        let among_locked = Query { filter, sort, skip: 0, ..query.clone() };
         let found = find::committed(core, Some(tx), ns, &among_locked).await?.all(usize::MAX).await?;
         if found.len() == ids.len() {
             return Ok(Documents::at_hand(found));
@@ -51,6 +54,15 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         format!("documents of {ns} changed {SELECTIONS} times while they were to be read-locked"),
     )
     .for_transaction(tx.id()))
+}
+
+/// What the server refuses even if there is nothing to show.
+async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<()> {
+    if query.projection.as_ref().is_none_or(probe::is_plain_projection) {
+        return Ok(());
+    }
+    let nowhere = Query { filter: probe::nowhere(&query.filter), ..query.clone() };
+    find::committed(core, Some(tx), ns, &nowhere).await.map(drop)
 }
 
 /// Steps 1 and 2: the `_id`s of what the query finds, all of them read-locked (or written by this transaction).

@@ -6,9 +6,12 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use sd2v::{filter::check_filter, update::Update};
+use sd2v::{
+    filter::{check_filter, has_expression},
+    update::Update,
+};
 
-use super::{Terms, direct, find, implicit, insert, query, query::Query, upsert};
+use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, upsert};
 use crate::{
     coordinator::{
         Core,
@@ -55,11 +58,19 @@ impl UpdateCommand {
         Ok(self.update.check()?)
     }
 
+    /// What the server refuses whether or not a document matches, and MongoTx would only notice when none does.
+    pub(crate) fn check_upsert(&self) -> Result<()> {
+        if self.upsert && has_expression(&self.filter) {
+            return Err(Error::invalid(224, "$expr is not allowed in the query predicate for an upsert"));
+        }
+        Ok(())
+    }
+
     pub(crate) fn change(&self) -> Change<'_> {
         Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
     }
 
-    fn statement(&self, filter: Document, upsert: bool) -> Document {
+    pub(crate) fn statement(&self, filter: Document, upsert: bool) -> Document {
         let mut statement = doc! {"q": filter, "u": self.raw.clone(), "multi": false, "upsert": upsert};
         if let Some(filters) = &self.array_filters {
             statement.insert("arrayFilters", filters.clone());
@@ -82,6 +93,7 @@ pub(crate) async fn run(
     command: &UpdateCommand,
 ) -> Result<UpdateResult> {
     command.check()?;
+    command.check_upsert()?;
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
@@ -149,7 +161,13 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
         None if command.upsert => {
             Ok(UpdateResult { upserted_id: Some(upsert::run(core, tx, ns, command).await?), ..UpdateResult::default() })
         }
-        None => Ok(UpdateResult::default()),
+        None => {
+            // The statement for one `_id` was sent, and so was seen by the server.
+            if query::named_id(core, ns, &command.filter, &command.terms).await?.is_none() {
+                probe::update(core, ns, command).await?;
+            }
+            Ok(UpdateResult::default())
+        }
     }
 }
 
@@ -161,7 +179,7 @@ pub(crate) async fn write_first(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<(Bson, bool)>> {
-    if let Some(id) = query.pinned_id(core, ns).await? {
+    if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
         let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
         let applied = core.prepare(tx, &target, change).await?;
         return Ok(applied.matched.then_some((id, applied.modified)));
@@ -190,6 +208,8 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
     let mut result = UpdateResult { matched_count: done.matched, modified_count: done.modified, upserted_id: None };
     if result.matched_count == 0 && command.upsert {
         result.upserted_id = Some(upsert::run(core, tx, ns, command).await?);
+    } else if result.matched_count == 0 {
+        probe::update(core, ns, command).await?;
     }
     Ok(result)
 }

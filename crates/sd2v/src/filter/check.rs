@@ -59,6 +59,16 @@ fn check_condition(condition: &Bson, depth: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the filter has `$expr` anywhere: the server allows none in an upsert.
+pub fn has_expression(filter: &Document) -> bool {
+    has(filter, 0)
+}
+
+fn has(filter: &Document, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return false };
+    filter.iter().any(|(key, value)| key == "$expr" || is_logical(key) && operands(value).any(|f| has(f, depth)))
+}
+
 /// Whether the filter's answer for the *safe* version of a locked document could be disturbed by the reserved fields
 /// beside it: it reads the whole document in `$expr`, or counts or enumerates its fields in `$jsonSchema`.
 ///
