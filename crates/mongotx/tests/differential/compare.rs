@@ -10,6 +10,11 @@ pub(crate) fn is_made_anew(value: &Bson) -> bool {
     matches!(value, Bson::ObjectId(id) if id.bytes()[..4] != [0; 4])
 }
 
+/// To the byte, but for what is made anew.
+pub(crate) fn same(one: &Document, other: &Document) -> bool {
+    bytes(&one.clone().into()) == bytes(&other.clone().into())
+}
+
 /// Why two answers differ, if they do.
 pub(crate) fn difference(plain: &Answer, ours: &Answer, ordered: bool) -> Option<String> {
     let same = match (plain, ours) {

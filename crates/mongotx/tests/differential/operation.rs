@@ -95,6 +95,15 @@ impl Operation {
         }
     }
 
+    /// Does it change several documents by one update? Where that stops when one of them is refused is not promised.
+    pub(crate) fn updates_many(&self) -> bool {
+        match self {
+            Self::Update(update) => update.many,
+            Self::Bulk { writes, .. } => writes.iter().any(Self::updates_many),
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_write(&self) -> bool {
         !matches!(
             self,

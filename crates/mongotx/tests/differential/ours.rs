@@ -212,7 +212,7 @@ fn refused(error: Error) -> Answer {
     match error.kind() {
         ErrorKind::Invalid => Answer::Refused { code: error.code(), writes, message },
         ErrorKind::Unsupported => Answer::Unsupported(message),
-        _ => panic!("MongoTx fails: {error:?}"),
+        _ => Answer::Failed(format!("{error:?}")),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt;
 use mongotx::{Client, TransactionOptions};
 
@@ -150,7 +150,27 @@ impl Sequence {
         if let Some(difference) = compare::difference(&plain, &ours, operation.is_ordered()) {
             return Err(self.report(operation, &difference));
         }
+        if operation.updates_many() && matches!(plain, Answer::Refused { .. }) {
+            self.level(operation).await?;
+        }
         if operation.is_write() { self.same_views(operation).await } else { Ok(()) }
+    }
+
+    /// After an update of many that stopped half way: each document is as it was or as it should be, and the plain
+    /// collection takes over which is which.
+    async fn level(&mut self, operation: &Operation) -> Result<(), String> {
+        let (plain, ours) = (self.plain.run(&everything()).await, self.ours.run(&everything()).await);
+        let (Answer::Documents(plain), Answer::Documents(ours)) = (plain, ours) else {
+            return Err(self.report(operation, "the documents cannot be read afterwards"));
+        };
+        let is_in = |one: &Document, all: &[Document]| all.iter().any(|other| compare::same(one, other));
+        let unchanged = |id: &Bson| plain.iter().any(|one| id_of(one) == *id && is_in(one, &self.view));
+        let strange = ours.iter().find(|one| !is_in(one, &plain) && !is_in(one, &self.view) && !unchanged(&id_of(one)));
+        if let (Some(strange), Operation::Update(_)) = (strange, operation) {
+            return Err(self.report(operation, &format!("neither changed nor unchanged: {strange}")));
+        }
+        self.put_back(&ours).await;
+        Ok(())
     }
 
     async fn same_views(&mut self, operation: &Operation) -> Result<(), String> {

@@ -13,6 +13,8 @@ pub(crate) fn indexes() -> Vec<Document> {
     vec![doc! {"n": 1}, doc! {"t": 1}, doc! {"d.x": 1}, doc! {"s": 1, "_id": -1}, doc! {"l.k": -1}, doc! {"a": 1}]
 }
 
+const NO_INDEX: &str = "no_such_index";
+
 /// Makes operations for a collection with these indexes.
 pub(crate) struct Operations {
     pub(crate) random: Random,
@@ -73,7 +75,7 @@ impl Operations {
             0 => Some("_id_".into()),
             1 => Some(doc! {"_id": 1}.into()),
             2..=4 if !self.indexes.is_empty() => Some(self.random.pick(&self.indexes).clone().into()),
-            5 if self.random.chance(30) => Some("no_such_index".into()),
+            5 if self.random.chance(30) => Some(NO_INDEX.into()),
             _ => None,
         }
     }
@@ -167,13 +169,13 @@ impl Operations {
     }
 
     fn update(&mut self) -> Update {
-        match self.random.below(100) {
+        Self::with_hint_only(match self.random.below(100) {
             0..=44 => self.update_one(),
             45..=66 => self.update_many(),
             67..=76 => self.update_at_place(),
-            77..=87 => self.replace_one(),
+            77..=87 => return self.replace_one(),
             _ => self.upsert(),
-        }
+        })
     }
 
     fn update_one(&mut self) -> Update {
@@ -202,6 +204,16 @@ impl Operations {
         let (change, array_filters) = updates::change(&mut self.random);
         let (filter, terms) = self.filtered();
         Update { filter, change, many: true, upsert: self.random.chance(8), array_filters, terms }
+    }
+
+    /// An update that the server cannot refuse, where its hint is what it has to refuse.
+    fn with_hint_only(mut update: Update) -> Update {
+        if matches!(&update.terms.hint, Some(Bson::String(name)) if name == NO_INDEX) {
+            update.change = Change::Operators(doc! {"$set": {"hinted": true}});
+            update.array_filters = None;
+            update.upsert = false;
+        }
+        update
     }
 
     fn update_at_place(&mut self) -> Update {
@@ -281,7 +293,10 @@ impl Operations {
                 Modify::Delete(Delete { filter, many: false, terms })
             }
             2 | 3 => Modify::Update(self.replace_one()),
-            _ => Modify::Update(self.update_one()),
+            _ => {
+                let update = self.update_one();
+                Modify::Update(Self::with_hint_only(update))
+            }
         };
         let mut command =
             FindAndModify { modify, sort: None, projection: self.projection(), after: self.random.chance(50) };
@@ -299,8 +314,9 @@ impl Operations {
 
     fn bulk(&mut self) -> Operation {
         let count = 1 + self.random.below(4);
-        let writes = (0..count).map(|_| self.bulk_write()).collect();
-        Operation::Bulk { writes, ordered: self.random.chance(60) }
+        let writes: Vec<Operation> = (0..count).map(|_| self.bulk_write()).collect();
+        let ordered = self.random.chance(60) || writes.iter().any(Operation::updates_many);
+        Operation::Bulk { writes, ordered }
     }
 
     fn bulk_write(&mut self) -> Operation {
