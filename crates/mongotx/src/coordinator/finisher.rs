@@ -22,6 +22,8 @@ use crate::{error::Result, options::Namespace, steps::Step};
 
 /// Documents named in one statement.
 pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
+/// How long a caller waits until its documents are free.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Attempts before a job is left to whoever meets its documents.
 const ATTEMPTS: u32 = 8;
 
@@ -95,8 +97,9 @@ impl Finisher {
             }
             this.log.clean(job.id, epoch).await;
         });
-        // The task does not panic; were it cancelled, rivals would repair.
-        let _ = work.await;
+        // The task does not panic; were it cancelled, rivals would repair. A server that answers nothing keeps it waiting,
+        // not the caller.
+        let _ = tokio::time::timeout(PATIENCE, work).await;
     }
 
     /// Waits until nothing is left to finish.

@@ -16,7 +16,11 @@ use super::{
     Shared,
     slot::{Slot, Todo},
 };
-use crate::{error::Result, options::Namespace, steps::Step};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -58,7 +62,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
     let mut pause = FIRST_PAUSE;
     loop {
         shared.server.at(before).await;
-        let answer = send(shared, slot, write, names).await;
+        let answer = in_time(deadline, send(shared, slot, write, names)).await;
         shared.server.at(after).await;
         let error = match answer {
             Ok(true) => {
@@ -75,7 +79,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        match shared.records.read_durably(&shared.server, slot.client).await {
+        match in_time(deadline, shared.records.read_durably(&shared.server, slot.client)).await {
             Ok(found) => match slot.examined(found.as_ref().map(|found| &found.record)) {
                 Verdict::GoOn(_) => return,
                 Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
@@ -90,6 +94,12 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             return slot.give_up();
         }
     }
+}
+
+/// A server that stands still keeps its connections and answers nothing: the driver would wait for ever.
+async fn in_time<T>(deadline: Instant, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| Err(Error::new(ErrorKind::Unavailable, "the server did not answer in time"));
+    tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(late)
 }
 
 /// Nothing can be decided in this record any more; let rivals know without waiting for the lease.
