@@ -21,7 +21,7 @@ use crate::{
         catalog::Catalog,
         client_record::ClientRecordLog,
         finisher::Finisher,
-        published::PublishedLog,
+        published::{self, PublishedLog},
         records::{Records, StoredRecord},
         server::{Server, from_driver},
         sweep::Swept,
@@ -113,19 +113,26 @@ impl Client {
     /// [`ErrorKind::Unsupported`] for a server on which transactions would not be safe, with the reason.
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
-        let epoch = Arc::new(AtomicU64::new(0));
         let driver = driver(uri, &counters, None).await?;
-        let recorder = driver_for_records(uri, &counters, &epoch).await?;
         let replicated = examine(&driver).await?;
         let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), replicated));
-        let recorder = Server::new(recorder, counters, options.hook.clone(), replicated);
+        let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
+            let epoch = Arc::new(AtomicU64::new(0));
+            let recorder = driver_for_records(uri, &counters, &epoch).await?;
+            Ok((Server::new(recorder, Arc::clone(&counters), options.hook.clone(), replicated), epoch))
+        };
         let log: Arc<dyn TxLog> = match options.layout {
             Layout::ClientRecord => {
+                let (recorder, epoch) = lane().await?;
                 let records = Records::new(&options.tx_database, replicated);
                 Arc::new(ClientRecordLog::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout))
             }
             Layout::Published => {
-                Arc::new(PublishedLog::new(Arc::clone(&server), recorder, epoch, &options.tx_database))
+                let mut lanes = Vec::new();
+                for _ in 0..published::LANES {
+                    lanes.push(lane().await?);
+                }
+                Arc::new(PublishedLog::new(Arc::clone(&server), lanes, &options.tx_database))
             }
         };
         let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log));

@@ -3,7 +3,7 @@
 //! `{_id: {c, n}, state: "active" | "committed" | "rolledback", ts: <server time>, leaseMs, stamp}`: inserted before the
 //! first write, changed once by `findAndModify`, deleted when every document is clean. Departures from the paper, for
 //! safety: time is the server's; a stamp between the last prepared write and the decision shows that the server has
-//! not lost a prepared write since. Not kept, as in the paper: outcomes after the end, leases that are extended, and a
+//! not lost a prepared write since, which needs connections of its own ([`LANES`]). Not kept, as in the paper: outcomes after the end, leases that are extended, and a
 //! commit whose server is killed while its documents are being finished (the record may be deleted although a document
 //! was not finished). For measuring, not for keeping data.
 
@@ -29,44 +29,61 @@ use crate::{
     steps::Step,
 };
 
+/// Transactions share this many connections for their records, each by its number: a connection that is made anew must
+/// be noticed by those who began before, and by nobody else. Enough that the server is the limit, not the lanes.
+pub(crate) const LANES: usize = 16;
+
+/// A connection for record writes, and how many times it was begun.
+type Lane = (Server, Epoch);
+
 pub(crate) struct PublishedLog {
     server: Arc<Server>,
-    recorder: Server,
-    epoch: Epoch,
+    lanes: Vec<Lane>,
     ns: Namespace,
     client: ClientId,
     next: AtomicU64,
 }
 
 impl PublishedLog {
-    pub(crate) fn new(server: Arc<Server>, recorder: Server, epoch: Epoch, tx_database: &str) -> Self {
+    pub(crate) fn new(server: Arc<Server>, lanes: Vec<Lane>, tx_database: &str) -> Self {
         let client = ClientId(ObjectId::new().bytes());
-        Self { server, recorder, epoch, ns: Namespace::new(tx_database, TXS), client, next: AtomicU64::new(1) }
+        Self { server, lanes, ns: Namespace::new(tx_database, TXS), client, next: AtomicU64::new(1) }
     }
 
-    /// `findAndModify` on one record; whether it matched.
-    async fn transition(&self, query: Document, update: Document, durable: bool) -> Result<bool> {
+    fn lane(&self, id: TxId) -> &Lane {
+        &self.lanes[id.seq as usize % self.lanes.len()]
+    }
+
+    /// The connection epoch of a transaction's lane.
+    fn epoch_of(&self, id: TxId) -> u64 {
+        self.lane(id).1.load(SeqCst)
+    }
+
+    /// `findAndModify` on the record of `id`; whether it matched.
+    async fn transition(&self, id: TxId, condition: Document, update: Document, durable: bool) -> Result<bool> {
+        let mut query = doc! {"_id": tx_id_to_bson(id)};
+        query.extend(condition);
         let mut command = doc! {"findAndModify": &self.ns.coll, "query": query, "update": update};
         if durable {
             command.insert("writeConcern", doc! {"w": 1, "j": true});
         }
-        let answer = self.recorder.run(&self.ns.db, command).await?;
+        let answer = self.lane(id).0.run(&self.ns.db, command).await?;
         Ok(matches!(answer.get("value"), Some(Bson::Document(_))))
     }
 
     async fn decide(&self, started: Started, concern: Concern) -> Result<()> {
-        let id = tx_id_to_bson(started.id);
+        let id = started.id;
         self.server.at(Step::BeforeStamp).await;
-        let active = doc! {"_id": id.clone(), "state": "active", "stamp": {"$exists": false}};
-        let stamped = self.transition(active, doc! {"$set": {"stamp": 1}}, false).await?;
+        let active = doc! {"state": "active", "stamp": {"$exists": false}};
+        let stamped = self.transition(id, active, doc! {"$set": {"stamp": 1}}, false).await?;
         self.server.at(Step::AfterStamp).await;
-        if !stamped || self.epoch.load(SeqCst) != started.epoch {
+        if !stamped || self.epoch_of(id) != started.epoch {
             return Err(expired(started.id));
         }
         self.server.at(Step::BeforeDecision).await;
-        let stamped = doc! {"_id": id, "state": "active", "stamp": 1};
+        let stamped = doc! {"state": "active", "stamp": 1};
         let commit = doc! {"$set": {"state": "committed"}, "$currentDate": {"ts": true}};
-        let decided = self.transition(stamped, commit, concern != Concern::Acknowledged).await;
+        let decided = self.transition(id, stamped, commit, concern != Concern::Acknowledged).await;
         self.server.at(Step::AfterDecision).await;
         match decided {
             Ok(true) => Ok(()),
@@ -120,9 +137,9 @@ impl TxLog for PublishedLog {
                 "u": {"$setOnInsert": {"state": "active", "leaseMs": lease_ms as i64}, "$currentDate": {"ts": true}},
                 "upsert": true,
             };
-            self.recorder.update(&self.ns, vec![statement]).await?.ok()?;
+            self.lane(id).0.update(&self.ns, vec![statement]).await?.ok()?;
             self.server.at(Step::AfterRegister).await;
-            Ok(Started { id, epoch: self.epoch.load(SeqCst) })
+            Ok(Started { id, epoch: self.epoch_of(id) })
         })
     }
 
@@ -136,16 +153,17 @@ impl TxLog for PublishedLog {
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let active = doc! {"_id": tx_id_to_bson(id), "state": "active"};
+            let active = doc! {"state": "active"};
             let change = doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}};
-            if let Err(error) = self.transition(active, change, false).await {
+            if let Err(error) = self.transition(id, active, change, false).await {
                 tracing::debug!(%id, %error, "the rollback was not recorded; the lease will end");
             }
         })
     }
 
     fn epoch(&self) -> u64 {
-        self.epoch.load(SeqCst)
+        // Grows when any of them does.
+        self.lanes.iter().map(|(_, epoch)| epoch.load(SeqCst)).sum()
     }
 
     fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<u64>> {
@@ -185,8 +203,9 @@ impl TxLog for PublishedLog {
 
     fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
         Box::pin(async move {
-            let active = doc! {"_id": tx_id_to_bson(id), "state": "active"};
-            self.transition(active, doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, true).await?;
+            let active = doc! {"state": "active"};
+            self.transition(id, active, doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, true)
+                .await?;
             self.fate(id).await
         })
     }
