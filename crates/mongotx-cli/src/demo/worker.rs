@@ -20,7 +20,7 @@ use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
-    stage::client_options,
+    stage::{LEASE, client_options},
     wire::{Line, Stats, Transfer},
 };
 use crate::{
@@ -40,6 +40,9 @@ const LARGEST_AMOUNT: i64 = 100;
 pub(crate) struct Options {
     #[arg(long)]
     database: String,
+    /// Default: the database itself.
+    #[arg(long)]
+    tx_database: Option<String>,
     #[arg(long, default_value_t = 0)]
     worker: u32,
     #[arg(long, default_value_t = 0)]
@@ -48,6 +51,9 @@ pub(crate) struct Options {
     accounts: u32,
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Default: the demo's own.
+    #[arg(long)]
+    lease_ms: Option<u64>,
     #[arg(long, value_enum, default_value_t = Task::Work)]
     task: Task,
 }
@@ -94,7 +100,9 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         Task::HoldCommitted => Some(Arc::new(NeverFinish)),
         _ => None,
     };
-    let client = connect::connect(&uri, ClientOptions { hook, ..client_options(&options.database) }).await?;
+    let txs = options.tx_database.as_ref().unwrap_or(&options.database);
+    let lease = options.lease_ms.map_or(LEASE, Duration::from_millis);
+    let client = connect::connect(&uri, ClientOptions { hook, lease, ..client_options(txs) }).await?;
     let database = client.database(&options.database);
     let bank = Bank { accounts: database.collection("accounts"), audits: database.collection("audits") };
     match options.task {
