@@ -1,5 +1,7 @@
 //! Each deliberate breakage is found, under a plan that holds without it (see `explore.rs`).
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod plans;
 
 use model::{Mutation, Plan, explore};
@@ -70,8 +72,28 @@ fn lock_sent_twice_is_found() {
 }
 
 #[test]
-fn finish_not_journaled_is_found() {
-    fails(plans::restart_alone(), Mutation::FinishNotJournaled, "P1 P3");
+fn clean_epoch_read_late_is_found() {
+    fails(plans::restart_alone(), Mutation::CleanEpochReadLate, "P1 P3");
+}
+
+#[test]
+fn low_without_evidence_is_found() {
+    fails(plans::restart_alone(), Mutation::LowWithoutEvidence, "P1 P3");
+}
+
+#[test]
+fn owner_retires_any_record_is_found() {
+    fails(plans::restart_alone(), Mutation::OwnerRetiresAnyRecord, "P1 P3");
+}
+
+#[test]
+fn sweep_ignores_epoch_is_found() {
+    fails(plans::restart_death(), Mutation::SweepIgnoresEpoch, "P1 P3");
+}
+
+#[test]
+fn sweep_trusts_earlier_fence_is_found() {
+    fails(plans::restart_zombie(), Mutation::SweepTrustsEarlierFence, "P1 P3");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The protocol holds in every state that each plan can reach.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod plans;
 
 use model::{Plan, explore};
@@ -83,6 +85,11 @@ fn group_restart_holds() {
 #[test]
 fn group_kill_holds() {
     holds(plans::group_kill());
+}
+
+#[test]
+fn group_gives_up_holds() {
+    holds(plans::group_gives_up());
 }
 
 #[test]

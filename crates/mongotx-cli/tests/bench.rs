@@ -1,5 +1,7 @@
 //! `mongotx bench transfer` as a user runs it: a short run of everything, and arguments that are refused.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::process::{Command, Output};
 
 fn bench(args: &[&str]) -> Output {

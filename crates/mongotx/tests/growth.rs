@@ -1,6 +1,8 @@
 //! No bookkeeping grows (P7, P11): after 100,000 transactions there is one small record and clean documents; a record
 //! stays small while a long transaction keeps its numbers, and when most transactions are rolled back.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use std::{

@@ -1,6 +1,8 @@
 //! Late messages: locks under a number below the low-water mark, and under an id whose record is not there, written by
 //! hand with the plain driver. Readers and writers take them for dead and roll them back, never forward (3.12).
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use bson::{Bson, Document, doc, oid::ObjectId};

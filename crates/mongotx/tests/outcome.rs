@@ -1,5 +1,7 @@
 //! Honest outcomes (P9): whoever knows an id is told the truth, through any client, before and after the owner is gone.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use std::time::{Duration, Instant};

@@ -3,6 +3,8 @@
 //!
 //! Unless it was decided before, it does not commit; what it still writes is dead; nothing of the rival's is lost.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use bson::doc;

@@ -49,9 +49,9 @@ pub fn kill() -> Plan {
     Plan { name: "kill", faults, ..rivals() }
 }
 
-/// Two rivals, a dead client, an expiry, a late message.
+/// Two rivals, an expiry, a late message.
 pub fn late() -> Plan {
-    let faults = faults(|f| (f.late_messages, f.expiries, f.client_deaths) = (1, 1, 1));
+    let faults = faults(|f| (f.late_messages, f.expiries) = (1, 1));
     Plan { name: "late", faults, ..rivals() }
 }
 
@@ -77,10 +77,10 @@ pub fn restart() -> Plan {
     Plan { name: "restart", faults: faults(|f| f.server_crashes = 1), ..rivals() }
 }
 
-/// The server restarts, and the lease of a live client is found expired.
+/// The server restarts, and the lease of a live client is found expired; with one document in common.
 pub fn restart_zombie() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.expiries) = (1, 1));
-    Plan { name: "restart_zombie", faults, ..rivals() }
+    Plan { name: "restart_zombie", faults, ..restart_late() }
 }
 
 /// The server restarts, and a client dies.
@@ -128,6 +128,12 @@ pub fn group_restart() -> Plan {
     }
 }
 
+/// Two transactions of one client, whose owner gives up after a restart or a late message.
+pub fn group_gives_up() -> Plan {
+    let faults = faults(|f| (f.server_crashes, f.late_messages, f.give_ups) = (1, 1, 1));
+    Plan { name: "group_gives_up", faults, ..group_restart() }
+}
+
 /// Two transactions of one client, of which a rival kills one.
 pub fn group_kill() -> Plan {
     Plan {
@@ -170,26 +176,26 @@ pub fn reads_restart() -> Plan {
     }
 }
 
-/// A read by id and a query, with a late message and an expiry.
+/// A read by id and a query, with an expiry.
 pub fn queries() -> Plan {
     Plan {
         name: "queries",
         docs: vec![true, true],
         txs: vec![updates(0, &[0, 1]), updates(1, &[1])],
         reads: vec![Read::ById(0), Read::Query { doc: 1, holds: 0 }],
-        faults: faults(|f| (f.late_messages, f.expiries) = (1, 1)),
+        faults: faults(|f| f.expiries = 1),
         ..Plan::default()
     }
 }
 
-/// Inserts and removals, with a dead client and an expiry.
+/// Inserts and removals, with an expiry.
 pub fn insert_remove() -> Plan {
     Plan {
         name: "insert_remove",
         docs: vec![false, true],
         txs: vec![tx(0, &[(0, Op::Insert), (1, Op::Remove)]), tx(1, &[(1, Op::Update), (0, Op::Update)])],
         reads: vec![Read::ById(0), Read::ById(1)],
-        faults: faults(|f| (f.client_deaths, f.expiries) = (1, 1)),
+        faults: faults(|f| f.expiries = 1),
         ..Plan::default()
     }
 }
