@@ -172,6 +172,7 @@ pub fn reads_restart() -> Plan {
         name: "reads_restart",
         reads: vec![Read::ById(0), Read::ById(1)],
         faults: faults(|f| f.server_crashes = 1),
+        txs: vec![updates(0, &[0, 1]), updates(1, &[1])],
         ..rivals()
     }
 }

@@ -86,6 +86,22 @@ impl Records {
         server.update(&self.ns, vec![statement]).await?.ok().map(drop)
     }
 
+    /// Locks and record writes count as done if the server says that they have modified the document: a server that calls
+    /// an unchanged document modified would hand out locks that are not there.
+    pub(crate) async fn probe(&self, server: &Server, client: ClientId) -> Result<()> {
+        let unchanged = doc! {"$replaceWith": {"$cond": [{"$eq": ["$low", 0_i64]}, {}, "$$ROOT"]}};
+        let answer =
+            server.update(&self.ns, vec![doc! {"q": {"_id": object_id(client)}, "u": [unchanged]}]).await?.ok()?;
+        if (answer.n, answer.modified) == (1, 0) {
+            return Ok(());
+        }
+        let (n, modified) = (answer.n, answer.modified);
+        Err(Error::unsupported(format!(
+            "the server does not tell whether a pipeline update changed a document (matched {n}, modified {modified} where one was \
+             matched and none changed), so no transaction would be safe on it"
+        )))
+    }
+
     /// The records of these clients (of all, when empty), judged by the server's clock.
     pub(crate) async fn read(&self, server: &Server, clients: &[ClientId]) -> Result<Vec<StoredRecord>> {
         let ids: Vec<Bson> = clients.iter().map(|client| object_id(*client).into()).collect();

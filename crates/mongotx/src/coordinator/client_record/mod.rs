@@ -114,6 +114,7 @@ impl ClientRecordLog {
         server.at(Step::BeforeRegister).await;
         records.prepare(recorder).await?;
         records.insert(recorder, client, lease_ms, ns).await?;
+        records.probe(recorder, client).await?;
         server.at(Step::AfterRegister).await;
         tracing::debug!(%client, "registered");
         Ok(Slot::new(client, lease_ms, ns.clone()))

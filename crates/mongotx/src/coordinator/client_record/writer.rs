@@ -111,35 +111,43 @@ async fn abandon(shared: &Shared, slot: &Slot) {
     }
 }
 
-/// One conditional update: the stamp it demands, not fenced, none of its group killed. True when it was applied.
+/// One conditional update. True when it was applied.
 async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) -> Result<bool> {
-    let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
-    let mut q = doc! {
-        "_id": ObjectId::from_bytes(slot.client.0), "stamp": write.demands as i64, "fenced": {"$exists": false},
-    };
-    if !write.decides.is_empty() {
-        q.insert("killed", doc! {"$nin": numbers(&write.decides)});
-    }
-    let set = doc! {
-        "stamp": write.stamp as i64, "low": write.low as i64,
-        "committed": numbers(&write.committed), "rolledBack": numbers(&write.rolled_back),
-    };
-    let mut u = doc! {"$set": set, "$currentDate": {"beat": true}};
-    if !write.aborted.is_empty() {
-        u.insert("$push", doc! {"aborted": {"$each": numbers(&write.aborted)}});
-    }
-    u.insert("$pull", doc! {"killed": {"$lt": write.low as i64}});
-    if !names.is_empty() {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        u.insert("$addToSet", doc! {"namespaces": {"$each": names}});
-    }
+    let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline(write, names)]};
     let ns = &shared.records.ns;
-    let mut command = doc! {"update": &ns.coll, "updates": [{"q": q, "u": u}]};
+    let mut command = doc! {"update": &ns.coll, "updates": [statement]};
     if let Some(concern) = write_concern(write.concern) {
         command.insert("writeConcern", concern);
     }
     shared.server.counters.add(&shared.server.counters.record_writes, 1);
-    Ok(shared.recorder.write(&ns.db, command).await?.ok()?.n == 1)
+    Ok(shared.recorder.write(&ns.db, command).await?.ok()?.modified == 1)
+}
+
+/// The record afterwards, if it has the stamp that the write demands, is not fenced, and none of the group is killed;
+/// otherwise the record as it was, which counts as not modified. The conditions stand here and not in the query, because
+/// a query that says nothing but the `_id` takes the server's shortest way.
+fn pipeline(write: &RecordWrite, names: &[Namespace]) -> Document {
+    let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
+    let killed = doc! {"$ifNull": ["$killed", []]};
+    let mut conditions =
+        vec![doc! {"$eq": ["$stamp", write.demands as i64]}, doc! {"$eq": [{"$type": "$fenced"}, "missing"]}];
+    if !write.decides.is_empty() {
+        conditions.push(doc! {"$eq": [{"$setIntersection": [killed.clone(), numbers(&write.decides)]}, []]});
+    }
+    let mut fields = doc! {
+        "stamp": write.stamp as i64, "low": write.low as i64,
+        "committed": numbers(&write.committed), "rolledBack": numbers(&write.rolled_back),
+        "killed": {"$filter": {"input": killed, "cond": {"$gte": ["$$this", write.low as i64]}}},
+        "beat": "$$NOW",
+    };
+    if !write.aborted.is_empty() {
+        fields.insert("aborted", doc! {"$concatArrays": ["$aborted", numbers(&write.aborted)]});
+    }
+    if !names.is_empty() {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        fields.insert("namespaces", doc! {"$setUnion": ["$namespaces", {"$literal": names}]});
+    }
+    doc! {"$replaceWith": {"$cond": [{"$and": conditions}, {"$mergeObjects": ["$$ROOT", fields]}, "$$ROOT"]}}
 }
 
 fn write_concern(concern: Concern) -> Option<Document> {
