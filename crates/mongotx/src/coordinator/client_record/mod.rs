@@ -173,10 +173,15 @@ impl TxLog for ClientRecordLog {
     fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
         let ns = ns.clone();
         Box::pin(async move {
-            let slot = self.current_slot(lease_ms, &ns).await?;
-            let id = TxId { client: slot.client, seq: slot.allocate() };
-            slot.enlist(&ns).await?;
-            Ok(Started { id, epoch: self.shared.epoch.load(SeqCst) })
+            loop {
+                let slot = self.current_slot(lease_ms, &ns).await?;
+                slot.enlist(&ns).await?;
+                // The last thing done here: a number whose caller has gone would stay open, and the record with it.
+                if let Some(seq) = slot.allocate() {
+                    let id = TxId { client: slot.client, seq };
+                    return Ok(Started { id, epoch: self.shared.epoch.load(SeqCst) });
+                }
+            }
         })
     }
 

@@ -82,8 +82,11 @@ impl Slot {
         !state.recorder.is_lost() && !state.retiring && !state.closed && state.recorder.listed() < rotate_at
     }
 
-    pub(super) fn allocate(&self) -> Seq {
-        self.state().recorder.allocate()
+    /// `None` when the record has been replaced meanwhile.
+    pub(super) fn allocate(&self) -> Option<Seq> {
+        let mut state = self.state();
+        let usable = !state.recorder.is_lost() && !state.retiring && !state.closed;
+        usable.then(|| state.recorder.allocate())
     }
 
     /// `None` while a decision about it is under way: others may have seen it on the server already, and then nobody may
@@ -111,6 +114,9 @@ impl Slot {
             let mut state = self.state();
             if state.listed.contains(ns) {
                 return Ok(());
+            }
+            if state.closed {
+                return Err(gone());
             }
             let (sender, receiver) = oneshot::channel();
             state.enlisting.push((ns.clone(), sender));
