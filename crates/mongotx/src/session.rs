@@ -117,11 +117,12 @@ impl Session {
 
     /// A command has failed: does that end the transaction?
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
-        if !error.ends_transaction() || !matches!(self.state, State::Open(_)) {
+        let State::Open(tx) = &self.state else { return error };
+        let error = error.for_transaction(tx.id());
+        if !error.ends_transaction() {
             return error;
         }
         let State::Open(tx) = std::mem::replace(&mut self.state, State::Broken(error.clone())) else { return error };
-        let error = error.for_transaction(tx.id());
         self.core.count_abort(&error);
         self.core.roll_back(*tx).await;
         error
