@@ -78,7 +78,7 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| held.read.contains_key(&id_key(id)))
     }
 
-    /// Notes documents that the next command may lock.
+    /// Notes documents that the next command may lock, unless they are too many.
     pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, ids: &[Bson], what: Hold) -> Result<()> {
         let held = self.held.entry(ns.clone()).or_default();
         match what {
@@ -87,15 +87,14 @@ impl Transaction {
             Hold::Change | Hold::Read => {}
         }
         let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
-        for id in ids {
-            if set.insert(id_key(id), id.clone()).is_none() {
-                self.count += 1;
-            }
-        }
-        if self.count > core.options.max_documents {
+        let new: HashMap<Vec<u8>, &Bson> =
+            ids.iter().map(|id| (id_key(id), id)).filter(|(key, _)| !set.contains_key(key)).collect();
+        if self.count + new.len() > core.options.max_documents {
             let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
             return Err(Error::invalid(290, message).for_transaction(self.id()));
         }
+        self.count += new.len();
+        set.extend(new.into_iter().map(|(key, id)| (key, id.clone())));
         Ok(())
     }
 
