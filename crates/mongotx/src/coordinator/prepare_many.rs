@@ -1,7 +1,8 @@
 //! Prepared writes of many documents: locked by one command, changed by a second, in the order in which they were
 //! selected.
 //!
-//! 1. Lock and copy whatever is clean and still matches, of a batch.
+//! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock and mark it, and that is
+//!    all.
 //! 2. If not all of the batch is locked now: which are? The others take the way of single documents, which finds out why.
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
 //!    without MongoTx.
@@ -105,10 +106,22 @@ impl Core {
         let rest = if is_only_id(targets.filter) { Document::new() } else { targets.filter.clone() };
         let safe = doc! {"$and": [among(targets.ids), rest.clone()]};
         let owned = targets.ids.iter().filter(|id| tx.may_hold(targets.ns, id)).count();
-        tx.hold(self, targets.ns, targets.ids, Hold::Change)?;
-        let lock = statement::lock_copy(safe, me, tx.has_read_locks(targets.ns), true);
+        let (removal, read_locked) = (matches!(change, Change::Remove), tx.has_read_locks(targets.ns));
+        tx.hold(self, targets.ns, targets.ids, if removal { Hold::Remove } else { Hold::Change })?;
+        // A removal needs no copy, for which a large document would have no room.
+        let lock = match removal {
+            true => statement::lock_remove(safe, me, read_locked, true),
+            false => statement::lock_copy(safe, me, read_locked, true),
+        };
         let locked = self.send_prepared(tx, targets.ns, targets.command(vec![lock])).await?.ok()?.n;
         let all = owned == 0 && locked as usize == targets.ids.len();
+        if removal {
+            done.matched += locked as u64;
+            done.modified += locked as u64;
+            if all {
+                return Ok(());
+            }
+        }
         let mine = if all { None } else { Some(self.held_among(targets, me).await?) };
         let unsafe_rest = rewrite_filter(&rest)?;
         let (mut statements, mut others) = (Vec::new(), Vec::new());
@@ -123,9 +136,6 @@ impl Core {
             } else {
                 others.push(id);
             }
-        }
-        if matches!(change, Change::Remove) {
-            tx.hold(self, targets.ns, targets.ids, Hold::Remove)?;
         }
         if !statements.is_empty() {
             let mut answer = self.send_prepared(tx, targets.ns, targets.command(statements)).await?;
