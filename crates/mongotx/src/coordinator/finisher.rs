@@ -18,13 +18,17 @@ use sd2v::statement;
 use tokio::sync::{Notify, mpsc};
 
 use super::{server::Server, txlog::TxLog};
-use crate::{error::Result, options::Namespace, steps::Step};
+use crate::{
+    error::{ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
 
 /// Documents named in one statement.
 pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 /// How long a caller waits until its documents are free.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Attempts before a job is left to whoever meets its documents.
+/// Attempts before a job that the server refuses is left to whoever meets its documents.
 const ATTEMPTS: u32 = 8;
 
 /// What a transaction locked in one collection.
@@ -128,7 +132,7 @@ async fn run(
     while queue.recv_many(&mut jobs, 1_000).await > 0 {
         let round = std::mem::take(&mut jobs);
         let count = round.len();
-        finish_round(&server, &*log, round).await;
+        finish_round(&server, &*log, round, &queue).await;
         if open.fetch_sub(count, SeqCst) == count {
             idle.notify_waiters();
         }
@@ -147,13 +151,18 @@ fn split(job: &Job) -> Vec<Job> {
     documents.map(|(ns, held)| one(ns, held)).collect()
 }
 
-async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>) {
+/// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
+/// record open.
+async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: &mpsc::UnboundedReceiver<Job>) {
     let mut pause = Duration::from_millis(50);
     let mut epoch = log.epoch();
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1.. {
         match finish_all(server, &round).await {
             Ok(()) => break,
-            Err(error) if attempt == ATTEMPTS => {
+            Err(error) if error.kind() == ErrorKind::Unavailable && !queue.is_closed() => {
+                tracing::debug!(%error, attempt, "finishing waits for the server");
+            }
+            Err(error) if attempt >= ATTEMPTS => {
                 tracing::warn!(%error, transactions = round.len(), "left decided transactions for others to finish");
                 return;
             }
