@@ -1,5 +1,7 @@
 //! Limits and misuse: each ends in the error that the documentation promises, with nothing lost.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "../common/mod.rs"]
 mod common;
 
