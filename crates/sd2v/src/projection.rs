@@ -8,7 +8,7 @@ use bson::{Bson, Document};
 
 use crate::{
     error::Error,
-    expression::{check_expression, path},
+    expression::{check_expression, path, sees_whole_document},
     names::{INSERT, REMOVE, WRITER},
 };
 
@@ -30,6 +30,11 @@ pub fn check_projection(projection: &Document) -> Result<(), Error> {
         check_expression(value)?;
     }
     Ok(())
+}
+
+/// Whether the projection reads the document as a whole: of a stored one it would show the reserved fields.
+pub fn sees_lock_fields(projection: &Document) -> bool {
+    projection.values().any(sees_whole_document)
 }
 
 /// The projection for a `find` on stored documents: what the user's returns, and `_xTxId`, `_insert` and `_remove` where

@@ -52,7 +52,7 @@ pub(crate) async fn committed(
     }
     let me = tx.and_then(Transaction::id);
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
-    let mapped = sees_lock_fields(&query.filter);
+    let mapped = query.sees_lock_fields();
     if query.skip == 0
         && !mapped
         && let Some(id) = query.pinned_id(core, ns).await?

@@ -7,7 +7,7 @@
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
-use sd2v::{filter::sees_lock_fields, names::UNSAFE, projection, view};
+use sd2v::{names::UNSAFE, projection, view};
 
 use super::query::{Documents, Query};
 use crate::{coordinator::Core, error::Result, options::Namespace};
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     tail: Vec<Document>,
 ) -> Result<Option<Documents>> {
     // A hint would bind the first part only; a filter on whole documents would see their locks.
-    if query.terms.hint.is_some() || query.terms.variables.is_some() || sees_lock_fields(&query.filter) {
+    if query.terms.hint.is_some() || query.terms.variables.is_some() || query.sees_lock_fields() {
         return Ok(None);
     }
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {

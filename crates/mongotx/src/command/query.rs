@@ -32,6 +32,11 @@ impl Query {
         Self { filter, terms, ..Self::default() }
     }
 
+    /// Do filter or projection read stored documents as a whole, their locks included?
+    pub(crate) fn sees_lock_fields(&self) -> bool {
+        filter::sees_lock_fields(&self.filter) || self.projection.as_ref().is_some_and(projection::sees_lock_fields)
+    }
+
     /// # Errors
     /// What cannot be asked inside MongoTx, by name.
     pub(crate) fn check(&self) -> Result<()> {
