@@ -13,8 +13,8 @@ mod rewrite;
 mod schema;
 
 pub use check::{check_filter, has_expression, sees_lock_fields};
+pub(crate) use ids::{equal, equality_ids, is_conjunction};
 pub use ids::{equality_id, is_only_id, pinned_ids, without_id};
-pub(crate) use ids::{equality_ids, is_conjunction};
 pub use rewrite::rewrite_filter;
 
 /// `$and`, `$or` or `$nor`: the operators whose operands are filters of the document again.

@@ -216,7 +216,8 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
 
 /// The document that a replacement's upsert inserts.
 pub(crate) fn replacement_to_insert(id: Option<Bson>, replacement: &Document) -> (Bson, Document) {
-    let Some(id) = id else { return insert::with_id(replacement.clone()) };
+    // Its own `_id` can only be another type of the same number.
+    let Some(id) = replacement.get("_id").cloned().or(id) else { return insert::with_id(replacement.clone()) };
     let mut document = doc! {"_id": id};
     document.extend(
         replacement.iter().filter(|(field, _)| *field != "_id").map(|(field, value)| (field.clone(), value.clone())),

@@ -108,8 +108,25 @@ fn equality_operator(operator: &str, argument: &Bson) -> Option<Bson> {
         ("$eq", value) => Some(value.clone()),
         ("$in" | "$all", Bson::Array(values)) => {
             let first = values.first().filter(|first| !matches!(first, Bson::RegularExpression(_)))?;
-            values.iter().all(|value| value == first).then(|| first.clone())
+            values.iter().all(|value| equal(value, first)).then(|| first.clone())
         }
+        _ => None,
+    }
+}
+
+/// Equality of values as the server's: integers by value, whatever their type.
+pub(crate) fn equal(left: &Bson, right: &Bson) -> bool {
+    left == right || matches!((integer(left), integer(right)), (Some(left), Some(right)) if left == right)
+}
+
+/// The integer value of a number, if it has one.
+fn integer(value: &Bson) -> Option<i128> {
+    let whole = |value: f64| (value.fract() == 0.0 && value.abs() < 1e18).then_some(value as i128);
+    match value {
+        Bson::Int32(value) => Some(i128::from(*value)),
+        Bson::Int64(value) => Some(i128::from(*value)),
+        Bson::Double(value) => whole(*value),
+        Bson::Decimal128(value) => value.to_string().parse().ok().and_then(whole),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use super::{CONTEXT, Update, operators, pipeline};
 use crate::{
     error::Error,
     expression::path,
-    filter::{equality_ids, is_conjunction, rewrite_filter},
+    filter::{equal, equality_ids, is_conjunction, rewrite_filter},
     names::{INSERT, WRITER},
 };
 
@@ -36,26 +36,11 @@ pub fn upsert_id(filter: &Document, update: &Update) -> Result<Option<Bson>, Err
 
 fn not_replaced(id: &Bson, update: &Update) -> Result<(), Error> {
     match update {
-        Update::Replacement(document) if document.get("_id").is_some_and(|other| !same_id(id, other)) => {
+        Update::Replacement(document) if document.get("_id").is_some_and(|other| !equal(id, other)) => {
             let message = "the replacement's _id is not the one that the filter asks for".to_owned();
             Err(Error::Invalid { code: 66, message })
         }
         _ => Ok(()),
-    }
-}
-
-/// Equality of ids as the server's: numbers by value.
-fn same_id(left: &Bson, right: &Bson) -> bool {
-    left == right || matches!((number(left), number(right)), (Some(left), Some(right)) if left == right)
-}
-
-/// The integer value of a number, if it has one.
-fn number(value: &Bson) -> Option<i128> {
-    match value {
-        Bson::Int32(value) => Some(i128::from(*value)),
-        Bson::Int64(value) => Some(i128::from(*value)),
-        Bson::Double(value) if value.fract() == 0.0 && value.abs() < 1e18 => Some(*value as i128),
-        _ => None,
     }
 }
 
