@@ -65,7 +65,7 @@ fn in_transactions(groups: usize, group_size: usize, rolled_back: usize) -> Plan
 #[tokio::test]
 async fn operations_outside_transactions_are_the_drivers() {
     let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0 };
-    run("operations_outside_transactions_are_the_drivers", 25, ClientOptions::default(), plan).await;
+    run("operations_outside_transactions_are_the_drivers", 50, ClientOptions::default(), plan).await;
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn operations_in_committed_transactions_are_the_drivers() {
 
 #[tokio::test]
 async fn own_writes_look_as_if_made_directly() {
-    run("own_writes_look_as_if_made_directly", 15, ClientOptions::default(), in_transactions(3, 25, 50)).await;
+    run("own_writes_look_as_if_made_directly", 35, ClientOptions::default(), in_transactions(3, 25, 50)).await;
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn own_writes_at_repeatable_read_look_as_if_made_directly() {
     let mut plan = in_transactions(6, 8, 40);
     plan.transaction =
         Some(TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() });
-    run("own_writes_at_repeatable_read_look_as_if_made_directly", 8, ClientOptions::default(), plan).await;
+    run("own_writes_at_repeatable_read_look_as_if_made_directly", 25, ClientOptions::default(), plan).await;
 }
 
 #[tokio::test]
@@ -99,5 +99,5 @@ async fn published_layout_is_no_different() {
         tx_database: "mongotx_published".to_owned(),
         ..ClientOptions::default()
     };
-    run("published_layout_is_no_different", 6, options, in_transactions(8, 6, 30)).await;
+    run("published_layout_is_no_different", 15, options, in_transactions(8, 6, 30)).await;
 }

@@ -139,7 +139,7 @@ pub(crate) fn with_variables(random: &mut Random) -> (Document, Document) {
         1 => doc! {"$and": [{"$expr": {"$ne": ["$s", "$$word"]}}, filter_at(random, 2)]},
         _ => doc! {"$expr": {"$in": ["$$five", {"$cond": [{"$isArray": "$t"}, "$t", []]}]}},
     };
-    (filter, doc! {"five": random.between(0, 5), "word": text(random)})
+    (filter, doc! {"five": random.between(0, 5), "word": {"$literal": text(random)}})
 }
 
 fn schema(random: &mut Random) -> Document {

@@ -1,0 +1,203 @@
+//! The differences from a plain collection that stay: each test shows one of `docs/differences.md`, by its number, and
+//! fails when it is gone.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use bson::{Bson, Document, Timestamp, doc};
+use futures_util::TryStreamExt;
+use mongotx::{Client, ClientOptions, Collection, Error, ErrorKind, Session};
+
+type Plain = mongodb::Collection<Document>;
+
+/// Two collections with the same documents, and a transaction that has written to one of them.
+struct Both {
+    plain: Plain,
+    ours: Collection<Document>,
+    session: Session,
+}
+
+/// What the transaction has changed: a document that no test looks at.
+const WRITTEN: i32 = 100;
+
+async fn both(documents: &[Document]) -> Both {
+    both_with(documents, &[]).await
+}
+
+async fn both_with(documents: &[Document], indexes: &[Document]) -> Both {
+    let server = testkit::shared_standalone().await.unwrap();
+    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let db = testkit::unique_db("differences");
+    let driver = server.client().await.unwrap();
+    let [plain, stored]: [Plain; 2] = ["plain", "ours"].map(|name| driver.database(&db).collection(name));
+    for one in [&plain, &stored] {
+        one.insert_one(doc! {"_id": WRITTEN}).await.unwrap();
+        if !documents.is_empty() {
+            one.insert_many(documents).await.unwrap();
+        }
+        for keys in indexes {
+            one.create_index(mongodb::IndexModel::builder().keys(keys.clone()).build()).await.unwrap();
+        }
+    }
+    let ours = client.database(&db).collection("ours");
+    let mut session = client.session();
+    session.begin().unwrap();
+    ours.update_one(doc! {"_id": WRITTEN}, doc! {"$set": {"w": 1}}).session(&mut session).await.unwrap();
+    Both { plain, ours, session }
+}
+
+fn assert_unsupported(error: &Error, construct: &str) {
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Unsupported, Some(263)), "{error}");
+    assert!(error.to_string().contains(construct), "{error}");
+}
+
+fn code_of(error: &mongodb::error::Error) -> Option<i32> {
+    use mongodb::error::{ErrorKind, WriteFailure};
+    match error.kind.as_ref() {
+        ErrorKind::Command(refused) => Some(refused.code),
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => Some(refused.code),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn difference_01_reserved_field_names_are_refused() {
+    let b = both(&[]).await;
+    for name in ["_unsafe", "_xTxId", "_sTxIds", "_insert", "_remove"] {
+        b.plain.insert_one(doc! {name: 1}).await.unwrap();
+        let error = b.ours.insert_one(&doc! {name: 1}).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains(name), "{error}");
+        b.plain.find_one(doc! {name: 1}).await.unwrap();
+        assert!(b.ours.find_one(doc! {name: 1}).await.unwrap_err().to_string().contains(name));
+    }
+}
+
+#[tokio::test]
+async fn difference_02_where_is_refused() {
+    let b = both(&[]).await;
+    let filter = doc! {"$where": "this._id == 100"};
+    assert!(b.plain.find_one(filter.clone()).await.unwrap().is_some());
+    assert_unsupported(&b.ours.find_one(filter).await.unwrap_err(), "$where");
+}
+
+#[tokio::test]
+async fn difference_03_text_and_near_are_refused() {
+    let b = both_with(&[doc! {"_id": 1, "s": "word", "at": [1, 1]}], &[doc! {"s": "text"}, doc! {"at": "2d"}]).await;
+    for (filter, name) in [(doc! {"$text": {"$search": "word"}}, "$text"), (doc! {"at": {"$near": [1, 1]}}, "$near")] {
+        assert!(b.plain.find_one(filter.clone()).await.unwrap().is_some());
+        assert_unsupported(&b.ours.find_one(filter).await.unwrap_err(), name);
+    }
+}
+
+#[tokio::test]
+async fn difference_04_projections_by_position_are_refused_after_an_own_write() {
+    let mut b = both(&[doc! {"_id": 1, "t": [1, 2, 3], "d": {"t": [1, 2]}}]).await;
+    let filter = doc! {"_id": {"$gt": 0}, "t": 2};
+    for (projection, name) in [
+        (doc! {"t.$": 1}, "t.$"),
+        (doc! {"t": {"$elemMatch": {"$gt": 1}}}, "$elemMatch"),
+        (doc! {"d.t": {"$slice": 1}}, "$slice"),
+    ] {
+        let plain = b.plain.find_one(filter.clone()).projection(projection.clone()).await.unwrap();
+        assert_eq!(b.ours.find_one(filter.clone()).projection(projection.clone()).await.unwrap(), plain);
+        let inside = b.ours.find_one(filter.clone()).projection(projection).session(&mut b.session).await;
+        assert_unsupported(&inside.unwrap_err(), name);
+    }
+}
+
+#[tokio::test]
+async fn difference_05_distinct_by_place_is_refused_after_an_own_write() {
+    let mut b = both(&[doc! {"_id": 1, "t": [1, 2, 3]}]).await;
+    assert_eq!(b.plain.distinct("t.0", doc! {}).await.unwrap(), [Bson::Int32(1)]);
+    assert_eq!(b.ours.distinct("t.0", doc! {}).await.unwrap(), [Bson::Int32(1)]);
+    assert_unsupported(&b.ours.distinct("t.0", doc! {}).session(&mut b.session).await.unwrap_err(), "t.0");
+}
+
+#[tokio::test]
+async fn difference_06_some_documents_cannot_be_inserted_in_a_transaction() {
+    let mut b = both(&[]).await;
+    for document in [doc! {"_id": 1, "$x": 1}, doc! {"_id": 2, "at": Timestamp { time: 0, increment: 0 }}] {
+        b.plain.insert_one(document.clone()).await.unwrap();
+        b.ours.insert_one(&document).await.unwrap();
+        let mut again = document;
+        again.insert("_id", 3);
+        let name = again.keys().nth(1).unwrap().clone();
+        assert_unsupported(&b.ours.insert_one(&again).session(&mut b.session).await.unwrap_err(), &name);
+    }
+}
+
+#[tokio::test]
+async fn difference_07_an_upserts_id_cannot_be_put_together_in_a_transaction() {
+    let mut b = both(&[]).await;
+    let (filter, change) = (doc! {"_id.x": 1}, doc! {"$set": {"a": 1}});
+    let plain = b.plain.update_one(filter.clone(), change.clone()).upsert(true).await.unwrap();
+    assert_eq!(plain.upserted_id, Some(doc! {"x": 1}.into()));
+    let inside = b.ours.update_one(filter, change).upsert(true).session(&mut b.session).await;
+    assert_unsupported(&inside.unwrap_err(), "_id.x");
+    let (filter, change) = (doc! {"a": 7}, vec![doc! {"$set": {"_id": 7}}]);
+    b.plain.update_one(filter.clone(), change.clone()).upsert(true).await.unwrap();
+    let inside = b.ours.update_one(filter, change).upsert(true).session(&mut b.session).await;
+    assert_unsupported(&inside.unwrap_err(), "_id");
+}
+
+fn natural() -> mongodb::options::Hint {
+    mongodb::options::Hint::Keys(doc! {"$natural": 1})
+}
+
+#[tokio::test]
+async fn difference_08_a_document_removed_and_inserted_again_keeps_its_place() {
+    let mut b = both(&[doc! {"_id": 1}, doc! {"_id": 2}]).await;
+    b.plain.delete_one(doc! {"_id": 1}).await.unwrap();
+    b.plain.insert_one(doc! {"_id": 1}).await.unwrap();
+    b.ours.delete_one(doc! {"_id": 1}).session(&mut b.session).await.unwrap();
+    b.ours.insert_one(&doc! {"_id": 1}).session(&mut b.session).await.unwrap();
+    b.session.commit().await.unwrap();
+    let few = doc! {"_id": {"$lt": WRITTEN}};
+    let plain: Vec<Document> = b.plain.find(few.clone()).hint(natural()).await.unwrap().try_collect().await.unwrap();
+    let ours: Vec<Document> = b.ours.find(few).hint(doc! {"$natural": 1}).await.unwrap().try_collect().await.unwrap();
+    assert_eq!((plain, ours), (vec![doc! {"_id": 2}, doc! {"_id": 1}], vec![doc! {"_id": 1}, doc! {"_id": 2}]));
+}
+
+#[tokio::test]
+async fn difference_09_distinct_from_an_index_has_no_null_for_what_is_missing() {
+    let b = both_with(&[doc! {"_id": 1, "a": 1}, doc! {"_id": 2}], &[doc! {"a": 1}]).await;
+    assert_eq!(b.plain.distinct("a", doc! {}).await.unwrap(), [Bson::Null, Bson::Int32(1)]);
+    assert_eq!(b.ours.distinct("a", doc! {}).await.unwrap(), [Bson::Int32(1)]);
+}
+
+#[tokio::test]
+async fn difference_10_of_two_faults_another_may_be_named() {
+    let mut b = both(&[doc! {"_id": 1, "a": 1}]).await;
+    let change = doc! {"$set": {"a": 1}, "$inc": {"a": 1}};
+    let hint = mongodb::options::Hint::Name("none".to_owned());
+    let plain = b.plain.update_one(doc! {"a": 1}, change.clone()).hint(hint).await.unwrap_err();
+    let inside = b.ours.update_one(doc! {"a": 1}, change).hint("none").session(&mut b.session).await.unwrap_err();
+    assert_eq!((code_of(&plain), inside.code()), (Some(40), Some(2)));
+}
+
+#[tokio::test]
+async fn difference_11_messages_speak_of_the_unsafe_version() {
+    let mut b = both(&[doc! {"_id": 1, "a": "text"}]).await;
+    let (filter, change) = (doc! {"_id": 1}, doc! {"$pop": {"a": 1}});
+    let plain = b.plain.update_one(filter.clone(), change.clone()).await.unwrap_err();
+    let inside = b.ours.update_one(filter, change).session(&mut b.session).await.unwrap_err();
+    assert_eq!(code_of(&plain), inside.code());
+    assert!(!plain.to_string().contains("_unsafe") && inside.to_string().contains("_unsafe.a"), "{inside}");
+}
+
+#[tokio::test]
+async fn difference_12_collections_with_unique_indexes_take_no_transactions() {
+    let mut b = both(&[]).await;
+    let server = testkit::shared_standalone().await.unwrap();
+    let options = mongodb::options::IndexOptions::builder().unique(true).build();
+    let ns = b.ours.namespace().clone();
+    let other = format!("{}_unique", ns.coll);
+    let plain: Plain = server.client().await.unwrap().database(&ns.db).collection(&other);
+    plain.create_index(mongodb::IndexModel::builder().keys(doc! {"a": 1}).options(options).build()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let ours: Collection<Document> = client.database(&ns.db).collection(&other);
+    ours.insert_one(&doc! {"a": 1}).await.unwrap();
+    b.session.rollback().await.unwrap();
+    let mut session = client.session();
+    session.begin().unwrap();
+    assert_unsupported(&ours.insert_one(&doc! {"a": 2}).session(&mut session).await.unwrap_err(), "unique");
+}
