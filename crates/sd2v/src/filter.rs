@@ -4,15 +4,18 @@
 //! operators below a field (`$elemMatch`, `$not`, `$in`, `$geoWithin`, …) are relative to the field and stay as they are.
 //!
 //! - `check`: refusing reserved names and what cannot be rewritten.
+//! - `guard`: expressions that fail where there is no document.
 //! - `rewrite`: the prefix. `schema`: `$jsonSchema`.
 //! - `ids`: which `_id`s a filter is limited to, or gives to an upsert.
 
 mod check;
+mod guard;
 mod ids;
 mod rewrite;
 mod schema;
 
 pub use check::{check_filter, has_expression, sees_lock_fields};
+pub use guard::guard_filter;
 pub(crate) use ids::{equal, equality_ids, is_conjunction};
 pub use ids::{equality_id, is_only_id, pinned_ids, without_id};
 pub use rewrite::rewrite_filter;

@@ -10,7 +10,7 @@ use protocol::TxId;
 
 use crate::{
     error::Error,
-    filter::{rewrite_filter, sees_lock_fields},
+    filter::{guard_filter, rewrite_filter, sees_lock_fields},
     names::{INSERT, READERS, REMOVE, UNSAFE, WRITER, tx_id_to_bson},
 };
 
@@ -21,7 +21,7 @@ pub fn without_pending_inserts(filter: &Document) -> Document {
     if filter.is_empty() {
         no_insert
     } else {
-        doc! {"$and": [filter.clone(), no_insert]}
+        doc! {"$and": [guard_filter(filter), no_insert]}
     }
 }
 
@@ -36,7 +36,7 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document,
     }
     let mut pending = doc! {WRITER: locked};
     if !filter.is_empty() && !sees_lock_fields(filter) {
-        pending.insert("$or", vec![filter.clone(), rewrite_filter(filter)?]);
+        pending.insert("$or", vec![guard_filter(filter), rewrite_filter(filter)?]);
     }
     Ok(pending)
 }
@@ -50,7 +50,7 @@ pub fn select(filter: &Document, visible: &[TxId]) -> Document {
     ]}];
     // A filter on the whole document would see the locks, too: it is left to the stage after the map.
     if !filter.is_empty() && !sees_lock_fields(filter) {
-        conditions.push(doc! {"$or": [filter.clone(), {WRITER: {"$in": visible}}]});
+        conditions.push(doc! {"$or": [guard_filter(filter), {WRITER: {"$in": visible}}]});
     }
     doc! {"$match": {"$and": conditions}}
 }

@@ -9,6 +9,7 @@
 
 use bson::{Bson, Document, doc};
 use sd2v::{
+    filter::guard_filter,
     names::{INSERT, READERS, WRITER},
     statement, stored, view,
 };
@@ -36,7 +37,7 @@ pub(crate) enum Obstacle {
 
 /// The user's filter and the condition that the document has no lock, in one.
 pub(crate) fn unlocked(filter: &Document) -> Document {
-    let mut both = filter.clone();
+    let mut both = guard_filter(filter);
     both.extend(statement::unlocked());
     both
 }
@@ -54,7 +55,7 @@ async fn clear_the_way(
     let pinned = query::pinned_id(core, ns, filter, terms).await?;
     let may_match = match &pinned {
         Some(id) => {
-            doc! {"_id": id.clone(), "$or": [filter.clone(), {WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]}
+            doc! {"_id": id.clone(), "$or": [guard_filter(filter), {WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]}
         }
         None => {
             core.settle_pending(ns, filter, terms, None).await?;
@@ -86,7 +87,7 @@ async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &
 }
 
 async fn safe_matches(core: &Core, ns: &Namespace, id: &Bson, filter: &Document, terms: &Terms) -> Result<bool> {
-    let filter = doc! {"$and": [{"_id": id.clone(), INSERT: {"$exists": false}}, filter.clone()]};
+    let filter = doc! {"$and": [{"_id": id.clone(), INSERT: {"$exists": false}}, guard_filter(filter)]};
     let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
     terms.add_to(&mut find);
     Ok(core.server.find_first(ns, find).await?.is_some())

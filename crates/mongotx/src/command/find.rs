@@ -10,7 +10,7 @@
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
-    filter::{is_only_id, sees_lock_fields},
+    filter::{guard_filter, is_only_id, sees_lock_fields},
     names::WRITER,
     projection,
     stored::{self, extract, lock_state},
@@ -79,7 +79,7 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
     let only_id = is_only_id(&query.filter);
     let plain = only_id && query.projection.is_none();
     let filter = match query.pinned_id(core, ns).await? {
-        Some(id) if !only_id => doc! {"_id": id, "$or": [query.filter.clone(), {WRITER: {"$exists": true}}]},
+        Some(id) if !only_id => doc! {"_id": id, "$or": [guard_filter(&query.filter), {WRITER: {"$exists": true}}]},
         _ => query.filter.clone(),
     };
     for _ in 0..FETCHES {

@@ -12,7 +12,7 @@
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{is_only_id, rewrite_filter},
+    filter::{guard_filter, is_only_id, rewrite_filter, sees_lock_fields},
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
     statement, stored,
     update::{Update, fuse, rewrite_update},
@@ -137,7 +137,8 @@ impl Core {
         target: &Target<'_>,
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
-        let (safe, mine) = (target.narrowed(target.rest()), target.narrowed(rewrite_filter(&target.rest())?));
+        let rest = target.rest();
+        let (safe, mine) = (target.narrowed(guard_filter(&rest)), target.narrowed(rewrite_filter(&rest)?));
         let read_locked = tx.has_read_locks(target.ns);
         let owned = tx.may_hold(target.ns, target.id);
         tx.hold(
@@ -146,6 +147,9 @@ impl Core {
             std::slice::from_ref(target.id),
             if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
         )?;
+        if read_locked && sees_lock_fields(&rest) {
+            return self.attempt_blindly(tx, me, target, mine, change).await;
+        }
         let (statements, filters) = match change {
             Change::Remove => (
                 vec![statement::lock_remove(safe, me, read_locked, false), statement::mark_removed(mine, me, false)],
@@ -175,6 +179,28 @@ impl Core {
         })
     }
 
+    /// With a filter that would see this transaction's own read lock on the stored document: lock whatever the document
+    /// is, and ask the copy. One that does not match stays locked, and unchanged.
+    async fn attempt_blindly(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        target: &Target<'_>,
+        mine: Document,
+        change: &Change<'_>,
+    ) -> Result<Option<Applied>> {
+        let lock = statement::lock_copy(target.narrowed(Document::new()), me, true, false);
+        self.send_prepared(tx, target.ns, target.command(vec![lock], None)).await?.ok()?;
+        let (statement, filters) = match change {
+            Change::Remove => (statement::mark_removed(mine, me, false), None),
+            Change::Update { update, array_filters } => {
+                (statement::change_unsafe(mine, me, rewrite_update(update)?, false), *array_filters)
+            }
+        };
+        let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], filters)).await?.ok()?;
+        Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0 }))
+    }
+
     /// Lock, copy and change in one statement, where that is provably the same.
     async fn attempt_fused(
         &self,
@@ -184,7 +210,7 @@ impl Core {
         update: &Update,
     ) -> Result<Option<Applied>> {
         let Some(pipeline) = fuse(update, &tx_id_to_bson(me)) else { return Ok(None) };
-        let statement = statement::lock_change(target.narrowed(target.rest()), pipeline);
+        let statement = statement::lock_change(target.narrowed(guard_filter(&target.rest())), pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied { matched: true, modified: true }))
@@ -209,7 +235,7 @@ impl Core {
 
     /// Step 2.
     async fn look(&self, target: &Target<'_>, me: TxId) -> Result<Look> {
-        let rest = target.rest();
+        let rest = guard_filter(&target.rest());
         // A read lock of this transaction alone is in nobody's way.
         let read_locked = doc! {"$exists": true, "$ne": [tx_id_to_bson(me)]};
         let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
@@ -225,7 +251,8 @@ impl Core {
             return Ok(Look::TryAgain);
         };
         // An active rival is in the way only of who would change the document as it stands.
-        let matches = !lock.insert && (rest.is_empty() || self.safe_matches(target, rest).await?);
+        let matches =
+            !lock.insert && (rest.is_empty() || sees_lock_fields(&rest) || self.safe_matches(target, rest).await?);
         Ok(if matches { Look::Rival(rival) } else { Look::NoMatch })
     }
 

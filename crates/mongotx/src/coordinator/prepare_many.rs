@@ -10,7 +10,7 @@
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{is_only_id, rewrite_filter},
+    filter::{guard_filter, is_only_id, rewrite_filter, sees_lock_fields},
     names::{WRITER, tx_id_to_bson},
     statement,
     update::rewrite_update,
@@ -104,18 +104,23 @@ impl Core {
         done: &mut AppliedMany,
     ) -> Result<()> {
         let rest = if is_only_id(targets.filter) { Document::new() } else { targets.filter.clone() };
-        let safe = doc! {"$and": [among(targets.ids), rest.clone()]};
+        // A filter that would see this transaction's own read locks is asked of the copies only.
+        let read_locked = tx.has_read_locks(targets.ns);
+        let ask_copies = read_locked && sees_lock_fields(&rest);
+        let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
+        let safe = doc! {"$and": [among(targets.ids), safe_rest]};
         let owned = targets.ids.iter().filter(|id| tx.may_hold(targets.ns, id)).count();
-        let (removal, read_locked) = (matches!(change, Change::Remove), tx.has_read_locks(targets.ns));
+        let removal = matches!(change, Change::Remove);
         tx.hold(self, targets.ns, targets.ids, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
-        let lock = match removal {
+        let remove_now = removal && !ask_copies;
+        let lock = match remove_now {
             true => statement::lock_remove(safe, me, read_locked, true),
             false => statement::lock_copy(safe, me, read_locked, true),
         };
         let locked = self.send_prepared(tx, targets.ns, targets.command(vec![lock])).await?.ok()?.n;
         let all = owned == 0 && locked as usize == targets.ids.len();
-        if removal {
+        if remove_now {
             done.matched += locked as u64;
             done.modified += locked as u64;
             if all {

@@ -5,7 +5,7 @@
 
 use bson::{Bson, Document};
 
-use super::{check_filter, is_logical, schema};
+use super::{check_filter, guard::only_of_unsafe, is_logical, schema};
 use crate::{
     error::Error,
     expression::{path, rewrite_expression},
@@ -28,7 +28,7 @@ fn rewrite(filter: &Document, depth: usize) -> Result<Document, Error> {
 fn rewrite_entry(key: &str, value: &Bson, depth: usize) -> Result<(String, Bson), Error> {
     let value = match key {
         key if is_logical(key) => rewrite_operands(value, depth)?,
-        "$expr" => rewrite_expression(value)?,
+        "$expr" => only_of_unsafe(rewrite_expression(value)?),
         "$jsonSchema" => schema::rewrite(value),
         "$comment" | "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => value.clone(),
         key if key.starts_with('$') => {
