@@ -72,7 +72,7 @@ async fn operations_outside_transactions_are_the_drivers() {
 async fn operations_in_committed_transactions_are_the_drivers() {
     run(
         "operations_in_committed_transactions_are_the_drivers",
-        20,
+        45,
         ClientOptions::default(),
         in_transactions(15, 4, 0),
     )

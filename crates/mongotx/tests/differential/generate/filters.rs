@@ -113,7 +113,7 @@ fn pattern(random: &mut Random) -> Bson {
 
 /// An expression for `$expr`. `$$five` and `$$word` are constants of `let`, which the caller then adds.
 fn expression(random: &mut Random) -> Bson {
-    match random.below(12) {
+    match random.below(13) {
         0 => doc! {"$gt": ["$n", "$m"]}.into(),
         1 => doc! {"$eq": [{"$type": "$a"}, "string"]}.into(),
         2 => doc! {"$in": [random.between(0, 4), {"$cond": [{"$isArray": "$t"}, "$t", []]}]}.into(),
@@ -128,6 +128,8 @@ fn expression(random: &mut Random) -> Bson {
         8 => doc! {"$gt": ["$$CURRENT.n", 1]}.into(),
         9 => doc! {"$ne": [{"$literal": "$n"}, "$s"]}.into(),
         10 => doc! {"$eq": [{"$type": "$$CURRENT.none"}, "missing"]}.into(),
+        // It fails where there is no document at all.
+        11 => doc! {"$in": ["_id", {"$map": {"input": {"$objectToArray": "$$CURRENT"}, "in": "$$this.k"}}]}.into(),
         _ => doc! {"$lt": ["$n", random.between(0, 4)]}.into(),
     }
 }
