@@ -193,17 +193,13 @@ impl Core {
             return Ok(());
         };
         let wrote = tx.held.values().any(|held| !held.written.is_empty());
-        if !wrote {
-            // Nothing to decide: its read locks go, as if it were rolled back. As long as they are there, nobody else
-            // can tell that it has ended: the answer waits for that.
-            counters.add(&counters.commits, 1);
-            self.roll_back(tx).await;
-            return Ok(());
-        }
-        match self.log.commit(started, tx.options.concern).await {
+        // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
+        // kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
+        let concern = if wrote { tx.options.concern } else { Concern::Acknowledged };
+        match self.log.commit(started, concern).await {
             Ok(()) => {
                 counters.add(&counters.commits, 1);
-                self.finish(tx).await;
+                self.finish(tx, wrote).await;
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Indeterminate => {
@@ -218,8 +214,13 @@ impl Core {
         }
     }
 
-    async fn finish(&self, tx: Transaction) {
+    /// As long as the read locks of a transaction that only read are there, nobody else can tell that it has ended: the
+    /// answer waits for that.
+    async fn finish(&self, tx: Transaction, wrote: bool) {
         let Some(job) = tx.into_job(true) else { return };
+        if !wrote {
+            return self.finisher.run_now(job, false).await;
+        }
         if self.options.layout == Layout::Published {
             // As published: each document by itself, before the answer.
             self.finisher.run_now(job, true).await;
