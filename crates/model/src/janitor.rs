@@ -1,7 +1,11 @@
 //! The janitor: repairs what dead clients, fenced clients and late messages left, and removes fenced records.
 //!
+//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; 2. a pass over the documents, one
+//! after the other; 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
+//!
 //! It stands for whoever does this work (any writer, a periodic sweep). It looks at a document only when there is
-//! something to do, so that a state in which nobody has a step is one in which everything is done.
+//! something to do, so that a state in which nobody has a step is one in which everything is done. A record that is
+//! closed is gone at once: the 30 minutes that the server keeps it are left out.
 
 use protocol::{TxId, TxStatus};
 
@@ -10,10 +14,10 @@ use crate::{
     mutation::Mutation,
     plan::Plan,
     server::client_index,
-    state::{State, Step, Task},
+    state::{Meeting, State, Step, Sweep, Task},
 };
 
-/// Is there a lock on this document that its owner will not remove?
+/// Is there a lock on this document that neither its owner nor a sweep will remove?
 pub fn may_look(plan: &Plan, state: &State, doc: usize) -> bool {
     let writer = state.server.now.docs[doc].lock.writer;
     state.janitor.is_none() && writer.is_some_and(|tx| is_left(plan, state, tx))
@@ -23,9 +27,7 @@ fn is_left(plan: &Plan, state: &State, tx: TxId) -> bool {
     let client = client_index(tx.client);
     let over = state.run_of(plan, client, tx.seq).is_some_and(|t| state.runs[t].step == Step::Over);
     let record = state.server.now.record(tx.client);
-    state.is_leaseless(client)
-        || record.is_none_or(|record| record.fenced)
-        || (over && ask(plan, &state.server.now, tx) != TxStatus::Active)
+    record.is_none_or(|record| !record.fenced && over && ask(plan, &state.server.now, tx) != TxStatus::Active)
 }
 
 /// Fetches a document.
@@ -43,44 +45,72 @@ pub fn is_unfenced(state: &State, client: usize) -> bool {
     state.server.now.records[client].as_ref().is_some_and(|stored| !stored.record.fenced)
 }
 
-/// Is there a fenced record that no document refers to?
-pub fn may_scan(plan: &Plan, state: &State, client: usize) -> bool {
-    let clean = !state.server.now.carries(client) || plan.has(Mutation::RecordRemovedEarly);
+/// Is there a fenced record?
+pub fn may_scan(state: &State, client: usize) -> bool {
     let record = state.server.now.records[client].as_ref();
-    state.janitor.is_none() && clean && record.is_some_and(|stored| stored.record.fenced)
+    state.janitor.is_none() && record.is_some_and(|stored| stored.record.fenced)
 }
 
-/// Finds that no document refers to a fenced record: durably so, or a restart could bring a lock back after the
-/// record is gone.
+/// Finds a fenced record. The first barrier reads it: it must be fenced durably.
 pub fn scan(plan: &Plan, state: &mut State, client: usize) {
+    let mut sweep = Sweep { client, epoch: None, doc: 0, meeting: None };
+    if plan.has(Mutation::RecordRemovedEarly) {
+        sweep.doc = state.server.now.docs.len();
+    }
+    if !plan.has(Mutation::SweepTrustsEarlierFence) {
+        sweep.epoch = Some(barrier(plan, state));
+    }
+    state.janitor = Some(Task::Sweep(sweep));
+}
+
+/// A journaled write: everything before it is durable. Answers the connection epoch.
+fn barrier(plan: &Plan, state: &mut State) -> u64 {
     if !plan.has(Mutation::SweepTrustsVolatileRepairs) {
         state.server.flush();
     }
-    state.janitor = Some(Task::Sweep(client));
+    state.server.boot
 }
 
 /// The next step of what it is at. A holder that is active and may not be fenced is left alone.
 pub fn advance(plan: &Plan, state: &mut State) {
-    match state.janitor.take() {
-        Some(Task::Meeting(meeting)) => {
-            state.janitor = match meeting::proceed(plan, state, meeting) {
-                Next::To(meeting) => Some(Task::Meeting(meeting)),
-                Next::Clear | Next::Conflict => None,
-            };
-        }
-        Some(Task::Sweep(client)) => remove(plan, state, client),
-        None => {}
+    state.janitor = match state.janitor.take() {
+        Some(Task::Meeting(meeting)) => proceed(plan, state, meeting).map(Task::Meeting),
+        Some(Task::Sweep(sweep)) => go_on(plan, state, sweep).map(Task::Sweep),
+        None => None,
+    };
+}
+
+fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Option<Meeting> {
+    match meeting::proceed(plan, state, meeting) {
+        Next::To(meeting) => Some(meeting),
+        Next::Clear | Next::Conflict => None,
     }
 }
 
-/// Removes a record if it is still fenced: a restart may have undone the fence.
-fn remove(plan: &Plan, state: &mut State, client: usize) {
-    if is_unfenced(state, client) {
-        return;
+fn go_on(plan: &Plan, state: &mut State, mut sweep: Sweep) -> Option<Sweep> {
+    let Some(epoch) = sweep.epoch else {
+        return Some(Sweep { epoch: Some(barrier(plan, state)), ..sweep });
+    };
+    if sweep.doc == state.server.now.docs.len() {
+        end(plan, state, sweep.client, epoch);
+        return None;
     }
-    let mine = (0..state.runs.len()).filter(|t| plan.txs[*t].client == client);
-    let committed: Vec<TxId> =
-        mine.filter(|t| state.is_committed(plan, *t)).filter_map(|t| state.tx_id(plan, t)).collect();
-    state.server.now.archive.extend(committed);
-    state.server.now.records[client] = None;
+    sweep.meeting = match sweep.meeting.take() {
+        Some(meeting) => proceed(plan, state, meeting),
+        None => {
+            let lock = &state.server.now.docs[sweep.doc].lock;
+            let left = lock.writer.is_some_and(|tx| client_index(tx.client) == sweep.client);
+            left.then(|| meeting::fetch(&state.server.now, sweep.doc)).flatten()
+        }
+    };
+    sweep.doc += usize::from(sweep.meeting.is_none());
+    Some(sweep)
+}
+
+/// The second barrier. Between two equal epochs nothing was lost: what the pass found clean is clean for good.
+fn end(plan: &Plan, state: &mut State, client: usize, epoch: u64) {
+    let unchecked = plan.has(Mutation::SweepIgnoresEpoch) || plan.has(Mutation::SweepTrustsVolatileRepairs);
+    if barrier(plan, state) == epoch || unchecked {
+        state.remove_record(plan, client);
+    }
 }

@@ -1,8 +1,8 @@
 //! Dealing with a lock that somebody else holds: ask for the status, then conflict, repair, or fetch again.
 //!
 //! 1. The document was fetched, with a lock.
-//! 2. The holder's record is read. Unless the answer is "active", it is made durable before anybody acts on it: a
-//!    repair may reach a server that was restarted after the answer and has lost what was read.
+//! 2. The holder's record is read. Unless the answer is "active", or there is no record, it is made durable before
+//!    anybody acts on it: a repair may reach a server that was restarted after the answer and has lost what was read.
 //!    Active: a conflict, unless the holder's lease is found expired and its record fenced (`expire`, which in the model
 //!    needs no meeting), or its number killed; then it is asked for again.
 //! 3. Committed or rolled back: a repair, conditional on the holder. Finished, or no record: fetched again; a lock
@@ -17,7 +17,7 @@ use protocol::{
 use crate::{
     mutation::Mutation,
     plan::Plan,
-    server::{Data, client_index},
+    server::{Data, Server, client_index},
     state::{Meeting, State},
 };
 
@@ -46,6 +46,16 @@ pub fn ask(plan: &Plan, data: &Data, tx: TxId) -> TxStatus {
     }
 }
 
+/// The same, and durably unless it is active. A record that is not there needs no durability.
+pub fn ask_durably(plan: &Plan, server: &mut Server, tx: TxId) -> TxStatus {
+    let status = ask(plan, &server.now, tx);
+    let volatile = plan.has(Mutation::RepairTrustsVolatileStatus);
+    if status != TxStatus::Active && server.now.record(tx.client).is_some() && !volatile {
+        server.flush();
+    }
+    status
+}
+
 /// The next step of a meeting.
 pub fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Next {
     match meeting {
@@ -66,10 +76,7 @@ fn meet(plan: &Plan, state: &mut State, found: Meeting, writer: TxId) -> Next {
     let Meeting::Found { doc, lock } = found else {
         return Next::Clear;
     };
-    let status = ask(plan, &state.server.now, writer);
-    if status != TxStatus::Active && !plan.has(Mutation::RepairTrustsVolatileStatus) {
-        state.server.flush();
-    }
+    let status = ask_durably(plan, &mut state.server, writer);
     match meet_writer(&lock, status) {
         Encounter::Active => Next::Conflict,
         Encounter::FetchAgain => Next::To(Meeting::Again { doc, writer, lock }),

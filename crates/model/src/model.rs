@@ -6,7 +6,7 @@ use crate::{
     client, faults, janitor, meeting,
     plan::Plan,
     properties as p, reader,
-    state::{Meeting, State, Step, Task},
+    state::{Meeting, Pump, State, Step, Task},
     transaction,
 };
 
@@ -32,7 +32,7 @@ pub enum Action {
     Janitor,
     /// The janitor fetches a document.
     Look(usize),
-    /// The janitor looks for documents that carry a client's id.
+    /// The janitor begins to sweep up after a fenced client.
     Scan(usize),
     /// Somebody finds the lease of a client expired, with or without a lock of it in the way.
     Expire(usize),
@@ -50,6 +50,8 @@ pub enum Action {
     Restart,
     /// An answer from before a restart is lost.
     LoseAnswer(usize),
+    /// An owner waits no longer for the fate of its record write.
+    GiveUp(usize),
     /// A client dies.
     Die(usize),
 }
@@ -69,7 +71,8 @@ impl ProtocolModel {
                 _ => None,
             },
             (Actor::Janitor, Some(Task::Meeting(meeting))) => Some(meeting),
-            (Actor::Janitor, _) => None,
+            (Actor::Janitor, Some(Task::Sweep(sweep))) => sweep.meeting.as_ref(),
+            (Actor::Janitor, None) => None,
         }
     }
 
@@ -89,7 +92,7 @@ impl ProtocolModel {
         let runs = (0..state.runs.len()).filter(|t| transaction::has_step(&state.runs[*t]));
         actions.extend(runs.map(Action::Run));
         let clients = 0..state.clients.len();
-        actions.extend(clients.clone().filter(|c| client::has_step(state, *c)).map(Action::Record));
+        actions.extend(clients.clone().filter(|c| client::has_step(&self.plan, state, *c)).map(Action::Record));
         actions.extend(clients.clone().filter(|c| janitor::may_fence(state, *c)).map(Action::Expire));
         actions.extend(reader::has_step(&self.plan, state).then_some(Action::Read));
         match &state.janitor {
@@ -98,7 +101,7 @@ impl ProtocolModel {
             None => {
                 let docs = 0..state.server.now.docs.len();
                 actions.extend(docs.filter(|d| janitor::may_look(&self.plan, state, *d)).map(Action::Look));
-                actions.extend(clients.filter(|c| janitor::may_scan(&self.plan, state, *c)).map(Action::Scan));
+                actions.extend(clients.filter(|c| janitor::may_scan(state, *c)).map(Action::Scan));
             }
         }
     }
@@ -133,6 +136,10 @@ impl ProtocolModel {
             let living = |c: &usize| !state.is_leaseless(*c) && janitor::is_unfenced(state, *c);
             actions.extend(clients.clone().filter(living).map(Action::Expire));
         }
+        if left.give_ups > 0 {
+            let examines = |c: &usize| state.clients[*c].alive && matches!(state.clients[*c].pump, Pump::Examine(_));
+            actions.extend(clients.clone().filter(examines).map(Action::GiveUp));
+        }
         if left.client_deaths > 0 {
             actions.extend(clients.filter(|c| state.clients[*c].alive).map(Action::Die));
         }
@@ -159,6 +166,7 @@ impl ProtocolModel {
             Action::ForeseeRestart => state.server.foresee_restart(),
             Action::Restart => faults::restart(state),
             Action::LoseAnswer(c) => faults::lose_answer(state, c),
+            Action::GiveUp(c) => client::give_up(plan, state, c),
             Action::Die(c) => faults::die(plan, state, c),
         }
     }

@@ -29,16 +29,24 @@ pub enum Mutation {
     /// A lock write is sent twice (3.12).
     LockSentTwice,
 
-    /// The owner does not wait for the journal when it finishes documents, and still calls them clean.
-    FinishNotJournaled,
+    /// The connection epoch of finishing is read when the last document is finished, not before the first one.
+    CleanEpochReadLate,
+    /// `low` rises above a committed number as soon as its documents are finished.
+    LowWithoutEvidence,
+    /// The owner retires its record without demanding the last stamp.
+    OwnerRetiresAnyRecord,
     /// A rival acts on a status that a restart can still undo.
     RepairTrustsVolatileStatus,
     /// The owner acts on, and answers with, what it read in its record after a lost answer, durable or not.
     ExamineTrustsVolatileRecord,
     /// The sweep removes a record although the repairs that it saw can still be lost.
     SweepTrustsVolatileRepairs,
-    /// The owner of a record that is gone answers "rolled back" for a decision whose answer was lost.
+    /// The sweep does not compare the connection epochs of its two barriers.
+    SweepIgnoresEpoch,
+    /// The sweep does not look whether the record is still fenced at its first barrier.
+    SweepTrustsEarlierFence,
+    /// The owner takes "indeterminate" for "rolled back".
     OwnerTrustsMissingRecord,
-    /// A reader that finds no record takes the safe version it fetched before, instead of fetching again.
+    /// A reader that finds no record takes it for "rolled back", instead of fetching the document again.
     ReaderTrustsMissingRecord,
 }

@@ -51,6 +51,8 @@ pub struct Faults {
     pub late_messages: u8,
     /// A rival rolls back one number (`killed`).
     pub kills: u8,
+    /// An owner waits no longer for what became of its record write.
+    pub give_ups: u8,
 }
 
 /// One exploration.

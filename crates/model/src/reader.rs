@@ -12,7 +12,7 @@
 use protocol::{TxId, TxStatus};
 
 use crate::{
-    meeting::ask,
+    meeting::{ask, ask_durably},
     mutation::Mutation,
     plan::{Plan, Read},
     server::{Data, Doc, Marks, times},
@@ -105,12 +105,15 @@ fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxI
     let Some(writer) = doc.lock.writer else {
         return Ok((doc.stored, doc.safe));
     };
-    let data = state.reader.stale.as_ref().unwrap_or(&state.server.now);
-    let missing = data.record(writer.client).is_none() && !plan.has(Mutation::ReaderTrustsMissingRecord);
-    let status = if missing { TxStatus::Finished } else { ask(plan, data, writer) };
-    if status == TxStatus::Finished && !plan.has(Mutation::RepairTrustsVolatileStatus) {
-        state.server.flush();
-    }
+    let missing = state.server.now.record(writer.client).is_none();
+    let status = match &state.reader.stale {
+        Some(stale) => ask(plan, stale, writer),
+        None if missing && plan.has(Mutation::ReaderTrustsMissingRecord) => TxStatus::RolledBack,
+        None if ask(plan, &state.server.now, writer) == TxStatus::Finished => {
+            ask_durably(plan, &mut state.server, writer)
+        }
+        None => ask(plan, &state.server.now, writer),
+    };
     doc.seen(|_| status).ok_or(writer)
 }
 

@@ -50,7 +50,7 @@ pub struct Run {
     pub step: Step,
     /// Its number, from its first lock write on.
     pub seq: Option<Seq>,
-    /// The connection epoch before its first lock write.
+    /// The connection epoch before its first lock write; once it is committed, before its first document was finished.
     pub epoch: u64,
     /// The answer.
     pub told: Option<Told>,
@@ -100,7 +100,7 @@ pub enum Pump {
     /// Not applied: about to be sent again.
     Resend(RecordWrite),
     /// The record is of no more use: about to fence it, then to answer.
-    FenceOwn(Vec<Outcome>, RecordWrite),
+    FenceOwn(Vec<Outcome>),
     /// The record is of no more use.
     Gone,
 }
@@ -123,8 +123,21 @@ pub struct Client {
 pub enum Task {
     /// A lock that somebody left.
     Meeting(Meeting),
-    /// No document carries this client's id: about to remove its record.
-    Sweep(usize),
+    /// The leftovers of a fenced client.
+    Sweep(Sweep),
+}
+
+/// A pass over the documents of a fenced client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sweep {
+    /// Index of the client.
+    pub client: usize,
+    /// The connection epoch of the first barrier; only with a mutation: that barrier is still to come.
+    pub epoch: Option<u64>,
+    /// Index of the document that is next.
+    pub doc: usize,
+    /// What it does about this document.
+    pub meeting: Option<Meeting>,
 }
 
 /// A state of the model.
@@ -176,6 +189,15 @@ impl State {
     /// The transaction with this number.
     pub fn run_of(&self, plan: &Plan, client: usize, seq: Seq) -> Option<usize> {
         (0..self.runs.len()).find(|t| plan.txs[*t].client == client && self.runs[*t].seq == Some(seq))
+    }
+
+    /// The record of a client that nobody needs any more goes.
+    pub fn remove_record(&mut self, plan: &Plan, client: usize) {
+        let mine = (0..self.runs.len()).filter(|t| plan.txs[*t].client == client);
+        let committed: Vec<TxId> =
+            mine.filter(|t| self.is_committed(plan, *t)).filter_map(|t| self.tx_id(plan, t)).collect();
+        self.server.now.archive.extend(committed);
+        self.server.now.records[client] = None;
     }
 
     /// Auxiliary: is this transaction committed, whatever the record has room to say?

@@ -2,8 +2,8 @@
 //!
 //! 1. Each document is locked, copied and changed by one lock write. A rival's lock is dealt with by `meeting`.
 //! 2. Commit is requested; `client` decides it.
-//! 3. The user has the answer; each document is finished (and is durably so) or undone.
-//! 4. The number is reported clean.
+//! 3. The user has the answer; each document is finished or undone, and nobody waits for the journal.
+//! 4. The number is reported clean, with the connection epoch from before the first document was finished.
 //!
 //! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
@@ -40,6 +40,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
 
 /// Takes a number and reads the connection epoch before the first lock write. False when the record is lost.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
+    let epoch = epoch(plan, state, t);
     let client = &mut state.clients[plan.txs[t].client];
     let run = &mut state.runs[t];
     if run.seq.is_some() {
@@ -50,9 +51,14 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
         return false;
     }
     run.seq = Some(client.recorder.allocate());
-    let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
-    run.epoch = if unchecked { 0 } else { client.epoch };
+    run.epoch = epoch;
     true
+}
+
+/// The connection epoch as this transaction's client knows it.
+fn epoch(plan: &Plan, state: &State, t: usize) -> u64 {
+    let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
+    if unchecked { 0 } else { state.clients[plan.txs[t].client].epoch }
 }
 
 fn write(plan: &Plan, state: &mut State, t: usize, i: usize) {
@@ -135,14 +141,14 @@ pub fn answer(state: &mut State, t: usize, told: Told) {
 }
 
 fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    if i == 0 {
+        state.runs[t].epoch = epoch(plan, state, t);
+    }
     let doc = plan.txs[t].writes[i].0;
     if let Some(tx) = state.tx_id(plan, t) {
         let doc = &mut state.server.now.docs[doc];
         let repair = roll_forward(&doc.lock);
         doc.repair(tx, repair);
-    }
-    if !plan.has(Mutation::FinishNotJournaled) {
-        state.server.flush();
     }
     cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
 }
@@ -163,7 +169,9 @@ fn cleaned(plan: &Plan, state: &mut State, t: usize, next: Step, done: usize) {
         return;
     }
     state.runs[t].step = Step::Over;
+    let late = plan.has(Mutation::CleanEpochReadLate);
+    let epoch = if late { state.server.boot } else { state.runs[t].epoch };
     if let Some(seq) = state.runs[t].seq {
-        state.clients[plan.txs[t].client].recorder.note_clean(seq);
+        state.clients[plan.txs[t].client].recorder.note_clean(seq, epoch);
     }
 }

@@ -1,6 +1,8 @@
 //! `$expr` is asked of documents as the application wrote them: never of a document that only waits to be inserted, nor
 //! with the locks beside its fields.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, Isolation, Session, TransactionOptions};
 

@@ -131,8 +131,9 @@ pub enum Verdict {
     GoOn(Vec<Outcome>),
     /// It was not applied and can be sent again as it is.
     SendAgain,
-    /// Nothing can be decided in this record any more: every open transaction of it is rolled back, and the record
-    /// must be fenced (if it is there and is not) before anybody is told so. A new record is needed.
+    /// Nothing can be decided in this record any more: every open transaction of it is rolled back, and none of its writes
+    /// can be applied, whoever is told first. The record should be fenced (if it is there and is not), so that rivals
+    /// need not wait for the lease. A new record is needed.
     Lost(Vec<Outcome>),
 }
 
@@ -231,6 +232,12 @@ impl Recorder {
     /// Is a decision about it under way? Then the server may know more than the owner: others may have read it.
     pub fn is_being_decided(&self, seq: Seq) -> bool {
         self.in_flight.as_ref().is_some_and(|write| write.decides.contains(&seq))
+    }
+
+    /// The stamp that the last acknowledged write left. Whoever closes the record demands it: a server that lost that write
+    /// has brought back documents that were finished before it.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
     }
 
     /// Is somebody waiting for a decision?

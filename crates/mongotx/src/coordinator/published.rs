@@ -21,7 +21,7 @@ use super::{
     client_record::Epoch,
     records::TXS,
     server::Server,
-    txlog::{Fate, Started, TxLog},
+    txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -166,8 +166,8 @@ impl TxLog for PublishedLog {
         self.lanes.iter().map(|(_, epoch)| epoch.load(SeqCst)).sum()
     }
 
-    fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async { Ok(self.epoch()) })
+    fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
+        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false }) })
     }
 
     fn clean(&self, id: TxId, _epoch: u64) -> BoxFuture<'_, ()> {

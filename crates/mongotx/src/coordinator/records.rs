@@ -151,13 +151,19 @@ impl Records {
         self.change(server, condition, doc! {"$addToSet": {"killed": seq}}).await
     }
 
-    /// Every document is clean: the record goes when its outcomes need not be kept any longer.
-    pub(crate) async fn retire(&self, server: &Server, client: ClientId) -> Result<()> {
+    /// Every document is clean: the record goes when its outcomes need not be kept any longer. The owner closes a record
+    /// that has its last stamp, a sweep one that is fenced: a server that was killed may have brought back an earlier
+    /// state, with locks. False when the record is not what it should be.
+    pub(crate) async fn retire(&self, server: &Server, client: ClientId, by_owner: Option<u64>) -> Result<bool> {
         server.at(Step::BeforeRetire).await;
-        let condition = doc! {"_id": object_id(client), "closedAt": {"$exists": false}};
-        self.change(server, condition, doc! {"$currentDate": {"closedAt": true}}).await?;
+        let mut condition = doc! {"_id": object_id(client), "closedAt": {"$exists": false}};
+        match by_owner {
+            Some(stamp) => condition.insert("stamp", stamp as i64),
+            None => condition.insert("fenced", true),
+        };
+        let retired = self.change(server, condition, doc! {"$currentDate": {"closedAt": true}}).await?;
         server.at(Step::AfterRetire).await;
-        Ok(())
+        Ok(retired)
     }
 
     /// What the record says, durably: read by a journaled write that changes nothing of importance.

@@ -28,6 +28,14 @@ pub enum Fate {
     Unknown,
 }
 
+/// What was found at a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Barrier {
+    pub(crate) epoch: u64,
+    /// The client's record is fenced, durably.
+    pub(crate) fenced: bool,
+}
+
 /// Where the fate of transactions is stored.
 pub(crate) trait TxLog: Send + Sync {
     /// A new transaction, able to write to `ns`. `lease_ms`: how long rivals leave it alone without a sign of life.
@@ -50,7 +58,7 @@ pub(crate) trait TxLog: Send + Sync {
 
     /// Everything that was acknowledged before is durable when this returns, if the epoch that it answers is the one it
     /// answered before: between two equal answers the server was not replaced.
-    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<u64>>;
+    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>>;
 
     /// The statuses of these transactions, each read after this call began. Clients whose lease has expired are fenced
     /// first, so that `Active` means alive. Any other status is durable: a server that is killed comes back with it.

@@ -25,7 +25,7 @@ use self::slot::Slot;
 use super::{
     records::{Records, StoredRecord},
     server::Server,
-    txlog::{Fate, Started, TxLog},
+    txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -221,10 +221,10 @@ impl TxLog for ClientRecordLog {
         Box::pin(async {})
     }
 
-    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<u64>> {
+    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
-            self.shared.records.read_durably(&self.shared.recorder, client).await?;
-            Ok(self.epoch())
+            let found = self.shared.records.read_durably(&self.shared.recorder, client).await?;
+            Ok(Barrier { epoch: self.epoch(), fenced: found.is_some_and(|found| found.record.fenced) })
         })
     }
 

@@ -223,6 +223,10 @@ impl Slot {
         self.end(&mut state);
     }
 
+    pub(super) fn stamp(&self) -> u64 {
+        self.state().recorder.stamp()
+    }
+
     pub(super) fn finish_closing(&self) {
         self.state().closed = true;
         self.closed.notify_waiters();

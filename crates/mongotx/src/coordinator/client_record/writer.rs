@@ -44,8 +44,11 @@ pub(super) async fn run(shared: Weak<Shared>, slot: Arc<Slot>) {
 }
 
 async fn retire(shared: &Shared, slot: &Slot) {
-    if let Err(error) = shared.records.retire(&shared.server, slot.client).await {
-        tracing::warn!(client = %slot.client, %error, "the record could not be closed; a sweep will");
+    match shared.records.retire(&shared.server, slot.client, Some(slot.stamp())).await {
+        Ok(true) => {}
+        // Not what was written last: a sweep looks after what came back with it.
+        Ok(false) => return abandon(shared, slot).await,
+        Err(error) => tracing::warn!(client = %slot.client, %error, "the record could not be closed; a sweep will"),
     }
     shared.forget(slot.client);
     slot.finish_closing();
@@ -109,6 +112,7 @@ async fn abandon(shared: &Shared, slot: &Slot) {
     if let Err(error) = shared.records.fence_own(&shared.server, slot.client).await {
         tracing::debug!(client = %slot.client, %error, "the lost record could not be fenced; its lease will end");
     }
+    slot.finish_closing();
 }
 
 /// One conditional update. True when it was applied.
