@@ -36,7 +36,8 @@ impl Failure {
 
     /// Tells the user, and answers the exit status.
     pub(crate) fn report(&self) -> Status {
-        crate::say::warn(&format!("error: {self}"));
+        let lines: Vec<String> = self.message.lines().map(crate::say::plain).collect();
+        crate::say::warn(&format!("error: {}", lines.join("\n")));
         self.status
     }
 }

@@ -29,7 +29,10 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let driver = options.server.connect_driver().await?;
-    let mut clients = client.clients().await.context("the client records cannot be listed")?;
+    let mut clients = client
+        .clients()
+        .await
+        .context("the client records cannot be listed (`mongotx doctor` looks at each by itself)")?;
     if clients.is_empty() {
         say::line(&format!("No client has a record in {}.txs.", options.server.tx_database));
         return Ok(WELL);
