@@ -54,7 +54,7 @@ impl Progress {
 }
 
 fn bar(length: Duration) -> Result<ProgressBar, Failure> {
-    let style = ProgressStyle::with_template("   [{bar:24}] {msg}")
+    let style = ProgressStyle::with_template("   [{bar:12}] {wide_msg}")
         .map_err(|error| Failure::new(format!("the progress bar: {error}")))?
         .progress_chars("=> ");
     let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
