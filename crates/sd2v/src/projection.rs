@@ -33,7 +33,7 @@ pub fn check_projection(projection: &Document) -> Result<(), Error> {
 }
 
 /// Whether the projection reads the document as a whole: of a stored one it would show the reserved fields.
-pub fn sees_lock_fields(projection: &Document) -> bool {
+pub fn shows_lock_fields(projection: &Document) -> bool {
     projection.values().any(sees_whole_document)
 }
 

@@ -34,7 +34,7 @@ impl Query {
 
     /// Do filter or projection read stored documents as a whole, their locks included?
     pub(crate) fn sees_lock_fields(&self) -> bool {
-        filter::sees_lock_fields(&self.filter) || self.projection.as_ref().is_some_and(projection::sees_lock_fields)
+        filter::sees_lock_fields(&self.filter) || self.projection.as_ref().is_some_and(projection::shows_lock_fields)
     }
 
     /// # Errors

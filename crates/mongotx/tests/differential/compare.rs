@@ -56,7 +56,9 @@ fn same_lists(mut plain: Vec<Vec<u8>>, mut ours: Vec<Vec<u8>>, ordered: bool) ->
     plain == ours
 }
 
-fn normal_written(written: &Written) -> (Vec<(usize, Vec<u8>)>, Vec<(usize, Vec<u8>)>, [u64; 3]) {
+type Ids = Vec<(usize, Vec<u8>)>;
+
+fn normal_written(written: &Written) -> (Ids, Ids, [u64; 3]) {
     let ids = |ids: &[(usize, Bson)]| ids.iter().map(|(at, id)| (*at, bytes(id))).collect();
     (ids(&written.inserted), ids(&written.upserted), [written.matched, written.modified, written.deleted])
 }

@@ -80,7 +80,7 @@ fn set(random: &mut Random) -> Single {
 }
 
 fn counted(random: &mut Random) -> &'static str {
-    *random.pick(&["n", "n", "m", "d.x", "new", "l.0.v", "a", "t.0"])
+    random.pick::<&str>(&["n", "n", "m", "d.x", "new", "l.0.v", "a", "t.0"])
 }
 
 fn rename_to(random: &mut Random) -> Bson {
