@@ -162,6 +162,7 @@ async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: 
             Err(error) if error.kind() == ErrorKind::Unavailable && !queue.is_closed() => {
                 tracing::debug!(%error, attempt, "finishing waits for the server");
             }
+            Err(_) if round.len() > 1 => return finish_each(server, log, round, queue).await,
             Err(error) if attempt >= ATTEMPTS => {
                 tracing::warn!(%error, transactions = round.len(), "left decided transactions for others to finish");
                 return;
@@ -174,6 +175,21 @@ async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: 
     }
     for job in &round {
         log.clean(job.id, epoch).await;
+    }
+}
+
+/// The server refuses something of one of them; the others do not wait until it gives in.
+async fn finish_each(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: &mpsc::UnboundedReceiver<Job>) {
+    let mut refused = Vec::new();
+    for job in round {
+        let epoch = log.epoch();
+        match finish_all(server, std::slice::from_ref(&job)).await {
+            Ok(()) => log.clean(job.id, epoch).await,
+            Err(_) => refused.push(job),
+        }
+    }
+    for job in refused {
+        Box::pin(finish_round(server, log, vec![job], queue)).await;
     }
 }
 

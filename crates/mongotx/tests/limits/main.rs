@@ -7,6 +7,7 @@ mod common;
 
 mod clock;
 mod dropped;
+mod finishing;
 mod names;
 mod numbers;
 mod server;
