@@ -57,6 +57,7 @@ async fn stop_everywhere(scenario: Scenario) {
         })
         .collect();
     assert!(jobs.len() > 5);
+    println!("{scenario:?}: stopped in {} places", jobs.len());
     stream::iter(jobs).for_each_concurrent(AT_A_TIME, run).await;
 }
 

@@ -27,6 +27,7 @@ async fn kill_everywhere(scenario: Scenario) {
             Job { world, scenario, step, nth, blow: Blow::Kill, lease_ms: LEASE_MS }
         })
         .collect();
+    println!("{scenario:?}: killed in {} places", jobs.len());
     stream::iter(jobs).for_each_concurrent(AT_A_TIME, run).await;
 }
 
