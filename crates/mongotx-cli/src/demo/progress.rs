@@ -61,16 +61,17 @@ fn bar(length: Duration) -> Result<ProgressBar, Failure> {
     Ok(ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stdout()).with_style(style))
 }
 
+/// The most important first: a narrow terminal cuts the end off.
 fn words(tally: &Tally, elapsed: Duration) -> String {
     let stats = tally.stats();
     format!(
-        "{} transfers ({:.0}/s), {} conflicts, {} kills, {} repairs, {} sums right{}",
+        "{}{} transfers ({:.0}/s), {} kills, {} conflicts, {} repairs, {} sums",
+        if tally.wrong_sums > 0 { format!("{} WRONG SUMS, ", tally.wrong_sums) } else { String::new() },
         tally.done.len(),
         tally.done.len() as f64 / elapsed.as_secs_f64().max(0.001),
-        stats.conflicts,
         tally.kills,
+        stats.conflicts,
         stats.rolled_forward + stats.rolled_back,
-        tally.sums - tally.wrong_sums,
-        if tally.wrong_sums > 0 { format!(", {} WRONG", tally.wrong_sums) } else { String::new() },
+        tally.sums,
     )
 }
