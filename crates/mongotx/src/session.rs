@@ -97,8 +97,7 @@ impl Session {
         matches!(self.state, State::Open(_))
     }
 
-    /// The id of the open transaction, once it has written (or read-locked) something. Nothing is decided about a
-    /// transaction that only reads: asked for its outcome, everybody is told that it is rolled back.
+    /// The id of the open transaction, once it has written (or read-locked) something.
     pub fn id(&self) -> Option<TxId> {
         match &self.state {
             State::Open(tx) => tx.id(),

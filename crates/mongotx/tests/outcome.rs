@@ -74,9 +74,9 @@ async fn rolled_back_is_told_and_stays_after_shutdown() {
     assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::RolledBack);
 }
 
-/// Nothing is decided about a transaction that only read, so its id is told as one that changed nothing.
+/// It holds read locks, and is decided like any other.
 #[tokio::test]
-async fn read_only_transaction_is_told_as_rolled_back() {
+async fn read_only_repeatable_transaction_is_committed() {
     let scene = Scene::set_up().await;
     let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
     let mut session = scene.client.session_with(options);
@@ -85,7 +85,7 @@ async fn read_only_transaction_is_told_as_rolled_back() {
     let id = session.id().unwrap();
     session.commit().await.unwrap();
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Fate::RolledBack).await;
+    scene.is_told(id, Fate::Committed).await;
 }
 
 #[tokio::test]
