@@ -121,9 +121,7 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
 /// In the view of a transaction with writes of its own: mapped first, then everything as asked.
 async fn own_view(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
     let mut pipeline = visible_pipeline(me, &query.filter);
-    // One document needs no order, and the server would not look at it.
-    let sorted = query.pinned_id(core, ns).await?.is_none();
-    if let Some(sort) = query.sort.as_ref().filter(|sort| sorted && !sort.is_empty()) {
+    if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {
         pipeline.push(doc! {"$sort": sort.clone()});
     }
     if query.skip > 0 {

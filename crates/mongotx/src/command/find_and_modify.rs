@@ -10,7 +10,7 @@ use sd2v::projection::{as_stages, check_projection};
 use super::{
     delete::DeleteCommand,
     direct, find, probe,
-    query::Query,
+    query::{Query, exactly},
     update::{SELECTIONS, UpdateCommand, write_first},
     upsert,
 };
@@ -142,7 +142,7 @@ async fn first_in_order(
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let Some(id) = find::ids(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
-        let filter = doc! {"$and": [{"_id": id}, query.filter.clone()]};
+        let filter = doc! {"$and": [exactly(&[id], &query.terms), query.filter.clone()]};
         if let Some(value) = until_matched(core, ns, command, &filter, query, false).await? {
             return Ok(Some(value));
         }

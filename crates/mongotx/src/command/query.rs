@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, Regex, doc};
 use futures_util::StreamExt;
 use mongodb::Cursor;
 use sd2v::{filter, projection, stored};
 
 use super::Terms;
 use crate::{
-    coordinator::{Core, server::from_driver},
+    coordinator::{Core, finisher::among, server::from_driver},
     error::Result,
     options::Namespace,
 };
@@ -35,6 +35,13 @@ impl Query {
     /// Do filter or projection read stored documents as a whole, their locks included?
     pub(crate) fn sees_lock_fields(&self) -> bool {
         filter::sees_lock_fields(&self.filter) || self.projection.as_ref().is_some_and(projection::shows_lock_fields)
+    }
+
+    /// Does the server fetch the one document and never look at the sort?
+    pub(crate) fn is_fetch(&self) -> bool {
+        let one = |value: &Bson| !matches!(value, Bson::Document(operators) if operators.contains_key("$in"));
+        let by_id = filter::is_only_id(&self.filter) && self.filter.get("_id").is_some_and(one);
+        by_id && self.skip == 0 && self.terms.hint.is_none()
     }
 
     /// # Errors
@@ -102,6 +109,25 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
     }
     let collated = terms.collation.is_some() || core.catalog.look_up(&core.server, ns).await?.has_collation;
     Ok((!collated).then_some(id))
+}
+
+/// The condition for just these `_id`s, in a command with these terms: under a collation a string equals others, but not
+/// as a pattern. (A document that holds strings has no such pattern.)
+pub(crate) fn exactly(ids: &[Bson], terms: &Terms) -> Document {
+    if terms.collation.is_none() {
+        return among(ids);
+    }
+    let patterns: Vec<Bson> = ids.iter().map(exact_pattern).collect();
+    among(&patterns)
+}
+
+fn exact_pattern(id: &Bson) -> Bson {
+    let Bson::String(text) = id else { return id.clone() };
+    let quoted = format!(r"^\Q{}\E\z", text.replace(r"\E", r"\E\\E\Q"));
+    match (quoted.try_into(), "".try_into()) {
+        (Ok(pattern), Ok(options)) => Regex { pattern, options }.into(),
+        _ => id.clone(),
+    }
 }
 
 /// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the server would check.

@@ -16,7 +16,7 @@ use sd2v::{
 
 use super::{
     find, probe,
-    query::{Documents, Query},
+    query::{Documents, Query, exactly},
 };
 use crate::{
     coordinator::{
@@ -40,10 +40,12 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
             refuse_projection(core, tx, ns, query).await?;
             return Ok(Documents::default());
         }
-        let filter = doc! {"$and": [query.filter.clone(), among(&ids)]};
-        // One document needs no order, and some orders it could not be brought into.
-        let sort = query.sort.clone().filter(|_| ids.len() > 1);
-        let among_locked = Query { filter, sort, skip: 0, ..query.clone() };
+        let filter = if query.is_fetch() {
+            query.filter.clone()
+        } else {
+            doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]}
+        };
+        let among_locked = Query { filter, skip: 0, ..query.clone() };
         let found = find::committed(core, Some(tx), ns, &among_locked).await?.all(usize::MAX).await?;
         if found.len() == ids.len() {
             return Ok(Documents::at_hand(found));

@@ -25,7 +25,7 @@ use super::{
     transaction::{Hold, Transaction},
 };
 use crate::{
-    command::Terms,
+    command::{Terms, query::exactly},
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
@@ -69,10 +69,14 @@ impl Target<'_> {
     }
 
     fn narrowed(&self, rest: Document) -> Document {
+        let only = match &self.terms.collation {
+            None => doc! {"_id": self.id.clone()},
+            Some(_) => exactly(std::slice::from_ref(self.id), self.terms),
+        };
         if rest.is_empty() {
-            doc! {"_id": self.id.clone()}
+            only
         } else {
-            doc! {"$and": [{"_id": self.id.clone()}, rest]}
+            doc! {"$and": [only, rest]}
         }
     }
 
