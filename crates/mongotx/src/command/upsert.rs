@@ -83,6 +83,13 @@ async fn build_aside(
     id: &Bson,
     me: TxId,
 ) -> Result<Document> {
+    if let Update::Pipeline(stages) = &command.update
+        && ["_id", "$$ROOT", "$$CURRENT"].iter().any(|name| format!("{stages:?}").contains(name))
+    {
+        return Err(Error::unsupported(format!(
+            "an upsert's pipeline cannot read the _id, which a document of {ns} has already"
+        )));
+    }
     let aside = Bson::ObjectId(ObjectId::new());
     let without_id = UpdateCommand {
         filter: sd2v::filter::without_id(&command.filter).unwrap_or_else(|| command.filter.clone()),

@@ -91,9 +91,9 @@ fn is_never(filter: &Document, depth: usize) -> Result<bool, Error> {
                     .iter()
                     .filter_map(Bson::as_document)
                     .try_fold(false, |found, operand| Ok::<_, Error>(found || is_never(operand, depth)?))?,
-                Bson::Document(condition) if !key.starts_with('$') => condition
-                    .iter()
-                    .any(|(operator, list)| matches!((operator.as_str(), list), ("$in" | "$all", Bson::Array(list)) if list.is_empty())),
+                Bson::Document(condition) if !key.starts_with('$') => {
+                    condition.get_array("$all").is_ok_and(|values| values.is_empty())
+                }
                 _ => key == "$alwaysFalse",
             })
     })
