@@ -201,3 +201,12 @@ async fn difference_12_collections_with_unique_indexes_take_no_transactions() {
     session.begin().unwrap();
     assert_unsupported(&ours.insert_one(&doc! {"a": 2}).session(&mut session).await.unwrap_err(), "unique");
 }
+
+#[tokio::test]
+async fn difference_13_dropping_the_id_alone_is_no_modification() {
+    let mut b = both(&[doc! {"_id": 1, "n": 1}]).await;
+    let (filter, change) = (doc! {"_id": 1}, vec![doc! {"$replaceWith": {"n": "$n"}}]);
+    let plain = b.plain.update_one(filter.clone(), change.clone()).await.unwrap();
+    let inside = b.ours.update_one(filter, change).session(&mut b.session).await.unwrap();
+    assert_eq!((plain.modified_count, inside.modified_count), (1, 0));
+}

@@ -15,6 +15,15 @@ pub(crate) fn same(one: &Document, other: &Document) -> bool {
     bytes(&one.clone().into()) == bytes(&other.clone().into())
 }
 
+/// Both stopped. At which of several documents, and so with which code, is not promised to an update of many.
+pub(crate) fn both_refused(plain: &Answer, ours: &Answer) -> bool {
+    let places = |answer: &Answer| match answer {
+        Answer::Refused { writes, .. } => Some(writes.iter().map(|(index, _)| *index).collect::<Vec<_>>()),
+        _ => None,
+    };
+    places(plain).is_some() && places(plain) == places(ours)
+}
+
 /// Why two answers differ, if they do.
 pub(crate) fn difference(plain: &Answer, ours: &Answer, ordered: bool) -> Option<String> {
     let same = match (plain, ours) {

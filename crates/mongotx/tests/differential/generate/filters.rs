@@ -95,7 +95,7 @@ fn type_name(random: &mut Random) -> Bson {
     match random.below(3) {
         0 => Bson::Array(vec!["string".into(), "null".into()]),
         1 => "number".into(),
-        _ => (*random.pick(&["array", "object", "int", "decimal", "date", "objectId", "bool", "missing"])).into(),
+        _ => (*random.pick(&["array", "object", "int", "decimal", "date", "objectId", "bool"])).into(),
     }
 }
 

@@ -106,6 +106,11 @@ impl Operations {
         let mut query = Query { filter, terms, ..Query::default() };
         query.batch_size = self.random.maybe(15, |random| 2 + random.below(3) as u32);
         query.projection = self.projection();
+        if is_refused(&query.projection) {
+            // One fault at a time: difference D10.
+            query.terms.hint = None;
+            return query;
+        }
         if self.random.chance(60) {
             query.sort = Some(self.sort());
             if is_exact(&query.terms) {
@@ -122,6 +127,9 @@ impl Operations {
             return Query { filter, projection: self.projection(), ..Query::default() };
         }
         let mut query = Query { limit: None, batch_size: None, sort: Some(self.sort()), ..self.query() };
+        if is_refused(&query.projection) {
+            query.sort = None;
+        }
         query.terms.collation = None;
         query
     }
@@ -308,7 +316,9 @@ impl Operations {
             Modify::Update(update) => (&mut update.filter, &mut update.terms),
             Modify::Delete(delete) => (&mut delete.filter, &mut delete.terms),
         };
-        if self.random.chance(50) {
+        if is_refused(&command.projection) {
+            terms.hint = None;
+        } else if self.random.chance(50) {
             terms.collation = None;
             *filter = filters::filter(&mut self.random);
             command.sort = Some(self.sort());
@@ -345,6 +355,10 @@ impl Operations {
         }
         delete
     }
+}
+
+fn is_refused(projection: &Option<Document>) -> bool {
+    projection.as_ref().is_some_and(|projection| projection.get_i32("b") == Ok(0))
 }
 
 /// Do different values have a promised order?

@@ -96,7 +96,7 @@ fn pushed(random: &mut Random) -> Bson {
     if random.chance(40) {
         return if random.chance(80) { tag(random) } else { value(random, 1) };
     }
-    let mut push = doc! {"$each": random.several(3, tag)};
+    let mut push = doc! {"$each": each(random)};
     if random.chance(50) {
         push.insert("$slice", random.between(-3, 4));
     }
@@ -109,8 +109,16 @@ fn pushed(random: &mut Random) -> Bson {
     push.into()
 }
 
+/// At least one: whether pushing nothing counts as a change depends on the indexes (difference D13).
+fn each(random: &mut Random) -> Vec<Bson> {
+    let mut values = random.several(2, tag);
+    values.push(tag(random));
+    values
+}
+
 fn push_items(random: &mut Random) -> Bson {
-    let items = random.several(2, |random| Bson::Document(item(random)));
+    let mut items = random.several(1, |random| Bson::Document(item(random)));
+    items.push(item(random).into());
     doc! {"$each": items, "$sort": {"k": 1, "v": -1}, "$slice": -3}.into()
 }
 
@@ -188,7 +196,7 @@ fn stage(random: &mut Random) -> Document {
         6 => doc! {"$project": {"d": 0, "a": 0}},
         7 => doc! {"$project": {"n": 1, "sum": {"$ifNull": ["$n", "$m"]}}},
         8 => doc! {"$replaceWith": {"$mergeObjects": ["$$ROOT", {"b": literal(scalar(random))}]}},
-        9 => doc! {"$replaceWith": {"n": "$n", "was": "$a"}},
+        9 => doc! {"$replaceWith": {"_id": "$_id", "n": "$n", "was": "$a"}},
         10 => doc! {"$replaceRoot": {"newRoot": {"$mergeObjects": [{"n": 0}, "$d", {"_id": "$_id"}]}}},
         11 => doc! {"$replaceWith": "$d"},
         12 => doc! {"$set": {"fields": {"$size": {"$objectToArray": "$$ROOT"}}}},
