@@ -1,6 +1,6 @@
 //! `_id`s that a collation calls equal are different documents.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, Isolation, TransactionOptions};

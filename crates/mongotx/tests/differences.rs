@@ -1,7 +1,7 @@
 //! The differences from a plain collection that stay: each test shows one of `docs/differences.md`, by its number, and
 //! fails when it is gone.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bson::{Bson, Document, Timestamp, doc};
 use futures_util::TryStreamExt;

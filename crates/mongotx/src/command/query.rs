@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use bson::{Bson, Document, Regex, doc};
-use futures_util::StreamExt;
+use futures_util::TryStreamExt;
 use mongodb::Cursor;
 use sd2v::{filter, projection, stored};
 
 use super::Terms;
 use crate::{
-    coordinator::{Core, finisher::among, server::from_driver},
+    coordinator::{Core, finisher::among, server::in_time},
     error::Result,
     options::Namespace,
 };
@@ -155,9 +155,9 @@ impl Documents {
     pub(crate) async fn peek(&mut self) -> Result<Option<&Document>> {
         if self.ready.is_empty()
             && let Some(live) = self.live.as_mut()
-            && let Some(first) = live.next().await
+            && let Some(first) = in_time(live.try_next()).await?
         {
-            self.ready.push_back(first.map_err(from_driver)?);
+            self.ready.push_back(first);
         }
         Ok(self.ready.front())
     }
@@ -167,8 +167,8 @@ impl Documents {
             stored::strip(&mut document);
             return Some(Ok(document));
         }
-        let next = self.live.as_mut()?.next().await?;
-        Some(next.map_err(from_driver).map(|mut document| {
+        let next = in_time(self.live.as_mut()?.try_next()).await.transpose()?;
+        Some(next.map(|mut document| {
             stored::strip(&mut document);
             document
         }))

@@ -3,7 +3,7 @@
 //! Every command of this crate is sent once. The driver's own retries of writes are off: a lock write that arrived
 //! twice could lock a document again after its transaction was finished.
 
-use std::sync::Arc;
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use bson::{Bson, Document, doc};
 use futures_util::{StreamExt, TryStreamExt};
@@ -89,7 +89,7 @@ impl Server {
     }
 
     pub(crate) async fn run(&self, db: &str, command: Document) -> Result<Document> {
-        self.driver.database(db).run_command(command).await.map_err(from_driver)
+        in_time(self.driver.database(db).run_command(command)).await
     }
 
     pub(crate) async fn write(&self, db: &str, command: Document) -> Result<WriteAnswer> {
@@ -115,13 +115,13 @@ impl Server {
 
     /// A cursor over the answer of `find` or `aggregate`.
     pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<Document>> {
-        self.driver.database(db).run_cursor_command(command).await.map_err(from_driver)
+        in_time(self.driver.database(db).run_cursor_command(command)).await
     }
 
     /// All documents of a cursor, at most `limit`.
     pub(crate) async fn collect(&self, db: &str, command: Document, limit: usize) -> Result<Vec<Document>> {
         let cursor = self.cursor(db, command).await?;
-        cursor.take(limit).try_collect().await.map_err(from_driver)
+        in_time(cursor.take(limit).try_collect()).await
     }
 
     /// The first document that a `find` gives.
@@ -136,6 +136,23 @@ impl Server {
                 _ => None,
             })),
             _ => Ok(None),
+        }
+    }
+}
+
+/// The longest that anybody waits for one answer: a server that stands still, or a network that swallows packets, breaks no
+/// connection.
+const LONGEST_ANSWER: Duration = Duration::from_secs(300);
+
+/// What the driver answers, or an error when that takes too long.
+pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T> {
+    match tokio::time::timeout(LONGEST_ANSWER, answer.into_future()).await {
+        Ok(answer) => answer.map_err(from_driver),
+        Err(_) => {
+            let message = format!(
+                "the server did not answer within {LONGEST_ANSWER:?}: the command was lost, or the answer with it"
+            );
+            Err(Error::new(ErrorKind::Unavailable, message))
         }
     }
 }
