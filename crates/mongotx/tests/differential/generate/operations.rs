@@ -358,7 +358,7 @@ impl Operations {
 }
 
 fn is_refused(projection: &Option<Document>) -> bool {
-    projection.as_ref().is_some_and(|projection| projection.get_i32("b") == Ok(0))
+    projection.as_ref().is_some_and(|projection| projection.get_i32("b").is_ok_and(|shown| shown == 0))
 }
 
 /// Do different values have a promised order?
