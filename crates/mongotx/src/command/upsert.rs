@@ -10,12 +10,13 @@ use sd2v::{
 };
 
 use super::{
-    insert,
+    Terms, insert,
     update::{UpdateCommand, replacement_to_insert},
 };
 use crate::{
     coordinator::{
         Core,
+        prepare::{Change, Target},
         transaction::{Hold, Transaction},
     },
     error::{Error, ErrorKind, Result},
@@ -34,6 +35,9 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
     let id = id.unwrap_or_else(|| ObjectId::new().into());
     match build(core, tx, ns, command, &id, me).await {
         Ok(()) => Ok(id),
+        Err(error) if error.is_duplicate_key() && matches!(command.update, Update::Pipeline(_)) => {
+            insert_and_change(core, tx, ns, command, &id, me).await
+        }
         Err(error) if error.is_duplicate_key() => {
             let document = build_aside(core, tx, ns, command, &id, me).await?;
             insert::one(core, tx, ns, document).await
@@ -73,6 +77,31 @@ async fn build(
     Ok(())
 }
 
+/// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted, then changed.
+async fn insert_and_change(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &UpdateCommand,
+    id: &Bson,
+    me: TxId,
+) -> Result<Bson> {
+    let unchanged = Update::Pipeline(vec![doc! {"$replaceWith": "$$ROOT"}]);
+    let from_filter = UpdateCommand { update: unchanged, ..command.clone() };
+    let document = build_aside(core, tx, ns, &from_filter, id, me).await?;
+    insert::one(core, tx, ns, document).await?;
+    let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
+    let target = Target { ns, id, filter: &doc! {"_id": id.clone()}, terms: &terms };
+    match core.prepare(tx, &target, &command.change()).await {
+        Ok(_) => Ok(id.clone()),
+        Err(refused) if refused.ends_transaction() => Err(refused),
+        Err(refused) => {
+            core.prepare(tx, &target, &Change::Remove).await?;
+            Err(refused)
+        }
+    }
+}
+
 /// The `_id` is in use: by a document that this transaction has removed, or by somebody else's. The new document is
 /// built under another `_id`, taken away again, and inserted as documents are, which finds out.
 async fn build_aside(
@@ -83,13 +112,6 @@ async fn build_aside(
     id: &Bson,
     me: TxId,
 ) -> Result<Document> {
-    if let Update::Pipeline(stages) = &command.update
-        && ["_id", "$$ROOT", "$$CURRENT"].iter().any(|name| format!("{stages:?}").contains(name))
-    {
-        return Err(Error::unsupported(format!(
-            "an upsert's pipeline cannot read the _id, which a document of {ns} has already"
-        )));
-    }
     let aside = Bson::ObjectId(ObjectId::new());
     let without_id = UpdateCommand {
         filter: sd2v::filter::without_id(&command.filter).unwrap_or_else(|| command.filter.clone()),
