@@ -210,3 +210,16 @@ async fn difference_13_dropping_the_id_alone_is_no_modification() {
     let inside = b.ours.update_one(filter, change).session(&mut b.session).await.unwrap();
     assert_eq!((plain.modified_count, inside.modified_count), (1, 0));
 }
+
+#[tokio::test]
+async fn difference_14_a_field_missing_from_a_new_root_keeps_no_place() {
+    let mut b = both(&[doc! {"_id": 1, "a": 1}]).await;
+    let change = vec![doc! {"$replaceWith": {"_id": "$_id", "n": "$n", "a": "$a"}}, doc! {"$set": {"n": 1}}];
+    b.plain.update_one(doc! {"_id": 1}, change.clone()).await.unwrap();
+    b.ours.update_one(doc! {"_id": 1}, change).session(&mut b.session).await.unwrap();
+    b.session.commit().await.unwrap();
+    let plain = b.plain.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
+    let ours = b.ours.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
+    let names = |document: &Document| document.keys().cloned().collect::<Vec<_>>();
+    assert_eq!((names(&plain).join(" "), names(&ours).join(" ")), ("_id n a".to_owned(), "_id a n".to_owned()));
+}

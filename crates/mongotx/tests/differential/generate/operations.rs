@@ -181,11 +181,11 @@ impl Operations {
     }
 
     fn update(&mut self) -> Update {
-        Self::with_hint_only(match self.random.below(100) {
+        Self::of_one_fault(match self.random.below(100) {
             0..=44 => self.update_one(),
             45..=66 => self.update_many(),
             67..=76 => self.update_at_place(),
-            77..=87 => return self.replace_one(),
+            77..=87 => self.replace_one(),
             _ => self.upsert(),
         })
     }
@@ -218,12 +218,13 @@ impl Operations {
         Update { filter, change, many: true, upsert: self.random.chance(8), array_filters, terms }
     }
 
-    /// An update that the server cannot refuse, where its hint is what it has to refuse.
-    fn with_hint_only(mut update: Update) -> Update {
-        if matches!(&update.terms.hint, Some(Bson::String(name)) if name == NO_INDEX) {
-            update.change = Change::Operators(doc! {"$set": {"hinted": true}});
+    /// An update that the server cannot refuse, where its hint or its filter is what it has to refuse: difference D10.
+    fn of_one_fault(mut update: Update) -> Update {
+        let bad_hint = matches!(&update.terms.hint, Some(Bson::String(name)) if name == NO_INDEX);
+        if bad_hint || update.upsert && format!("{:?}", update.filter).contains("$expr") {
+            update.change = Change::Operators(doc! {"$set": {"faulty": true}});
             update.array_filters = None;
-            update.upsert = false;
+            update.upsert &= !bad_hint;
         }
         update
     }
@@ -305,10 +306,7 @@ impl Operations {
                 Modify::Delete(Delete { filter, many: false, terms })
             }
             2 | 3 => Modify::Update(self.replace_one()),
-            _ => {
-                let update = self.update_one();
-                Modify::Update(Self::with_hint_only(update))
-            }
+            _ => Modify::Update(self.update_one()),
         };
         let mut command =
             FindAndModify { modify, sort: None, projection: self.projection(), after: self.random.chance(50) };
@@ -322,6 +320,9 @@ impl Operations {
             terms.collation = None;
             *filter = filters::filter(&mut self.random);
             command.sort = Some(self.sort());
+        }
+        if let Modify::Update(update) = command.modify {
+            command.modify = Modify::Update(Self::of_one_fault(update));
         }
         command
     }

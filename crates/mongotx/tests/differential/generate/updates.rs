@@ -196,7 +196,7 @@ fn stage(random: &mut Random) -> Document {
         6 => doc! {"$project": {"d": 0, "a": 0}},
         7 => doc! {"$project": {"n": 1, "sum": {"$ifNull": ["$n", "$m"]}}},
         8 => doc! {"$replaceWith": {"$mergeObjects": ["$$ROOT", {"b": literal(scalar(random))}]}},
-        9 => doc! {"$replaceWith": {"_id": "$_id", "n": "$n", "was": "$a"}},
+        9 => doc! {"$replaceWith": {"_id": "$_id", "n": {"$ifNull": ["$n", 0]}, "was": "$a"}},
         10 => doc! {"$replaceRoot": {"newRoot": {"$mergeObjects": [{"n": 0}, "$d", {"_id": "$_id"}]}}},
         11 => doc! {"$replaceWith": "$d"},
         12 => doc! {"$set": {"fields": {"$size": {"$objectToArray": "$$ROOT"}}}},
