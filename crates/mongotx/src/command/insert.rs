@@ -27,12 +27,14 @@ const BATCH: usize = 1_000;
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const ATTEMPTS: usize = 64;
 
-/// The document with an `_id`, first, made here if it has none.
+/// The document with its `_id` first, as the server stores it, made here if it has none.
 pub(crate) fn with_id(mut document: Document) -> (Bson, Document) {
-    if let Some(id) = document.get("_id") {
+    if let Some((name, id)) = document.iter().next()
+        && name == "_id"
+    {
         return (id.clone(), document);
     }
-    let id = Bson::ObjectId(ObjectId::new());
+    let id = document.remove("_id").unwrap_or_else(|| ObjectId::new().into());
     let mut first = doc! {"_id": id.clone()};
     first.extend(std::mem::take(&mut document));
     (id, first)

@@ -321,7 +321,11 @@ impl Operations {
             *filter = filters::filter(&mut self.random);
             command.sort = Some(self.sort());
         }
-        if let Modify::Update(update) = command.modify {
+        if let Modify::Update(mut update) = command.modify {
+            if is_refused(&command.projection) {
+                update.change = Change::Operators(doc! {"$set": {"shown": true}});
+                update.array_filters = None;
+            }
             command.modify = Modify::Update(Self::of_one_fault(update));
         }
         command
