@@ -142,7 +142,8 @@ impl Sequence {
         self.tally.operations += 1;
         let ours = self.ours.run(operation).await;
         if let Answer::Unsupported(reason) = ours {
-            *self.tally.unsupported.entry(reason).or_default() += 1;
+            let reason = reason.split(" [transaction").next().unwrap_or_default();
+            *self.tally.unsupported.entry(reason.to_owned()).or_default() += 1;
             return self.same_views(operation).await;
         }
         let plain = self.plain.run(operation).await;
