@@ -136,6 +136,12 @@ fn refused_index(index: &Document) -> Option<String> {
             "its unique index {name:?} does not see uncommitted documents; unique indexes are not supported yet"
         ));
     }
+    // Such an index refuses some documents, and would do so when the transaction is committed and being finished.
+    if let Some(kind) = key.values().find_map(bson::Bson::as_str) {
+        return Some(format!(
+            "its {kind} index {name:?} does not see uncommitted documents; such indexes are not supported yet"
+        ));
+    }
     if index.contains_key("expireAfterSeconds") {
         return Some(format!(
             "its TTL index {name:?} could remove a document that a transaction holds; TTL indexes are not supported yet"
