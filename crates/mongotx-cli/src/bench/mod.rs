@@ -1,7 +1,7 @@
 //! `mongotx bench transfer`: the same transfers on every target, in turn, on the same machine.
 //!
 //! 1. Start the servers that the targets need (or use those that were named).
-//! 2. For each round, number of clients and target: load the documents, run the clients, check the sum ([`run`]).
+//! 2. For each round, number of clients and target: load the documents, run the clients, check the sum ([`mod@run`]).
 //! 3. Print the medians over the rounds ([`report`]).
 //!
 //! [`target`] is what a target has to do; each has a file of its own. Interrupted: servers started here end with this
