@@ -34,7 +34,9 @@ async fn both_with(documents: &[Document], indexes: &[Document]) -> Both {
         if !documents.is_empty() {
             one.insert_many(documents).await.unwrap();
         }
-        for keys in indexes {
+        // Transactions do not write to collections with text or geospatial indexes.
+        let special = |keys: &Document| keys.values().any(|kind| kind.as_str().is_some());
+        for keys in indexes.iter().filter(|keys| one.name() == "plain" || !special(keys)) {
             one.create_index(mongodb::IndexModel::builder().keys(keys.clone()).build()).await.unwrap();
         }
     }
