@@ -1,0 +1,105 @@
+//! `bulk_write`.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
+use sd2v::update::Update;
+
+use super::{Modification, update::update_command};
+use crate::{
+    command::{
+        Terms,
+        bulk::{self, BulkWriteResult, Operation},
+        delete::DeleteCommand,
+        update::UpdateCommand,
+    },
+    coordinator::Core,
+    error::{Error, Result},
+    options::Namespace,
+    session::Session,
+};
+
+/// One write of a bulk.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are those of the methods with the same names")]
+pub enum WriteModel {
+    /// As [`crate::Collection::insert_one`].
+    InsertOne { document: Document },
+    /// As [`crate::Collection::update_one`].
+    UpdateOne { filter: Document, update: Modification, upsert: bool },
+    /// As [`crate::Collection::update_many`].
+    UpdateMany { filter: Document, update: Modification, upsert: bool },
+    /// As [`crate::Collection::replace_one`].
+    ReplaceOne { filter: Document, replacement: Document, upsert: bool },
+    /// As [`crate::Collection::delete_one`].
+    DeleteOne { filter: Document },
+    /// As [`crate::Collection::delete_many`].
+    DeleteMany { filter: Document },
+}
+
+impl WriteModel {
+    fn to_operation(&self) -> Result<Operation> {
+        let update = |filter: &Document, update: Modification, multi, upsert| -> Result<Operation> {
+            let (update, raw) = update.parse();
+            let command = UpdateCommand { update: update?, upsert, ..update_command(filter.clone(), raw, multi) };
+            Ok(Operation::Update(Box::new(command)))
+        };
+        let delete = |filter: &Document, multi| {
+            Operation::Delete(Box::new(DeleteCommand { filter: filter.clone(), multi, terms: Terms::default() }))
+        };
+        Ok(match self {
+            Self::InsertOne { document } => Operation::Insert(document.clone()),
+            Self::UpdateOne { filter, update: change, upsert } => update(filter, change.clone(), false, *upsert)?,
+            Self::UpdateMany { filter, update: change, upsert } => update(filter, change.clone(), true, *upsert)?,
+            Self::ReplaceOne { filter, replacement, upsert } => {
+                let raw = Bson::Document(replacement.clone());
+                let update = Update::replacement(replacement.clone())?;
+                Operation::Update(Box::new(UpdateCommand {
+                    update,
+                    upsert: *upsert,
+                    ..update_command(filter.clone(), raw, false)
+                }))
+            }
+            Self::DeleteOne { filter } => delete(filter, false),
+            Self::DeleteMany { filter } => delete(filter, true),
+        })
+    }
+}
+
+/// `bulk_write`.
+#[must_use = "nothing happens before it is awaited"]
+pub struct BulkWrite<'a> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    models: Vec<WriteModel>,
+    ordered: bool,
+    session: Option<&'a mut Session>,
+}
+
+impl<'a> BulkWrite<'a> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, models: Vec<WriteModel>) -> Self {
+        Self { core, ns, models, ordered: true, session: None }
+    }
+
+    setters! {
+        /// Stop at the first write that is refused (the default), or go on.
+        ordered(ordered: bool) => ordered = ordered;
+    }
+}
+
+impl<'a> IntoFuture for BulkWrite<'a> {
+    type Output = Result<BulkWriteResult>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, models, ordered, session } = self;
+        Box::pin(async move {
+            let operations = models.iter().map(WriteModel::to_operation).collect::<Result<Vec<_>>>()?;
+            if operations.is_empty() {
+                return Err(Error::invalid(9, "bulk_write needs at least one write"));
+            }
+            in_session!(session, |tx| bulk::run(core, tx, ns, &operations, ordered))
+        })
+    }
+}

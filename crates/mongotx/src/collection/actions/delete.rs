@@ -1,0 +1,52 @@
+//! `delete`.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
+
+use crate::{
+    command::{
+        Terms,
+        delete::{self, DeleteCommand},
+    },
+    coordinator::Core,
+    error::Result,
+    options::Namespace,
+    session::Session,
+};
+
+/// `delete`.
+#[must_use = "nothing happens before it is awaited"]
+pub struct Delete<'a> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    command: DeleteCommand,
+    session: Option<&'a mut Session>,
+}
+
+impl<'a> Delete<'a> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document, multi: bool) -> Self {
+        Self { core, ns, command: DeleteCommand { filter, multi, terms: Terms::default() }, session: None }
+    }
+
+    setters! {
+        /// How strings compare.
+        collation(collation: Document) => command.terms.collation = Some(collation);
+        /// The index to use: a name or a key pattern.
+        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        /// Constants for `$$name` in `$expr`.
+        let_vars(variables: Document) => command.terms.variables = Some(variables);
+    }
+}
+
+impl<'a> IntoFuture for Delete<'a> {
+    /// How many were deleted.
+    type Output = Result<u64>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, command, session } = self;
+        Box::pin(async move { in_session!(session, |tx| delete::run(core, tx, ns, &command)) })
+    }
+}

@@ -1,0 +1,45 @@
+//! `distinct`.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
+
+use crate::{
+    command::{Terms, distinct, query::Query},
+    coordinator::Core,
+    error::Result,
+    options::Namespace,
+    session::Session,
+};
+
+/// `distinct`.
+#[must_use = "nothing happens before it is awaited"]
+pub struct Distinct<'a> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    field: String,
+    query: Query,
+    session: Option<&'a mut Session>,
+}
+
+impl<'a> Distinct<'a> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, field: &str, filter: Document) -> Self {
+        Self { core, ns, field: field.to_owned(), query: Query::of(filter, Terms::default()), session: None }
+    }
+
+    setters! {
+        /// How strings compare.
+        collation(collation: Document) => query.terms.collation = Some(collation);
+    }
+}
+
+impl<'a> IntoFuture for Distinct<'a> {
+    type Output = Result<Vec<Bson>>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, field, query, session } = self;
+        Box::pin(async move { in_session!(session, |tx| distinct::run(core, tx, ns, &field, &query)) })
+    }
+}

@@ -1,0 +1,115 @@
+//! `find`, of several documents or one.
+
+use std::{future::IntoFuture, marker::PhantomData, sync::Arc};
+
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    command::{Terms, find, query::Query},
+    coordinator::Core,
+    cursor::Cursor,
+    error::Result,
+    options::Namespace,
+    session::Session,
+};
+
+/// `find`.
+#[must_use = "nothing happens before it is awaited"]
+pub struct Find<'a, T> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    query: Query,
+    session: Option<&'a mut Session>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<'a, T> Find<'a, T> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document) -> Self {
+        Self { core, ns, query: Query::of(filter, Terms::default()), session: None, of: PhantomData }
+    }
+
+    setters! {
+        /// The order.
+        sort(sort: Document) => query.sort = Some(sort);
+        /// Documents passed over first.
+        skip(skip: u64) => query.skip = skip;
+        /// The most documents to answer; 0 is no limit.
+        limit(limit: u64) => query.limit = limit;
+        /// Which fields to answer.
+        projection(projection: Document) => query.projection = Some(projection);
+        /// Documents per batch.
+        batch_size(size: u32) => query.batch_size = Some(size);
+        /// How strings compare.
+        collation(collation: Document) => query.terms.collation = Some(collation);
+        /// The index to use: a name or a key pattern.
+        hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
+        /// Constants for `$$name` in `$expr`.
+        let_vars(variables: Document) => query.terms.variables = Some(variables);
+    }
+}
+
+impl<'a, T: DeserializeOwned + 'a> IntoFuture for Find<'a, T> {
+    type Output = Result<Cursor<T>>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, query, session, .. } = self;
+        Box::pin(async move { Ok(Cursor::new(in_session!(session, |tx| find::run(core, tx, ns, &query))?)) })
+    }
+}
+
+/// `find` of one document.
+#[must_use = "nothing happens before it is awaited"]
+pub struct FindOne<'a, T>(Find<'a, T>);
+
+impl<'a, T> FindOne<'a, T> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document) -> Self {
+        Self(Find::new(core, ns, filter).limit(1))
+    }
+
+    /// The order.
+    pub fn sort(self, sort: Document) -> Self {
+        Self(self.0.sort(sort))
+    }
+
+    /// Documents passed over first.
+    pub fn skip(self, skip: u64) -> Self {
+        Self(self.0.skip(skip))
+    }
+
+    /// Which fields to answer.
+    pub fn projection(self, projection: Document) -> Self {
+        Self(self.0.projection(projection))
+    }
+
+    /// How strings compare.
+    pub fn collation(self, collation: Document) -> Self {
+        Self(self.0.collation(collation))
+    }
+
+    /// The index to use: a name or a key pattern.
+    pub fn hint(self, hint: impl Into<Bson>) -> Self {
+        Self(self.0.hint(hint))
+    }
+
+    /// Constants for `$$name` in `$expr`.
+    pub fn let_vars(self, variables: Document) -> Self {
+        Self(self.0.let_vars(variables))
+    }
+
+    /// In this session's transaction.
+    pub fn session(self, session: &'a mut Session) -> Self {
+        Self(self.0.session(session))
+    }
+}
+
+impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOne<'a, T> {
+    type Output = Result<Option<T>>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.0.await?.next().await })
+    }
+}

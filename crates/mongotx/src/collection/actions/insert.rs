@@ -1,0 +1,110 @@
+//! `insert` of one document, or several.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
+
+use crate::{
+    collection::Encoded,
+    command::{implicit, insert},
+    coordinator::{Core, transaction::Transaction},
+    error::{Error, Result},
+    options::Namespace,
+    session::Session,
+};
+
+/// `insert` of one document.
+#[must_use = "nothing happens before it is awaited"]
+pub struct InsertOne<'a> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    document: Encoded,
+    session: Option<&'a mut Session>,
+}
+
+impl<'a> InsertOne<'a> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, document: Encoded) -> Self {
+        Self { core, ns, document, session: None }
+    }
+
+    setters! {}
+}
+
+async fn insert_one(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, document: Document) -> Result<Bson> {
+    match tx {
+        Some(tx) => insert::one(core, tx, ns, document).await,
+        None => insert::one_directly(core, ns, document).await,
+    }
+}
+
+impl<'a> IntoFuture for InsertOne<'a> {
+    type Output = Result<Bson>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, document, session } = self;
+        Box::pin(async move {
+            let document = document?;
+            in_session!(session, |tx| insert_one(core, tx, ns, document))
+        })
+    }
+}
+
+/// `insert` of several documents.
+#[must_use = "nothing happens before it is awaited"]
+pub struct InsertMany<'a> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    documents: Vec<Encoded>,
+    ordered: bool,
+    session: Option<&'a mut Session>,
+}
+
+impl<'a> InsertMany<'a> {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, documents: Vec<Encoded>) -> Self {
+        Self { core, ns, documents, ordered: true, session: None }
+    }
+
+    setters! {
+        /// Stop at the first document that is refused (the default), or go on.
+        ordered(ordered: bool) => ordered = ordered;
+    }
+}
+
+impl<'a> IntoFuture for InsertMany<'a> {
+    type Output = Result<Vec<Bson>>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, documents, ordered, session } = self;
+        Box::pin(async move {
+            let documents = documents.into_iter().collect::<Result<Vec<Document>>>()?;
+            if documents.is_empty() {
+                return Err(Error::invalid(9, "insert_many needs at least one document"));
+            }
+            in_session!(session, |tx| insert_many(core, tx, ns, documents, ordered))
+        })
+    }
+}
+
+async fn insert_many(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    documents: Vec<Document>,
+    ordered: bool,
+) -> Result<Vec<Bson>> {
+    match tx {
+        Some(tx) => insert::many(core, tx, ns, documents, ordered).await,
+        None => {
+            let mut call = implicit::Call::new(core);
+            loop {
+                let result = insert::many(core, call.begin(), ns, documents.clone(), ordered).await;
+                if let Some(done) = call.end(result).await? {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `update` and `replace`.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
+use sd2v::update::Update;
+
+use crate::{
+    command::{
+        Terms,
+        update::{self, UpdateCommand, UpdateResult},
+    },
+    coordinator::Core,
+    error::Result,
+    options::Namespace,
+    session::Session,
+};
+
+/// `update` and `replace`.
+#[must_use = "nothing happens before it is awaited"]
+pub struct UpdateAction<'a> {
+    core: &'a Arc<Core>,
+    ns: &'a Namespace,
+    update: Result<Update>,
+    command: Box<UpdateCommand>,
+    session: Option<&'a mut Session>,
+}
+
+pub(super) fn update_command(filter: Document, raw: Bson, multi: bool) -> UpdateCommand {
+    let update = Update::Operators(Document::new());
+    UpdateCommand { filter, update, raw, multi, upsert: false, array_filters: None, terms: Terms::default() }
+}
+
+impl<'a> UpdateAction<'a> {
+    pub(in crate::collection) fn new(
+        core: &'a Arc<Core>,
+        ns: &'a Namespace,
+        filter: Document,
+        update: Result<Update>,
+        raw: Bson,
+        multi: bool,
+    ) -> Self {
+        Self { core, ns, update, command: Box::new(update_command(filter, raw, multi)), session: None }
+    }
+
+    setters! {
+        /// Insert a document when none matches.
+        upsert(upsert: bool) => command.upsert = upsert;
+        /// Which array elements `$[name]` means.
+        array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
+        /// How strings compare.
+        collation(collation: Document) => command.terms.collation = Some(collation);
+        /// The index to use: a name or a key pattern.
+        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        /// Constants for `$$name` in `$expr` and pipelines.
+        let_vars(variables: Document) => command.terms.variables = Some(variables);
+    }
+}
+
+impl<'a> IntoFuture for UpdateAction<'a> {
+    type Output = Result<UpdateResult>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { core, ns, update, mut command, session } = self;
+        Box::pin(async move {
+            command.update = update?;
+            in_session!(session, |tx| update::run(core, tx, ns, &command))
+        })
+    }
+}
