@@ -2,6 +2,7 @@
 //! into that session's transaction, `.await` runs it.
 
 mod actions;
+mod indexes;
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -13,6 +14,7 @@ pub use self::actions::{
     BulkWrite, Count, Delete, Distinct, EstimatedCount, Find, FindOne, FindOneAndDelete, FindOneAndUpdate, InsertMany,
     InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
 };
+pub use self::indexes::IndexModel;
 use crate::{coordinator::Core, options::Namespace};
 
 /// A collection of a database.

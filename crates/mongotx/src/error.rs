@@ -13,8 +13,9 @@
 
 use std::fmt;
 
-use bson::Bson;
+use bson::{Bson, Document};
 use protocol::TxId;
+use sd2v::index::shown_key;
 
 use crate::options::Namespace;
 
@@ -59,6 +60,27 @@ pub struct Conflict {
     pub rival: TxId,
 }
 
+/// The key that another document has already.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DuplicateKey {
+    /// The index's key pattern.
+    pub pattern: Document,
+    /// The key.
+    pub value: Document,
+    /// It is the unsafe version of another document that has it, according to the mirrored index.
+    pub(crate) pending: bool,
+}
+
+impl DuplicateKey {
+    /// From `keyPattern` and `keyValue` of the server's error.
+    pub(crate) fn read(error: &Document) -> Option<Self> {
+        let (pattern, pending) = shown_key(error.get_document("keyPattern").ok()?);
+        let (value, _) = error.get_document("keyValue").map(shown_key).unwrap_or_default();
+        Some(Self { pattern, value, pending })
+    }
+}
+
 /// One refused document of a write of several, as in MongoDB's `writeErrors`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriteError {
@@ -84,6 +106,7 @@ struct Inner {
     transaction: Option<TxId>,
     write_errors: Vec<WriteError>,
     progress: Option<Progress>,
+    duplicate: Option<DuplicateKey>,
     source: Option<mongodb::error::Error>,
 }
 
@@ -120,6 +143,7 @@ impl Error {
             transaction: None,
             write_errors: Vec::new(),
             progress: None,
+            duplicate: None,
             source: None,
         }))
     }
@@ -160,6 +184,21 @@ impl Error {
     pub(crate) fn with_progress(mut self, progress: Progress) -> Self {
         self.0.progress = Some(progress);
         self
+    }
+
+    pub(crate) fn with_duplicate_key(mut self, duplicate: Option<DuplicateKey>) -> Self {
+        self.0.duplicate = duplicate;
+        self
+    }
+
+    /// The key of a duplicate-key error (code 11000), as far as the server told it.
+    pub fn duplicate_key(&self) -> Option<&DuplicateKey> {
+        self.0.duplicate.as_ref()
+    }
+
+    /// Did a mirrored unique index refuse it?
+    pub(crate) fn is_pending_duplicate(&self) -> bool {
+        self.is_duplicate_key() && self.0.duplicate.as_ref().is_some_and(|duplicate| duplicate.pending)
     }
 
     /// What the caller has to do.

@@ -35,12 +35,12 @@ pub use protocol::{ClientId, Concern, TxId};
 
 pub use self::{
     client::{Client, ClientInfo, LockedDocument},
-    collection::{Collection, Modification, ReturnDocument, WriteModel},
+    collection::{Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, update::UpdateResult},
     coordinator::{sweep::Swept, txlog::Fate},
     cursor::Cursor,
     database::Database,
-    error::{Conflict, Error, ErrorKind, Result},
+    error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
     options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions},
     session::Session,

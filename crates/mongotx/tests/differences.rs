@@ -177,31 +177,35 @@ async fn difference_10_of_two_faults_another_may_be_named() {
 }
 
 #[tokio::test]
-async fn difference_11_messages_speak_of_the_unsafe_version() {
-    let mut b = both(&[doc! {"_id": 1, "a": "text"}]).await;
-    let (filter, change) = (doc! {"_id": 1}, doc! {"$pop": {"a": 1}});
-    let plain = b.plain.update_one(filter.clone(), change.clone()).await.unwrap_err();
-    let inside = b.ours.update_one(filter, change).session(&mut b.session).await.unwrap_err();
-    assert_eq!(code_of(&plain), inside.code());
-    assert!(!plain.to_string().contains("_unsafe") && inside.to_string().contains("_unsafe.a"), "{inside}");
+async fn difference_11_document_older_than_a_validator_is_mended_by_simple_updates_only() {
+    let mut b = both(&[doc! {"_id": 1, "a": {}}, doc! {"_id": 2, "a": {}}]).await;
+    let server = testkit::shared_standalone().await.unwrap();
+    for name in [b.plain.name(), b.ours.namespace().coll.as_str()] {
+        let db = server.client().await.unwrap().database(&b.ours.namespace().db);
+        db.run_command(doc! {"collMod": name, "validator": {"a.n": 1}}).await.unwrap();
+    }
+    // A client that did not know the collection before.
+    b.session.rollback().await.unwrap();
+    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let ours: Collection<Document> = client.database(&b.ours.namespace().db).collection("ours");
+    let mut session = client.session();
+    session.begin().unwrap();
+    let nested = doc! {"$set": {"a.n": 1}};
+    assert_eq!(b.plain.update_one(doc! {"_id": 1}, nested.clone()).await.unwrap().modified_count, 1);
+    let inside = ours.update_one(doc! {"_id": 1}, nested).session(&mut session).await.unwrap_err();
+    assert_eq!(inside.code(), Some(121));
+    let whole = doc! {"$set": {"a": {"n": 1}}};
+    let mended = ours.update_one(doc! {"_id": 2}, whole).session(&mut session).await.unwrap();
+    assert_eq!(mended.modified_count, 1);
 }
 
 #[tokio::test]
-async fn difference_12_collections_with_unique_indexes_take_no_transactions() {
-    let mut b = both(&[]).await;
-    let server = testkit::shared_standalone().await.unwrap();
-    let options = mongodb::options::IndexOptions::builder().unique(true).build();
-    let ns = b.ours.namespace().clone();
-    let other = format!("{}_unique", ns.coll);
-    let plain: Plain = server.client().await.unwrap().database(&ns.db).collection(&other);
-    plain.create_index(mongodb::IndexModel::builder().keys(doc! {"a": 1}).options(options).build()).await.unwrap();
-    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
-    let ours: Collection<Document> = client.database(&ns.db).collection(&other);
-    ours.insert_one(&doc! {"a": 1}).await.unwrap();
+async fn difference_12_indexes_made_while_a_transaction_is_open_stay_when_it_is_rolled_back() {
+    let mut b = both(&[doc! {"_id": 1, "a": 1}]).await;
+    b.ours.update_one(doc! {"_id": 1}, doc! {"$set": {"b": 1}}).session(&mut b.session).await.unwrap();
+    b.ours.create_index(doc! {"a": 1}).await.unwrap();
     b.session.rollback().await.unwrap();
-    let mut session = client.session();
-    session.begin().unwrap();
-    assert_unsupported(&ours.insert_one(&doc! {"a": 2}).session(&mut session).await.unwrap_err(), "unique");
+    assert_eq!(b.ours.list_index_names().await.unwrap(), ["_id_", "a_1"]);
 }
 
 #[tokio::test]

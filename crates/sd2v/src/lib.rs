@@ -6,6 +6,8 @@
 //! - [`stored`]: reading a stored document: its locks, its versions.
 //! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo, read locks.
 //! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
+//! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
+//! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`view`]: aggregation stages that map each stored document to the version a transaction may see.
 //!
 //! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it (`mongotx`).
@@ -13,11 +15,13 @@
 pub mod error;
 pub mod expression;
 pub mod filter;
+pub mod index;
 pub mod names;
 pub mod projection;
 pub mod statement;
 pub mod stored;
 pub mod update;
+pub mod validator;
 pub mod view;
 
 pub use error::Error;

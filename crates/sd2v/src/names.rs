@@ -14,8 +14,12 @@ pub const INSERT: &str = "_insert";
 /// `true`: the document goes when its writer commits.
 pub const REMOVE: &str = "_remove";
 
+/// What keeps a document out of the way of unique indexes: the last key field of each, absent where the document's
+/// safe values count.
+pub const SLOT: &str = "_slot";
+
 /// All of them.
-pub const RESERVED: [&str; 5] = [UNSAFE, WRITER, READERS, INSERT, REMOVE];
+pub const RESERVED: [&str; 6] = [UNSAFE, WRITER, READERS, INSERT, REMOVE, SLOT];
 
 /// The stored form of a transaction id: `{c: ObjectId, n: Int64}`.
 pub fn tx_id_to_bson(id: TxId) -> Bson {

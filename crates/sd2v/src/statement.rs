@@ -6,6 +6,8 @@
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
 //! | [`finish_replace`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
+//! | [`step_aside`] | the same | its safe values out of the way of unique indexes |
+//! | [`restore_safe`], [`restore_unsafe`] | the writer's own | the unsafe version as it was before a change |
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
 //! | [`lock_read`] | not write-locked by somebody else | the reader among the read locks |
 //! | [`unlock_readers`] | read-locked by one of the given readers | without them |
@@ -15,7 +17,7 @@
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 
-use crate::names::{INSERT, READERS, REMOVE, UNSAFE, WRITER, tx_id_to_bson};
+use crate::names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson};
 
 fn ids_in(ids: &[TxId]) -> Bson {
     let mut ids: Vec<Bson> = ids.iter().copied().map(tx_id_to_bson).collect();
@@ -109,10 +111,31 @@ pub fn finish_delete(query: Document, writers: &[TxId]) -> Document {
     doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0}
 }
 
+/// Puts documents of committed writers out of the way of unique indexes, where documents of one transaction exchange
+/// values. Their safe versions stay readable.
+pub fn step_aside(writers: &[TxId]) -> Document {
+    let q = doc! {WRITER: ids_in(writers), SLOT: {"$exists": false}};
+    doc! {"q": q, "u": [{"$set": {SLOT: "$_id"}}], "multi": true}
+}
+
+/// Takes back everything that the writer has changed in a document that it did not insert.
+pub fn restore_safe(id: Bson, writer: TxId) -> Document {
+    let mine = doc! {"_id": id, WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
+    let reserved = doc! {"$in": ["$$this.k", RESERVED.to_vec()]};
+    let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$not": [reserved]}}};
+    doc! {"q": mine, "u": [{"$set": {UNSAFE: {"$arrayToObject": fields}}}], "multi": false}
+}
+
+/// Puts back the unsafe version that a document had before the writer's last change.
+pub fn restore_unsafe(id: Bson, before: &Document, writer: TxId) -> Document {
+    let mine = doc! {"_id": id, WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
+    doc! {"q": mine, "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
+}
+
 /// Rolls back: drops the unsafe version and the metadata.
 pub fn undo_unlock(query: Document, writers: &[TxId]) -> Document {
     let mine = doc! {WRITER: ids_in(writers), INSERT: {"$exists": false}};
-    let drop = doc! {"$unset": {UNSAFE: "", WRITER: "", READERS: "", REMOVE: ""}};
+    let drop = doc! {"$unset": {UNSAFE: "", WRITER: "", READERS: "", REMOVE: "", SLOT: ""}};
     doc! {"q": both(mine, query), "u": drop, "multi": true}
 }
 

@@ -5,7 +5,7 @@ use protocol::{LockState, TxId, Version};
 
 use crate::{
     error::Error,
-    names::{INSERT, READERS, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
+    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
 };
 
 /// The largest document a server stores, in bytes.
@@ -76,11 +76,13 @@ pub fn strip(stored: &mut Document) {
 /// the stored form would be too large.
 pub fn pending_insert(writer: TxId, document: &Document) -> Result<Document, Error> {
     check_document(document)?;
+    let id = document.get("_id").cloned().unwrap_or(Bson::Null);
     let stored = doc! {
-        "_id": document.get("_id").cloned().unwrap_or(Bson::Null),
+        "_id": id.clone(),
         UNSAFE: document.clone(),
         WRITER: tx_id_to_bson(writer),
         INSERT: true,
+        SLOT: id,
     };
     check_size(&stored)?;
     Ok(stored)

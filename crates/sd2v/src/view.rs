@@ -11,7 +11,7 @@ use protocol::TxId;
 use crate::{
     error::Error,
     filter::{guard_filter, rewrite_filter, sees_lock_fields},
-    names::{INSERT, READERS, REMOVE, UNSAFE, WRITER, tx_id_to_bson},
+    names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
 };
 
 /// The condition that a document has no safe version: it only waits to be inserted. It must never surface, be counted,
@@ -60,8 +60,5 @@ pub fn map(visible: &[TxId]) -> Vec<Document> {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
     let is_visible = doc! {"$in": [format!("${WRITER}"), {"$literal": visible}]};
     let unsafe_version = doc! {"$mergeObjects": [{"_id": "$_id"}, format!("${UNSAFE}")]};
-    vec![
-        doc! {"$replaceWith": {"$cond": [is_visible, unsafe_version, "$$ROOT"]}},
-        doc! {"$unset": [UNSAFE, WRITER, READERS, INSERT, REMOVE]},
-    ]
+    vec![doc! {"$replaceWith": {"$cond": [is_visible, unsafe_version, "$$ROOT"]}}, doc! {"$unset": RESERVED.to_vec()}]
 }

@@ -63,7 +63,7 @@ fn rewrite_upsert_operators_insert_a_pending_document() {
             doc! { "_id": 9, "a": 1, "b": { "$gt": 2 } },
             bson!({ "$set": { "k": 1 } }),
             identity(doc! { "_unsafe.a": 1, "_unsafe.b": { "$gt": 2 } }),
-            bson!({ "$set": { "_unsafe.k": 1 }, "$setOnInsert": { "_insert": true, "_xTxId": "w", "_id": 9 } }),
+            bson!({ "$set": { "_unsafe.k": 1 }, "$setOnInsert": { "_insert": true, "_xTxId": "w", "_slot": 9, "_id": 9 } }),
         ),
         (
             doc! { "$and": [{ "_id": 9 }, { "a": 1 }], "$or": [{ "_id": 9 }, { "b": 1 }] },
@@ -72,7 +72,7 @@ fn rewrite_upsert_operators_insert_a_pending_document() {
                 "$and": [{}, { "_unsafe.a": 1 }],
                 "$or": [{ "_unsafe._id": 9 }, { "_unsafe.b": 1 }],
             }),
-            bson!({ "$setOnInsert": { "_unsafe.k": 1, "_id": 9, "_insert": true, "_xTxId": "w" } }),
+            bson!({ "$setOnInsert": { "_unsafe.k": 1, "_id": 9, "_insert": true, "_xTxId": "w", "_slot": 9 } }),
         ),
     ];
     for (filter, u, q, expected) in cases {
@@ -84,7 +84,8 @@ fn rewrite_upsert_operators_insert_a_pending_document() {
 fn rewrite_upsert_pipeline_sees_an_id_only_from_the_filter() {
     let u = update(bson!([{ "$set": { "a": 1 } }]));
     let (q, stages) = rewrite_upsert(&doc! { "b": 1 }, &u, &bson!(9), &bson!("w")).unwrap();
-    let pending = doc! { "_id": { "$eq": 9 }, "_xTxId": { "$eq": "w" }, "_insert": { "$eq": true } };
+    let pending =
+        doc! { "_id": { "$eq": 9 }, "_xTxId": { "$eq": "w" }, "_insert": { "$eq": true }, "_slot": { "$eq": 9 } };
     let mut expected = pending.clone();
     expected.insert("_unsafe.b", 1);
     assert_eq!((q, Ok(stages)), (expected, rewrite_update(&u)));

@@ -13,6 +13,7 @@ use crate::{
 /// Exactly.
 pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     query.check()?;
+    let query = &*query.resolved(core, ns).await?;
     if let Some(tx) = tx {
         if tx.is_repeatable() {
             return Ok(repeatable::lock_matching(core, tx, ns, query).await?.len() as u64);

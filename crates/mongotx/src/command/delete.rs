@@ -28,6 +28,8 @@ pub(crate) async fn run(
     command: &DeleteCommand,
 ) -> Result<u64> {
     check_filter(&command.filter)?;
+    let terms = command.terms.resolved(core, ns).await?.into_owned();
+    let command = &DeleteCommand { terms, ..command.clone() };
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => {

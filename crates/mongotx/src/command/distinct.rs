@@ -23,6 +23,7 @@ pub(crate) async fn run(
 ) -> Result<Vec<Bson>> {
     query.check()?;
     check_path(field)?;
+    let query = &*query.resolved(core, ns).await?;
     let Some(tx) = tx else { return values(core, None, ns, field, query).await };
     if tx.is_repeatable() {
         let ids = repeatable::lock_matching(core, tx, ns, query).await?;

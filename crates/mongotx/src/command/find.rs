@@ -34,6 +34,7 @@ const FETCHES: usize = 64;
 #[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<Documents> {
     query.check()?;
+    let query = &*query.resolved(core, ns).await?;
     match tx {
         Some(tx) if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
         tx => committed(core, tx.as_deref(), ns, query).await,

@@ -9,9 +9,9 @@ use sd2v::projection::{as_stages, check_projection};
 
 use super::{
     delete::DeleteCommand,
-    direct, find, probe,
+    direct, find, implicit, probe,
     query::{Query, exactly},
-    update::{SELECTIONS, UpdateCommand, write_first},
+    update::{self, SELECTIONS, UpdateCommand, write_first},
     upsert,
 };
 use crate::{
@@ -46,6 +46,17 @@ impl FindAndModify {
             Modify::Update(update) => &update.filter,
             Modify::Delete(delete) => &delete.filter,
         }
+    }
+
+    /// With a hint that the server knows.
+    async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Self> {
+        let mut resolved = self.clone();
+        let terms = match &mut resolved.modify {
+            Modify::Update(update) => &mut update.terms,
+            Modify::Delete(delete) => &mut delete.terms,
+        };
+        *terms = terms.resolved(core, ns).await?.into_owned();
+        Ok(resolved)
     }
 
     fn upserts(&self) -> bool {
@@ -97,6 +108,7 @@ pub(crate) async fn run(
     ns: &Namespace,
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
+    let command = &command.resolved(core, ns).await?;
     match &command.modify {
         Modify::Update(update) => update.check().and_then(|()| update.check_upsert())?,
         Modify::Delete(delete) => sd2v::filter::check_filter(&delete.filter)?,
@@ -106,7 +118,23 @@ pub(crate) async fn run(
     }
     match tx {
         Some(tx) => inside(core, tx, ns, command).await,
+        None if needs_transaction(core, ns, command).await? => {
+            let mut call = implicit::Call::new(core);
+            loop {
+                let result = inside(core, call.begin(), ns, command).await;
+                if let Some(done) = call.end(result).await? {
+                    return Ok(done);
+                }
+            }
+        }
         None => outside(core, ns, command).await,
+    }
+}
+
+async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<bool> {
+    match &command.modify {
+        Modify::Update(update) => update::needs_transaction(core, ns, update).await,
+        Modify::Delete(_) => Ok(false),
     }
 }
 

@@ -4,19 +4,25 @@
 //! removed by this transaction is revived; an active rival's is a conflict; a leftover is repaired, and the insert is
 //! sent again.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
 use sd2v::{
+    index::Unique,
     statement,
     stored::{check_document, pending_insert},
 };
 
+use super::implicit;
 use crate::{
     coordinator::{
         Core,
+        finisher::among,
         meet::Patience,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
+        unique::{Before, Placed},
     },
     error::{Error, ErrorKind, Progress, Result, WriteError},
     options::Namespace,
@@ -62,9 +68,19 @@ fn check_pending(document: &Document) -> Result<()> {
     Ok(())
 }
 
-/// Outside a transaction: one plain insert.
-pub(crate) async fn one_directly(core: &Core, ns: &Namespace, document: Document) -> Result<Bson> {
+/// Outside a transaction: one plain insert, unless pending values of a unique index count.
+pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Document) -> Result<Bson> {
     check(&document)?;
+    if core.catalog.look_up(&core.server, ns).await?.needs_transaction(None) {
+        let (_, document) = with_id(document);
+        let mut call = implicit::Call::new(core);
+        loop {
+            let result = one(core, call.begin(), ns, document.clone()).await;
+            if let Some(done) = call.end(result).await? {
+                return Ok(done);
+            }
+        }
+    }
     let (id, document) = with_id(document);
     let mut patience = Patience::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
@@ -87,27 +103,51 @@ pub(crate) async fn one_directly(core: &Core, ns: &Namespace, document: Document
 pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, document: Document) -> Result<Bson> {
     check_pending(&document)?;
     let me = core.ensure_started(tx, ns).await?;
-    core.catalog.admit_writes(&core.server, ns).await?;
+    let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
     let (id, document) = with_id(document);
     let stored = pending_insert(me, &document)?;
     tx.hold(core, ns, std::slice::from_ref(&id), Hold::Insert)?;
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
-        let answer = send(core, tx, ns, vec![stored.clone()], true).await?;
-        match answer.ok() {
+        let before = match place(core, tx, ns, &stored, &document, me).await {
+            Ok(before) => before,
+            Err(error) if error.is_pending_duplicate() => {
+                core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
+                continue;
+            }
             Err(error) if error.is_duplicate_key() => {
-                if revive(core, tx, ns, &id, &document, me).await? {
-                    return Ok(id);
-                }
                 if !way_is_free(core, ns, &id, Some(me), &mut patience).await? {
                     return Err(error);
                 }
+                continue;
             }
             Err(error) => return Err(error),
-            Ok(_) => return Ok(id),
-        }
+        };
+        let uniques = &collection.uniques;
+        let placed = Placed { ns, id: &id, uniques, before: &before, inserted: Some(&document) };
+        core.check_placed(tx, &placed, me, &mut patience).await?;
+        return Ok(id);
     }
     Err(too_many_attempts(ns, &id))
+}
+
+/// Stores it, if nothing has its `_id` but a document that this transaction has removed.
+async fn place(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    stored: &Document,
+    document: &Document,
+    me: TxId,
+) -> Result<Before> {
+    match send(core, tx, ns, vec![stored.clone()], true).await?.ok() {
+        Ok(_) => Ok(Before::Absent),
+        Err(error) if error.is_duplicate_key() && !error.is_pending_duplicate() => {
+            let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+            if revive(core, tx, ns, &id, document, me).await? { Ok(Before::Removed) } else { Err(error) }
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn too_many_attempts(ns: &Namespace, id: &Bson) -> Error {
@@ -208,7 +248,7 @@ impl Batch {
         documents: Vec<(usize, Document)>,
     ) -> Result<bool> {
         let me = core.ensure_started(tx, ns).await?;
-        core.catalog.admit_writes(&core.server, ns).await?;
+        let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
         let mut rest = &documents[..];
         while !rest.is_empty() {
             // Up to the first that cannot even be sent.
@@ -226,24 +266,57 @@ impl Batch {
                     answer.errors.first().map_or(sent, |(at, _)| *at)
                 }
             };
+            if !self.check_batch(core, tx, ns, &collection.uniques, &rest[..done]).await? {
+                return Ok(false);
+            }
             // The one that was refused goes the slow way, which finds out why.
             if let Some((index, document)) = rest.get(done)
                 && let Err(error) = one(core, tx, ns, document.clone()).await
+                && !self.note(*index, error)?
             {
-                if error.ends_transaction() {
-                    return Err(error);
-                }
-                self.refused.push(WriteError {
-                    index: *index,
-                    code: error.code().unwrap_or(0),
-                    message: error.to_string(),
-                });
-                if self.ordered {
-                    self.ids.truncate(*index);
+                return Ok(false);
+            }
+            rest = rest.get(done + 1..).unwrap_or_default();
+        }
+        Ok(true)
+    }
+
+    /// A document was refused. False: stop here.
+    fn note(&mut self, index: usize, error: Error) -> Result<bool> {
+        if error.ends_transaction() {
+            return Err(error);
+        }
+        self.refused.push(WriteError { index, code: error.code().unwrap_or(0), message: error.to_string() });
+        if self.ordered {
+            self.ids.truncate(index);
+        }
+        Ok(!self.ordered)
+    }
+
+    /// Are the documents that were just inserted unique? False: stop here; what was inserted behind a duplicate, where the
+    /// order counts, is taken back.
+    async fn check_batch(
+        &mut self,
+        core: &Core,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        uniques: &[Unique],
+        placed: &[(usize, Document)],
+    ) -> Result<bool> {
+        let documents: Vec<&Document> = placed.iter().map(|(_, document)| document).collect();
+        let Some(me) = tx.id().filter(|_| !uniques.is_empty()) else { return Ok(true) };
+        let Some(from) = core.first_duplicate(ns, uniques, &documents, me).await? else { return Ok(true) };
+        let mut patience = Patience::new(tx.options.lock_wait);
+        for (at, (index, document)) in placed.iter().enumerate().skip(from) {
+            let id = &self.ids[*index].clone();
+            let one = Placed { ns, id, uniques, before: &Before::Absent, inserted: Some(document) };
+            if let Err(error) = core.check_placed(tx, &one, me, &mut patience).await {
+                let behind: Vec<Bson> = placed[at + 1..].iter().map(|(index, _)| self.ids[*index].clone()).collect();
+                if !self.note(*index, error)? {
+                    core.server.delete(ns, vec![statement::undo_delete(among(&behind), &[me])]).await?.ok()?;
                     return Ok(false);
                 }
             }
-            rest = rest.get(done + 1..).unwrap_or_default();
         }
         Ok(true)
     }

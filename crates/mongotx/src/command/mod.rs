@@ -20,7 +20,11 @@ pub(crate) mod repeatable;
 pub(crate) mod update;
 pub(crate) mod upsert;
 
+use std::borrow::Cow;
+
 use bson::{Bson, Document};
+
+use crate::{coordinator::Core, error::Result, options::Namespace};
 
 /// What a command's filter and update mean besides their own words.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +35,15 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
+    /// With a hint that the server knows: a unique index is stored under another name and with one more field.
+    pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
+        let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
+        Ok(match core.catalog.look_up(&core.server, ns).await?.stored_hint(hint) {
+            Some(stored) => Cow::Owned(Self { hint: Some(stored), ..self.clone() }),
+            None => Cow::Borrowed(self),
+        })
+    }
+
     /// No collation, no variables.
     pub(crate) fn is_plain(&self) -> bool {
         self.collation.is_none() && self.variables.is_none()

@@ -1,6 +1,6 @@
 //! What a query asks for, and the shape of its answer.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use bson::{Bson, Document, Regex, doc};
 use futures_util::TryStreamExt;
@@ -30,6 +30,14 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) fn of(filter: Document, terms: Terms) -> Self {
         Self { filter, terms, ..Self::default() }
+    }
+
+    /// With a hint that the server knows.
+    pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
+        Ok(match self.terms.resolved(core, ns).await? {
+            Cow::Borrowed(_) => Cow::Borrowed(self),
+            Cow::Owned(terms) => Cow::Owned(Self { terms, ..self.clone() }),
+        })
     }
 
     /// Do filter or projection read stored documents as a whole, their locks included?

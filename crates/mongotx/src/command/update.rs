@@ -3,7 +3,7 @@
 //! Inside a transaction the documents are selected by the transaction's own view (unless the filter names one `_id`) and
 //! then locked and changed by `_id`, with the filter as a condition again: see `coordinator::prepare`.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bson::{Bson, Document, doc};
 use sd2v::{
@@ -58,6 +58,14 @@ impl UpdateCommand {
         Ok(self.update.check()?)
     }
 
+    /// With a hint that the server knows.
+    pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
+        Ok(match self.terms.resolved(core, ns).await? {
+            Cow::Borrowed(_) => Cow::Borrowed(self),
+            Cow::Owned(terms) => Cow::Owned(Self { terms, ..self.clone() }),
+        })
+    }
+
     /// What the server refuses whether or not a document matches, and MongoTx would only notice when none does.
     pub(crate) fn check_upsert(&self) -> Result<()> {
         if self.upsert && has_expression(&self.filter) {
@@ -94,6 +102,7 @@ pub(crate) async fn run(
 ) -> Result<UpdateResult> {
     command.check()?;
     command.check_upsert()?;
+    let command = &*command.resolved(core, ns).await?;
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
@@ -106,8 +115,23 @@ pub(crate) async fn run(
                 }
             }
         }
+        None if needs_transaction(core, ns, command).await? => {
+            let mut call = implicit::Call::new(core);
+            loop {
+                let result = one(core, call.begin(), ns, command).await;
+                if let Some(done) = call.end(result).await? {
+                    return Ok(done);
+                }
+            }
+        }
         None => one_directly(core, ns, command).await,
     }
+}
+
+/// Does the update, or the document that it may insert, touch a unique index?
+pub(crate) async fn needs_transaction(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<bool> {
+    let update = (!command.upsert).then_some(&command.update);
+    Ok(core.catalog.look_up(&core.server, ns).await?.needs_transaction(update))
 }
 
 /// Outside a transaction.

@@ -16,12 +16,17 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        meet::Patience,
         prepare::{Change, Target},
         transaction::{Hold, Transaction},
+        unique::{Before, Placed},
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
+
+/// Times that it is tried again because a rival had one of its unique values.
+const ATTEMPTS: usize = 256;
 
 /// Inserts, and answers the new document's `_id`.
 pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Bson> {
@@ -31,16 +36,47 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
         return insert::one(core, tx, ns, document).await;
     }
     let me = core.ensure_started(tx, ns).await?;
-    core.catalog.admit_writes(&core.server, ns).await?;
+    let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
     let id = id.unwrap_or_else(|| ObjectId::new().into());
-    match build(core, tx, ns, command, &id, me).await {
-        Ok(()) => Ok(id),
+    let mut patience = Patience::new(tx.options.lock_wait);
+    for _ in 0..ATTEMPTS {
+        match place(core, tx, ns, command, &id, me).await {
+            Ok(false) => return Ok(id),
+            Ok(true) => {
+                let uniques = &collection.uniques;
+                let placed = Placed { ns, id: &id, uniques, before: &Before::Absent, inserted: None };
+                core.check_placed(tx, &placed, me, &mut patience).await?;
+                return Ok(id);
+            }
+            Err(error) if error.is_pending_duplicate() => {
+                core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let message =
+        format!("the key of {{_id: {id}}} in {ns} changed hands {ATTEMPTS} times while it was to be upserted");
+    Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+}
+
+/// True: its unique values are still to be asked about.
+async fn place(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &UpdateCommand,
+    id: &Bson,
+    me: TxId,
+) -> Result<bool> {
+    match build(core, tx, ns, command, id, me).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_pending_duplicate() => Err(error),
         Err(error) if error.is_duplicate_key() && matches!(command.update, Update::Pipeline(_)) => {
-            insert_and_change(core, tx, ns, command, &id, me).await
+            insert_and_change(core, tx, ns, command, id, me).await.map(|_| false)
         }
         Err(error) if error.is_duplicate_key() => {
-            let document = build_aside(core, tx, ns, command, &id, me).await?;
-            insert::one(core, tx, ns, document).await
+            let document = build_aside(core, tx, ns, command, id, me).await?;
+            insert::one(core, tx, ns, document).await.map(|_| false)
         }
         Err(error) => Err(error),
     }

@@ -17,7 +17,7 @@ use protocol::TxId;
 use sd2v::statement;
 use tokio::sync::{Notify, mpsc};
 
-use super::{server::Server, txlog::TxLog};
+use super::{roll, server::Server, txlog::TxLog};
 use crate::{
     error::{ErrorKind, Result},
     options::Namespace,
@@ -245,19 +245,18 @@ async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> R
         server.at(Step::AfterUndo).await;
     }
     for ids in read.chunks(IDS_PER_STATEMENT) {
-        server.update(ns, vec![statement::unlock_readers(among(ids), &readers)]).await?.ok()?;
+        server.update_unjudged(ns, vec![statement::unlock_readers(among(ids), &readers)]).await?.ok()?;
     }
     Ok(())
 }
 
 async fn roll(server: &Server, ns: &Namespace, side: &Side, forward: bool) -> Result<()> {
     for ids in side.ids.chunks(IDS_PER_STATEMENT) {
-        if side.deletes {
-            let delete = if forward { statement::finish_delete } else { statement::undo_delete };
-            server.delete(ns, vec![delete(among(ids), &side.writers)]).await?.ok()?;
-        }
-        let update = if forward { statement::finish_replace } else { statement::undo_unlock };
-        server.update(ns, vec![update(among(ids), &side.writers)]).await?.ok()?;
+        let who = among(ids);
+        match forward {
+            true => roll::forward(server, ns, &who, &side.writers, side.deletes).await?,
+            false => roll::back(server, ns, &who, &side.writers, side.deletes).await?,
+        };
     }
     Ok(())
 }

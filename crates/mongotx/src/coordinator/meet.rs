@@ -13,7 +13,7 @@ use sd2v::{
     stored::lock_state,
 };
 
-use super::Core;
+use super::{Core, roll};
 use crate::{
     error::{Conflict, Error, Result},
     options::Namespace,
@@ -54,7 +54,7 @@ impl Core {
             readers.into_iter().partition(|reader| status(*reader) == TxStatus::Active);
         if !dead.is_empty() {
             let statement = statement::unlock_readers(doc! {"_id": id.clone()}, &dead);
-            self.server.update(ns, vec![statement]).await?.ok()?;
+            self.server.update_unjudged(ns, vec![statement]).await?.ok()?;
         }
         Ok(active.first().copied())
     }
@@ -80,14 +80,17 @@ impl Core {
     async fn repair(&self, ns: &Namespace, id: &Bson, writer: TxId, repair: Repair, forward: bool) -> Result<()> {
         let (who, writers) = (doc! {"_id": id.clone()}, [writer]);
         self.server.at(Step::BeforeRepair).await;
+        let server = &self.server;
         let done = match repair {
-            Repair::ReplaceWithUnsafe => self.server.update(ns, vec![statement::finish_replace(who, &writers)]).await?,
-            Repair::DropUnsafe => self.server.update(ns, vec![statement::undo_unlock(who, &writers)]).await?,
-            Repair::Delete if forward => self.server.delete(ns, vec![statement::finish_delete(who, &writers)]).await?,
-            Repair::Delete => self.server.delete(ns, vec![statement::undo_delete(who, &writers)]).await?,
+            Repair::ReplaceWithUnsafe => roll::replace(server, ns, &who, &writers).await?,
+            Repair::DropUnsafe => roll::back(server, ns, &who, &writers, false).await?,
+            Repair::Delete => {
+                let delete = if forward { statement::finish_delete } else { statement::undo_delete };
+                server.delete(ns, vec![delete(who, &writers)]).await?.ok()?.n
+            }
         };
         let counters = &self.server.counters;
-        counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done.ok()?.n as u64);
+        counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done as u64);
         self.server.at(Step::AfterRepair).await;
         Ok(())
     }
@@ -98,11 +101,17 @@ pub(crate) struct Patience {
     until: Instant,
     limit: Duration,
     pause: Duration,
+    noticed: bool,
 }
 
 impl Patience {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { until: Instant::now() + limit, limit, pause: Duration::from_millis(2) }
+        Self { until: Instant::now() + limit, limit, pause: Duration::from_millis(2), noticed: false }
+    }
+
+    /// Is it the first time that something was in the way?
+    pub(crate) fn notice(&mut self) -> bool {
+        !std::mem::replace(&mut self.noticed, true)
     }
 
     /// Waits a little for `rival`, or fails: the document, the rival and the limit are named.

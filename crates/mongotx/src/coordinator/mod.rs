@@ -7,6 +7,8 @@
 //! | [`prepare`], [`prepare_many`] | lock and change one document, or many |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`pending`] | repair of what a query would have to see |
+//! | [`unique`] | unique indexes between pending and committed values |
+//! | [`roll`] | roll forward or back, any number of documents |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
@@ -20,10 +22,12 @@ pub(crate) mod prepare;
 pub(crate) mod prepare_many;
 pub(crate) mod published;
 pub(crate) mod records;
+pub(crate) mod roll;
 pub(crate) mod server;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
+pub(crate) mod unique;
 
 use std::sync::Arc;
 

@@ -12,10 +12,10 @@ use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
     names::{INSERT, REMOVE, WRITER, tx_id_from_bson},
-    statement, view,
+    view,
 };
 
-use super::Core;
+use super::{Core, roll};
 use crate::{
     command::Terms,
     error::{Error, ErrorKind, Result},
@@ -105,14 +105,11 @@ impl Core {
         }
         self.server.at(Step::BeforeRepair).await;
         let writers: Vec<TxId> = pending.iter().map(|p| p.writer).collect();
-        let deletes = pending.iter().any(|p| if forward { p.removes } else { p.inserts });
-        let mut done = 0;
-        if deletes {
-            let delete = if forward { statement::finish_delete } else { statement::undo_delete };
-            done += self.server.delete(ns, vec![delete(Document::new(), &writers)]).await?.ok()?.n;
-        }
-        let update = if forward { statement::finish_replace } else { statement::undo_unlock };
-        done += self.server.update(ns, vec![update(Document::new(), &writers)]).await?.ok()?.n;
+        let (everything, server) = (Document::new(), &self.server);
+        let done = match forward {
+            true => roll::forward(server, ns, &everything, &writers, pending.iter().any(|p| p.removes)).await?,
+            false => roll::back(server, ns, &everything, &writers, pending.iter().any(|p| p.inserts)).await?,
+        };
         let counters = &self.server.counters;
         counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done as u64);
         self.server.at(Step::AfterRepair).await;

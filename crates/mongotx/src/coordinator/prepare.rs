@@ -23,6 +23,7 @@ use super::{
     meet::{Patience, locks_only},
     server::WriteAnswer,
     transaction::{Hold, Transaction},
+    unique::{Before, Placed},
 };
 use crate::{
     command::{Terms, query::exactly},
@@ -113,11 +114,32 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<Applied> {
         let me = self.ensure_started(tx, target.ns).await?;
-        self.catalog.admit_writes(&self.server, target.ns).await?;
+        let collection = self.catalog.admit_writes(&self.server, target.ns, me).await?;
+        let touched = match change {
+            Change::Update { update, .. } => collection.uniques_touched(update),
+            Change::Remove => Vec::new(),
+        };
+        let before = match touched.is_empty() {
+            true => Before::Safe,
+            false => self.before(tx, target.ns, target.id).await?,
+        };
+        let placed = Placed { ns: target.ns, id: target.id, uniques: &touched, before: &before, inserted: None };
         let mut patience = Patience::new(tx.options.lock_wait);
         for _ in 0..ATTEMPTS {
-            if let Some(applied) = self.attempt(tx, me, target, change).await? {
-                return Ok(applied);
+            match self.attempt(tx, me, target, change).await {
+                Ok(Some(applied)) => {
+                    if applied.modified {
+                        self.check_placed(tx, &placed, me, &mut patience).await?;
+                    }
+                    return Ok(applied);
+                }
+                Ok(None) => {}
+                Err(refused) if refused.is_pending_duplicate() => {
+                    self.meet_pending_duplicate(target.ns, &collection.uniques, refused, me, &mut patience).await?;
+                    tx.check_alive()?;
+                    continue;
+                }
+                Err(refused) => return Err(refused),
             }
             match self.look(target, me).await? {
                 Look::NoMatch => return Ok(Applied::default()),

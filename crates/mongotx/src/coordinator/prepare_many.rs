@@ -59,15 +59,21 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<AppliedMany> {
         let mut done = AppliedMany::default();
-        // Strings that a collation calls equal need a statement of their own each.
-        if targets.ids.len() < 3 || targets.terms.collation.is_some() {
+        let by_unique = match change {
+            Change::Update { update, .. } => {
+                self.catalog.look_up(&self.server, targets.ns).await?.needs_transaction(Some(update))
+            }
+            Change::Remove => false,
+        };
+        // Values of unique indexes are placed one by one, as the server does. Strings that a collation calls equal need a statement of their own each.
+        if targets.ids.len() < 3 || by_unique || targets.terms.collation.is_some() {
             for id in targets.ids {
                 self.prepare_single(tx, targets, id, change, &mut done).await?;
             }
             return Ok(done);
         }
         let me = self.ensure_started(tx, targets.ns).await?;
-        self.catalog.admit_writes(&self.server, targets.ns).await?;
+        self.catalog.admit_writes(&self.server, targets.ns, me).await?;
         let size = match change {
             Change::Update { update, .. } => {
                 rewrite_update(update)?.to_string().len() + targets.filter.to_string().len() + 200

@@ -128,6 +128,11 @@ fn expired(id: TxId) -> Error {
 }
 
 impl TxLog for PublishedLog {
+    /// There are no client records in this layout.
+    fn owns(&self, _client: ClientId) -> bool {
+        false
+    }
+
     fn start(&self, lease_ms: u64, _ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
         Box::pin(async move {
             let id = TxId { client: self.client, seq: self.next.fetch_add(1, SeqCst) };

@@ -8,13 +8,17 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 use bson::{Bson, Document, doc};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
+use sd2v::index::shown;
 
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{DuplicateKey, Error, ErrorKind, Result},
     metrics::Counters,
     options::Namespace,
     steps::{Step, StepHook},
 };
+
+/// DocumentValidationFailure.
+const BREAKS_VALIDATOR: i32 = 121;
 
 /// What an `update`, `insert` or `delete` command answers.
 #[derive(Debug, Default)]
@@ -38,10 +42,9 @@ impl WriteAnswer {
         let errors = errors.map(|error| {
             let index = error.get("index").map_or(0, as_i64);
             let code = error.get("code").map_or(0, as_i64) as i32;
-            (
-                usize::try_from(index).unwrap_or(0),
-                Error::invalid(code, error.get_str("errmsg").unwrap_or("the server gave no reason")),
-            )
+            let message = shown(error.get_str("errmsg").unwrap_or("the server gave no reason"));
+            let refused = Error::invalid(code, message).with_duplicate_key(DuplicateKey::read(error));
+            (usize::try_from(index).unwrap_or(0), refused)
         });
         Self { n: number("n"), modified: number("nModified"), upserted, errors: errors.collect() }
     }
@@ -113,6 +116,19 @@ impl Server {
         self.prepare(ns, doc! {"delete": &ns.coll, "deletes": statements}).await
     }
 
+    /// As [`Server::update`], for what must not fail because a document breaks the collection's validator: it was judged when
+    /// it was written, or is older than the validator.
+    pub(crate) async fn update_unjudged(&self, ns: &Namespace, statements: Vec<Document>) -> Result<WriteAnswer> {
+        let answer = self.update(ns, statements.clone()).await?;
+        if !answer.errors.iter().any(|(_, error)| error.code() == Some(BREAKS_VALIDATOR)) {
+            return Ok(answer);
+        }
+        let command = doc! {
+            "update": &ns.coll, "updates": statements, "ordered": true, "bypassDocumentValidation": true,
+        };
+        self.prepare(ns, command).await
+    }
+
     /// A cursor over the answer of `find` or `aggregate`.
     pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<Document>> {
         in_time(self.driver.database(db).run_cursor_command(command)).await
@@ -161,7 +177,11 @@ pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::
 pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
     let kind = error.kind.as_ref();
     let sorted = match kind {
-        DriverKind::Command(refused) => refused_by_server(refused.code, &refused.message),
+        DriverKind::Command(refused) => {
+            let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
+            refused_by_server(refused.code, &shown(&refused.message))
+                .with_duplicate_key(details.as_ref().and_then(DuplicateKey::read))
+        }
         DriverKind::ServerSelection { .. }
         | DriverKind::DnsResolve { .. }
         | DriverKind::ConnectionPoolCleared { .. } => {

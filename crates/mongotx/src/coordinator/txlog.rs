@@ -44,6 +44,9 @@ pub(crate) trait TxLog: Send + Sync {
     /// Before the first prepared write to a further collection.
     fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>>;
 
+    /// Is it a live record of this client?
+    fn owns(&self, client: ClientId) -> bool;
+
     /// Decides. Every prepared write was acknowledged before.
     fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>>;
 

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     expression::path,
     filter::{equal, equality_ids, is_conjunction, rewrite_filter},
-    names::{INSERT, WRITER},
+    names::{INSERT, SLOT, WRITER},
 };
 
 /// The `_id` that the server would give to the inserted document: the filter's, else the update's; `None` when it
@@ -138,6 +138,7 @@ pub fn rewrite_upsert(filter: &Document, update: &Update, id: &Bson, writer: &Bs
     let is_pipeline = matches!(update, Update::Pipeline(_));
     if is_pipeline {
         q.insert(INSERT, doc! { "$eq": true });
+        q.insert(SLOT, doc! { "$eq": id.clone() });
     }
     // A pipeline reads `_id` only where the filter gives it; it is added afterwards.
     if !is_pipeline || !equality_ids(filter).is_empty() {
@@ -175,7 +176,7 @@ fn inserting(update: &Update, id: &Bson, writer: &Bson) -> Result<Bson, Error> {
 /// that the server finds unsatisfiable), the document would have no owner. A `$setOnInsert` that is no document stays,
 /// for the server to refuse.
 fn marking(mut operators: Document, id: &Bson, writer: &Bson) -> Document {
-    let mut marks = doc! { INSERT: true, WRITER: writer.clone() };
+    let mut marks = doc! { INSERT: true, WRITER: writer.clone(), SLOT: id.clone() };
     if !operators.values().filter_map(Bson::as_document).any(|targets| targets.contains_key("_id")) {
         marks.insert("_id", id.clone());
     }

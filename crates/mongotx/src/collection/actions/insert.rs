@@ -31,7 +31,12 @@ impl<'a> InsertOne<'a> {
     setters! {}
 }
 
-async fn insert_one(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, document: Document) -> Result<Bson> {
+async fn insert_one(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    document: Document,
+) -> Result<Bson> {
     match tx {
         Some(tx) => insert::one(core, tx, ns, document).await,
         None => insert::one_directly(core, ns, document).await,

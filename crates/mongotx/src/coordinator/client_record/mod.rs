@@ -170,6 +170,10 @@ impl ClientRecordLog {
 }
 
 impl TxLog for ClientRecordLog {
+    fn owns(&self, client: ClientId) -> bool {
+        self.shared.slot(client).is_some()
+    }
+
     fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
         let ns = ns.clone();
         Box::pin(async move {

@@ -1,0 +1,83 @@
+//! Indexes and validators that were made without MongoTx, brought into the form that transactions need.
+//!
+//! 1. The mirrored index first, so that from now on no pending value goes unseen.
+//! 2. The new form of the index, then the old one goes: uniqueness and expiry are never suspended.
+//! 3. The validator is replaced by one that judges unsafe versions.
+//!
+//! Any number of clients may do this at a time; interrupted, it goes on with the next look-up. Writers that do not use
+//! MongoTx see the same constraints as before.
+
+use bson::{Document, doc};
+use sd2v::{
+    index::{Index, plan_creation},
+    validator,
+};
+
+use super::{Collection, Server};
+use crate::{
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// IndexNotFound.
+const NO_SUCH_INDEX: i32 = 27;
+
+pub(super) async fn adopt(server: &Server, ns: &Namespace, found: &Collection) -> Result<()> {
+    for index in found.indexes.iter().filter(|index| !index.is_adopted()) {
+        adopt_index(server, ns, index).await.map_err(|error| {
+            let name = index.name();
+            let message = format!(
+                "transactions cannot write to {ns}: its index {name:?} could not be stored as they need it: {error}"
+            );
+            Error::unsupported(message)
+        })?;
+    }
+    if let Some(stored) = &found.validator
+        && validator::unwrap(stored).is_none()
+    {
+        let wrapped = validator::wrap(stored)?;
+        server.run(&ns.db, doc! {"collMod": &ns.coll, "validator": wrapped}).await.map_err(|error| {
+            let message = format!(
+                "transactions cannot write to {ns}: its validator could not be made to judge unsafe versions: {error}"
+            );
+            Error::unsupported(message)
+        })?;
+    }
+    Ok(())
+}
+
+async fn adopt_index(server: &Server, ns: &Namespace, index: &Index) -> Result<()> {
+    tracing::info!(%ns, index = index.name(), "storing an index as transactions need it");
+    let creation = plan_creation(&index.spec, index.mirrored)?;
+    if !index.mirrored {
+        create(server, ns, creation.mirror.into_iter().collect()).await?;
+    }
+    let has_old_name = |spec: &Document| spec.get_str("name").is_ok_and(|name| name == index.name());
+    let (again, new): (Vec<Document>, Vec<Document>) = creation.main.into_iter().partition(has_old_name);
+    if new.is_empty() {
+        return Ok(());
+    }
+    create(server, ns, new).await?;
+    if index.stored_name == index.name() {
+        drop_stored(server, ns, &[index.name().to_owned()]).await?;
+    }
+    create(server, ns, again).await
+}
+
+pub(super) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>) -> Result<()> {
+    if specs.is_empty() {
+        return Ok(());
+    }
+    server.run(&ns.db, doc! {"createIndexes": &ns.coll, "indexes": specs}).await.map(drop)
+}
+
+/// Drops stored indexes; one that is gone already is no error.
+pub(super) async fn drop_stored(server: &Server, ns: &Namespace, names: &[String]) -> Result<()> {
+    for name in names {
+        match server.run(&ns.db, doc! {"dropIndexes": &ns.coll, "index": name}).await {
+            Err(error) if error.code() == Some(NO_SUCH_INDEX) => {}
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What matters about a collection, read from the server's lists.
+
+use bson::{Bson, Document};
+use sd2v::{
+    index::{self, Index, Unique, touches},
+    update::Update,
+    validator,
+};
+
+use crate::options::Namespace;
+
+/// A collection as transactions see it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collection {
+    /// Why no transaction may write to it.
+    pub(super) refused: Option<String>,
+    /// Strings compare by its default collation, not by their bytes.
+    pub(crate) has_collation: bool,
+    /// The application's indexes.
+    pub(crate) indexes: Vec<Index>,
+    /// The unique ones, but for that on `_id`.
+    pub(crate) uniques: Vec<Unique>,
+    /// The validator as it is stored.
+    pub(super) validator: Option<Document>,
+}
+
+impl Collection {
+    pub(super) fn read(ns: &Namespace, info: &Document, stored: &[Document]) -> Self {
+        let options = info.get_document("options").cloned().unwrap_or_default();
+        let indexes = index::interpret(stored);
+        Self {
+            refused: refused_kind(ns, info.get_str("type").unwrap_or("collection"), &options),
+            has_collation: options.contains_key("collation"),
+            uniques: indexes.iter().filter_map(Index::unique).collect(),
+            indexes,
+            validator: options.get_document("validator").ok().filter(|validator| !validator.is_empty()).cloned(),
+        }
+    }
+
+    /// Is everything stored in the form that transactions need?
+    pub(super) fn is_adopted(&self) -> bool {
+        let validated = self.validator.as_ref().is_none_or(|stored| validator::unwrap(stored).is_some());
+        validated && self.indexes.iter().all(Index::is_adopted)
+    }
+
+    /// The unique indexes that an update may touch.
+    pub(crate) fn uniques_touched(&self, update: &Update) -> Vec<Unique> {
+        self.uniques.iter().filter(|unique| touches(update, &unique.fields())).cloned().collect()
+    }
+
+    /// Must a write of one document outside a transaction be one of its own, because pending values count?
+    pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
+        self.refused.is_none()
+            && update.map_or(!self.uniques.is_empty(), |update| !self.uniques_touched(update).is_empty())
+    }
+
+    /// A hint as the server must get it: the stored name where that is another.
+    pub(crate) fn stored_hint(&self, hint: &Bson) -> Option<Bson> {
+        let asked = self.indexes.iter().find(|index| match hint {
+            Bson::String(name) => index.name() == name,
+            Bson::Document(key) => index.key() == *key,
+            _ => false,
+        })?;
+        (asked.stored_name != asked.name()).then(|| Bson::String(asked.stored_name.clone()))
+    }
+}
+
+fn refused_kind(ns: &Namespace, kind: &str, options: &Document) -> Option<String> {
+    if kind != "collection" {
+        return Some(format!("it is a {kind}"));
+    }
+    if ns.coll.starts_with("system.") {
+        return Some("it belongs to the server".to_owned());
+    }
+    if options.get_bool("capped").unwrap_or(false) {
+        return Some("it is capped, and documents there cannot grow or be removed".to_owned());
+    }
+    None
+}

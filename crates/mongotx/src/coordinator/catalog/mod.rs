@@ -1,0 +1,145 @@
+//! What a client knows of the collections it works on, and what it does to them so that transactions are safe there.
+//!
+//! | file | |
+//! | --- | --- |
+//! | this one | looked up every few seconds and collection, once more when a record first names the collection |
+//! | [`collection`] | what matters about a collection |
+//! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
+//! | [`indexes`] | creating, dropping and listing indexes for the application |
+
+mod adopt;
+mod collection;
+pub(crate) mod indexes;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use bson::{Document, doc};
+use protocol::{ClientId, TxId};
+use sd2v::index::{PENDING_INDEX, pending_index};
+
+pub(crate) use self::collection::Collection;
+use super::server::Server;
+use crate::{
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// How long what is known of a collection is trusted.
+pub(crate) const FRESH: Duration = Duration::from_secs(10);
+const MAX_CACHED: usize = 10_000;
+/// NamespaceNotFound.
+const NO_SUCH_COLLECTION: i32 = 26;
+/// CommandNotSupportedOnView.
+const NOT_ON_A_VIEW: i32 = 166;
+
+#[derive(Default)]
+pub(crate) struct Catalog {
+    known: Mutex<HashMap<Namespace, (Instant, Arc<Collection>)>>,
+    indexed: Mutex<HashMap<Namespace, ()>>,
+    /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
+    /// is to wait for: what was known before the record named it does not count.
+    enlisted: Mutex<HashMap<Namespace, ClientId>>,
+}
+
+/// One of these caches: what does not fit any more is forgotten as a whole.
+fn remember<T>(cache: &Mutex<HashMap<Namespace, T>>, ns: &Namespace, value: T) {
+    if let Ok(mut cache) = cache.lock() {
+        if cache.len() >= MAX_CACHED {
+            cache.clear();
+        }
+        cache.insert(ns.clone(), value);
+    }
+}
+
+impl Catalog {
+    /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
+    pub(crate) async fn look_up(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
+        if let Ok(known) = self.known.lock()
+            && let Some((when, found)) = known.get(ns)
+            && when.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(found));
+        }
+        let asked = Instant::now();
+        let Some(found) = inspect(server, ns).await? else { return Ok(Arc::default()) };
+        let found = Arc::new(found);
+        remember(&self.known, ns, (asked, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    /// May transactions write to it? If they may once its indexes and its validator are stored as they need them, that is
+    /// done now.
+    pub(crate) async fn admit_writes(&self, server: &Server, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
+        let enlisted = self.enlisted.lock().ok().and_then(|enlisted| enlisted.get(ns).copied());
+        if enlisted != Some(me.client) {
+            self.forget(ns);
+            remember(&self.enlisted, ns, me.client);
+        }
+        self.prepared(server, ns).await
+    }
+
+    /// As [`Catalog::admit_writes`], for a write that may turn out to need a transaction.
+    pub(crate) async fn prepared(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
+        let mut found = self.look_up(server, ns).await?;
+        if found.refused.is_none() && !found.is_adopted() {
+            adopt::adopt(server, ns, &found).await?;
+            self.forget(ns);
+            found = self.look_up(server, ns).await?;
+        }
+        match &found.refused {
+            Some(reason) => Err(Error::unsupported(format!("transactions cannot write to {ns}: {reason}"))),
+            None => Ok(found),
+        }
+    }
+
+    /// What is known of it is asked anew. Answers what was known: whoever still holds it may be working by it.
+    pub(crate) fn forget(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+        if let Ok(mut indexed) = self.indexed.lock() {
+            indexed.remove(ns);
+        }
+        self.known.lock().ok()?.remove(ns).map(|(_, known)| known)
+    }
+
+    /// Makes sure that pending documents of `ns` are found by index. False when there is no such collection, and so
+    /// nothing pending.
+    pub(crate) async fn ensure_pending_index(&self, server: &Server, ns: &Namespace) -> Result<bool> {
+        if self.indexed.lock().is_ok_and(|indexed| indexed.contains_key(ns)) {
+            return Ok(true);
+        }
+        let Some(indexes) = list_stored(server, ns).await? else { return Ok(false) };
+        if !indexes.iter().any(|index| index.get_str("name").is_ok_and(|name| name == PENDING_INDEX)) {
+            let create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
+            if let Err(error) = server.run(&ns.db, create).await {
+                // Without it (no privilege, a view, too many indexes) the same query scans the collection.
+                tracing::debug!(%ns, %error, "the index on pending documents could not be created");
+            }
+        }
+        remember(&self.indexed, ns, ());
+        Ok(true)
+    }
+}
+
+/// The indexes as they are stored; `None` when there is no such collection.
+pub(super) async fn list_stored(server: &Server, ns: &Namespace) -> Result<Option<Vec<Document>>> {
+    match server.collect(&ns.db, doc! {"listIndexes": &ns.coll, "cursor": {}}, 1_000).await {
+        Ok(indexes) => Ok(Some(indexes)),
+        Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(None),
+        // Views and time series have no indexes of their own.
+        Err(error) if error.code() == Some(NOT_ON_A_VIEW) => Ok(Some(Vec::new())),
+        Err(error) => Err(error),
+    }
+}
+
+async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<Collection>> {
+    let list = doc! {"listCollections": 1, "filter": {"name": &ns.coll}, "cursor": {}};
+    let Some(info) = server.collect(&ns.db, list, 1).await?.pop() else { return Ok(None) };
+    let indexes = match info.get_str("type") {
+        Ok("view") => Vec::new(),
+        _ => list_stored(server, ns).await?.unwrap_or_default(),
+    };
+    Ok(Some(Collection::read(ns, &info, &indexes)))
+}

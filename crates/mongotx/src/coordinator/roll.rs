@@ -1,0 +1,57 @@
+//! Rolling documents forward or back, one command for any number of them: the statements that every finisher and every
+//! repairer sends, and what to do where a unique index is in the way.
+//!
+//! Documents of one transaction may exchange values of a unique index. One after the other, the first would meet a value
+//! that the second still has. Then all of the transaction's documents step aside first: their safe values stay readable
+//! and no longer count (decision 0006).
+
+use bson::Document;
+use protocol::TxId;
+use sd2v::statement;
+
+use super::server::Server;
+use crate::{error::Result, options::Namespace};
+
+/// Rolls forward what these committed transactions hold of `who`; `deletes`: some were removed. Answers how many.
+pub(crate) async fn forward(
+    server: &Server,
+    ns: &Namespace,
+    who: &Document,
+    writers: &[TxId],
+    deletes: bool,
+) -> Result<i64> {
+    let removed = match deletes {
+        true => server.delete(ns, vec![statement::finish_delete(who.clone(), writers)]).await?.ok()?.n,
+        false => 0,
+    };
+    Ok(removed + replace(server, ns, who, writers).await?)
+}
+
+/// Rolls forward what is not removed. Answers how many.
+pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, writers: &[TxId]) -> Result<i64> {
+    let statement = statement::finish_replace(who.clone(), writers);
+    let first = server.update_unjudged(ns, vec![statement.clone()]).await?;
+    if !first.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
+        return Ok(first.ok()?.n);
+    }
+    // What this transaction has removed elsewhere goes first, too.
+    server.delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
+    server.update_unjudged(ns, vec![statement::step_aside(writers)]).await?.ok()?;
+    Ok(server.update_unjudged(ns, vec![statement]).await?.ok()?.n)
+}
+
+/// Rolls back what these transactions hold of `who`; `deletes`: some were inserted.
+pub(crate) async fn back(
+    server: &Server,
+    ns: &Namespace,
+    who: &Document,
+    writers: &[TxId],
+    deletes: bool,
+) -> Result<i64> {
+    let removed = match deletes {
+        true => server.delete(ns, vec![statement::undo_delete(who.clone(), writers)]).await?.ok()?.n,
+        false => 0,
+    };
+    let unlocked = server.update_unjudged(ns, vec![statement::undo_unlock(who.clone(), writers)]).await?.ok()?;
+    Ok(removed + unlocked.n)
+}

@@ -1,0 +1,285 @@
+//! Unique indexes between pending and committed values (decision 0006).
+//!
+//! The server keeps committed values apart from each other, and, in the mirrored index, pending ones. A pending value
+//! against a committed one is asked about *after* it has been placed:
+//!
+//! 1. Place the value. Refused by the mirrored index: whose is the other? This transaction's: a duplicate. A decided
+//!    one's: repair it, again. An active rival's: wait, or a conflict.
+//! 2. Which other documents have it in their safe versions? One that is locked by this transaction is changing it: no
+//!    matter. A clean one: a duplicate, and what was placed is taken back. A rival's: repair it, or wait for it, and ask
+//!    again.
+//!
+//! The other order would let a value in between the question and the placing.
+
+use bson::{Bson, Document, doc};
+use protocol::{LockState, TxId};
+use sd2v::{
+    filter::rewrite_filter,
+    index::Unique,
+    names::{INSERT, REMOVE, UNSAFE, WRITER, tx_id_to_bson},
+    statement,
+    stored::{lock_state, strip},
+};
+
+use super::{
+    Core,
+    meet::{Patience, locks_only},
+    transaction::{Transaction, id_key},
+};
+use crate::{
+    command::Terms,
+    error::{DuplicateKey, Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Times that one question is asked again because somebody was in the way who is not any more.
+const ROUNDS: usize = 256;
+/// Documents of others that can have the keys of one document: more arrays are not looked at.
+const MAX_RIVALS: usize = 10_000;
+/// Documents whose keys are asked about in one command.
+const BATCH: usize = 100;
+
+/// What a document was before this transaction's last write to it.
+#[derive(Clone, Debug)]
+pub(crate) enum Before {
+    /// Not there.
+    Absent,
+    /// Removed by this transaction itself.
+    Removed,
+    /// Its safe version.
+    Safe,
+    /// This unsafe version.
+    Unsafe(Document),
+}
+
+/// A document that was just placed, with the constraints that may be concerned.
+pub(crate) struct Placed<'a> {
+    pub(crate) ns: &'a Namespace,
+    pub(crate) id: &'a Bson,
+    pub(crate) uniques: &'a [Unique],
+    /// What it was before.
+    pub(crate) before: &'a Before,
+    /// The whole of it, where that is known.
+    pub(crate) inserted: Option<&'a Document>,
+}
+
+impl Core {
+    /// Step 1, after a refusal: `Ok` when the write may be tried again.
+    pub(crate) async fn meet_pending_duplicate(
+        &self,
+        ns: &Namespace,
+        uniques: &[Unique],
+        refused: Error,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let first_time = patience.notice();
+        let nothing = DuplicateKey::default();
+        let key = refused.duplicate_key().unwrap_or(&nothing);
+        let unique = uniques.iter().find(|unique| unique.key == key.pattern);
+        let collation = unique.and_then(|unique| unique.collation.clone());
+        // The server shows a collated key in a form that no query takes: then any rival may be the one.
+        let filter = match &collation {
+            None => key
+                .value
+                .iter()
+                .map(|(field, value)| (format!("{UNSAFE}.{field}"), doc! {"$eq": value}.into()))
+                .collect(),
+            Some(_) => Document::new(),
+        };
+        let there = doc! {UNSAFE: {"$exists": true}, WRITER: {"$exists": true}};
+        let find = doc! {"find": &ns.coll, "filter": {"$and": [there, filter]}, "projection": locks_only()};
+        let holders = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
+        let mut mine = false;
+        for holder in &holders {
+            let (id, lock) = (holder.get("_id").cloned().unwrap_or(Bson::Null), lock_state(holder)?);
+            if lock.writer == Some(me) {
+                mine = true;
+                continue;
+            }
+            let rival = self.clear_locks(ns, &id, &writer_only(&lock), Some(me)).await?;
+            return match rival {
+                None => Ok(()),
+                Some(rival) => patience.wait_for(self, ns, &id, rival).await,
+            };
+        }
+        // Under a collation this transaction's own documents prove nothing, unless it is refused again.
+        if mine && !(collation.is_some() && first_time) { Err(refused) } else { Ok(()) }
+    }
+
+    /// Step 2 for one document. A duplicate is taken back before it is answered.
+    pub(crate) async fn check_placed(
+        &self,
+        tx: &mut Transaction,
+        placed: &Placed<'_>,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        if placed.uniques.is_empty() {
+            return Ok(());
+        }
+        let versions = match placed.inserted {
+            Some(document) => Some((None, document.clone())),
+            None => self.fetch_both(placed, me).await?,
+        };
+        let Some((safe, changed)) = versions else { return Ok(()) };
+        for unique in placed.uniques {
+            if safe.as_ref().is_some_and(|safe| unique.same_keys(safe, &changed)) {
+                continue;
+            }
+            if !self.is_indexed(placed, unique).await? {
+                continue;
+            }
+            let found = self.wait_until_unique(placed.ns, unique, placed.id, &changed, me, patience).await?;
+            if let Some(other) = found {
+                self.take_back(tx, placed, me).await?;
+                return Err(duplicate(placed.ns, unique, &changed, &other));
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 2 for documents that were just inserted, in their order: the place of the first duplicate.
+    pub(crate) async fn first_duplicate(
+        &self,
+        ns: &Namespace,
+        uniques: &[Unique],
+        documents: &[&Document],
+        me: TxId,
+    ) -> Result<Option<usize>> {
+        for (at, batch) in documents.chunks(BATCH).enumerate() {
+            for unique in uniques {
+                let asked: Vec<Document> = batch.iter().filter_map(|document| unique.rivals_of(document)).collect();
+                if asked.is_empty() {
+                    continue;
+                }
+                let found = self.rivals(ns, unique, doc! {"$or": asked}).await?;
+                let others = found.iter().any(|(_, lock)| lock.writer != Some(me));
+                if others {
+                    // Which of them, and what to do about it, is asked one by one.
+                    return Ok(Some(at * BATCH));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or not held.
+    async fn fetch_both(&self, placed: &Placed<'_>, me: TxId) -> Result<Option<(Option<Document>, Document)>> {
+        let mut projection = doc! {INSERT: 1, REMOVE: 1, WRITER: 1};
+        for field in placed.uniques.iter().flat_map(|unique| unique.fields()) {
+            let head = field.split('.').next().unwrap_or(field);
+            projection.insert(head, 1);
+            projection.insert(format!("{UNSAFE}.{head}"), 1);
+        }
+        let mine = doc! {"_id": placed.id.clone(), WRITER: tx_id_to_bson(me)};
+        let find = doc! {"find": &placed.ns.coll, "filter": mine, "projection": projection};
+        let Some(mut stored) = self.server.find_first(placed.ns, find).await? else { return Ok(None) };
+        let lock = lock_state(&stored)?;
+        let Some(Bson::Document(changed)) = stored.remove(UNSAFE) else { return Ok(None) };
+        strip(&mut stored);
+        Ok(Some(((!lock.insert).then_some(stored), changed)))
+    }
+
+    /// Does a partial index hold the unsafe version?
+    async fn is_indexed(&self, placed: &Placed<'_>, unique: &Unique) -> Result<bool> {
+        let Some(partial) = &unique.partial else { return Ok(true) };
+        let filter = doc! {"$and": [{"_id": placed.id.clone()}, rewrite_filter(partial)?]};
+        let find = doc! {"find": &placed.ns.coll, "filter": filter, "projection": {"_id": 1}};
+        Ok(self.server.find_first(placed.ns, find).await?.is_some())
+    }
+
+    async fn rivals(&self, ns: &Namespace, unique: &Unique, asked: Document) -> Result<Vec<(Bson, LockState)>> {
+        let mut find = doc! {"find": &ns.coll, "filter": asked, "projection": locks_only()};
+        let terms = Terms { collation: unique.collation.clone(), ..Terms::default() };
+        terms.add_to(&mut find);
+        let found = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
+        let parse = |stored: &Document| Ok((stored.get("_id").cloned().unwrap_or(Bson::Null), lock_state(stored)?));
+        found.iter().map(parse).collect()
+    }
+
+    /// The `_id` of a committed document with the same key, when nobody is in the way any more.
+    async fn wait_until_unique(
+        &self,
+        ns: &Namespace,
+        unique: &Unique,
+        id: &Bson,
+        document: &Document,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<Option<Bson>> {
+        let Some(asked) = unique.rivals_of(document) else { return Ok(None) };
+        let own = id_key(id);
+        for _ in 0..ROUNDS {
+            let mut again = false;
+            for (other, lock) in self.rivals(ns, unique, asked.clone()).await? {
+                match lock.writer {
+                    _ if id_key(&other) == own => {}
+                    Some(writer) if writer == me => {}
+                    None => return Ok(Some(other)),
+                    Some(_) => {
+                        again = true;
+                        if let Some(rival) = self.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await? {
+                            patience.wait_for(self, ns, &other, rival).await?;
+                        }
+                    }
+                }
+            }
+            if !again {
+                return Ok(None);
+            }
+        }
+        let message = format!("documents of {ns} with the key of {{_id: {id}}} changed hands {ROUNDS} times");
+        Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// The document as it was before. A value of it that somebody else has taken meanwhile ends the transaction.
+    async fn take_back(&self, tx: &mut Transaction, placed: &Placed<'_>, me: TxId) -> Result<()> {
+        let (ns, id) = (placed.ns, placed.id.clone());
+        let statement = match placed.before {
+            Before::Absent => {
+                return self
+                    .server
+                    .delete(ns, vec![statement::undo_delete(doc! {"_id": id}, &[me])])
+                    .await?
+                    .ok()
+                    .map(drop);
+            }
+            Before::Removed => statement::mark_removed(doc! {"_id": id}, me, false),
+            Before::Safe => statement::restore_safe(id, me),
+            Before::Unsafe(before) => statement::restore_unsafe(id, before, me),
+        };
+        let command = doc! {"update": &ns.coll, "updates": [statement]};
+        let restored = self.send_prepared(tx, ns, command).await?.ok();
+        restored.map(drop).map_err(|error| {
+            let message = format!("what {{_id: {}}} of {ns} was before a duplicate key is taken: {error}", placed.id);
+            Error::new(ErrorKind::Conflict, message).for_transaction(Some(me))
+        })
+    }
+
+    /// What a document is now, before this transaction writes to it again; asked only where that may have to be put back.
+    pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, id: &Bson) -> Result<Before> {
+        let (Some(me), true) = (tx.id(), tx.may_hold(ns, id)) else { return Ok(Before::Safe) };
+        let mine = doc! {"_id": id.clone(), WRITER: tx_id_to_bson(me)};
+        let find = doc! {"find": &ns.coll, "filter": mine, "projection": {UNSAFE: 1}};
+        let stored = self.server.find_first(ns, find).await?;
+        Ok(match stored.and_then(|mut stored| stored.remove(UNSAFE)) {
+            Some(Bson::Document(before)) => Before::Unsafe(before),
+            _ => Before::Safe,
+        })
+    }
+}
+
+fn writer_only(lock: &LockState) -> LockState {
+    LockState { readers: Vec::new(), ..lock.clone() }
+}
+
+fn duplicate(ns: &Namespace, unique: &Unique, document: &Document, other: &Bson) -> Error {
+    let value = unique.key_value(document);
+    let message = format!(
+        "E11000 duplicate key error collection: {ns} index: {} dup key: {value}, which {{_id: {other}}} has",
+        unique.name
+    );
+    let key = DuplicateKey { pattern: unique.key.clone(), value, pending: false };
+    Error::invalid(11000, message).with_duplicate_key(Some(key))
+}

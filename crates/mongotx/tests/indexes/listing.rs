@@ -1,0 +1,100 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use bson::{Document, doc};
+use mongotx::{ErrorKind, IndexModel};
+
+use super::Place;
+
+fn every_kind() -> Vec<IndexModel> {
+    vec![
+        IndexModel::new(doc! {"plain": 1}),
+        IndexModel::new(doc! {"a": 1, "b": -1}).name("compound"),
+        IndexModel::new(doc! {"u": 1}).unique(true),
+        IndexModel::new(doc! {"s": 1}).unique(true).sparse(true),
+        IndexModel::new(doc! {"s2": 1, "s3": 1}).unique(true).sparse(true),
+        IndexModel::new(doc! {"p": 1}).unique(true).partial_filter(doc! {"kind": "x", "n": {"$gt": 3}}),
+        IndexModel::new(doc! {"c": 1}).unique(true).collation(doc! {"locale": "en", "strength": 2}),
+        IndexModel::new(doc! {"at": 1}).expire_after(Duration::from_secs(3600)),
+        IndexModel::new(doc! {"loc": "2dsphere"}),
+        IndexModel::new(doc! {"flat": "2d"}).option("bits", 20),
+        IndexModel::new(doc! {"h": "hashed"}),
+        IndexModel::new(doc! {"w.$**": 1}),
+        IndexModel::new(doc! {"t": "text", "u2": "text"}).option("weights", doc! {"t": 3}),
+        IndexModel::new(doc! {"m": 1}).mirrored(true),
+    ]
+}
+
+fn telling(spec: &Document) -> String {
+    const OPTIONS: [&str; 8] =
+        ["name", "key", "unique", "sparse", "partialFilterExpression", "expireAfterSeconds", "bits", "weights"];
+    let shown = OPTIONS.iter().filter_map(|option| Some((option.to_string(), spec.get(option)?.clone())));
+    shown.collect::<Document>().to_string()
+}
+
+#[tokio::test]
+async fn listing_shows_what_a_plain_server_would_list() {
+    let place = Place::new("listing").await;
+    let names = place.coll.create_indexes(every_kind()).await.unwrap();
+    let plain = place.db.collection::<Document>("plain");
+    let specs: Vec<Document> = every_kind()
+        .into_iter()
+        .zip(&names)
+        .map(|(model, name)| {
+            let mut spec = model.spec().clone();
+            spec.insert("name", name);
+            spec
+        })
+        .collect();
+    place.db.run_command(doc! {"createIndexes": plain.name(), "indexes": specs}).await.unwrap();
+    let expected = place.db.run_command(doc! {"listIndexes": "plain"}).await.unwrap();
+    let batch = expected.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+    let expected: BTreeSet<String> = batch.iter().map(|spec| telling(spec.as_document().unwrap())).collect();
+    let listed = place.coll.list_indexes().await.unwrap();
+    assert_eq!(listed.iter().map(|index| telling(index.spec())).collect::<BTreeSet<_>>(), expected);
+    // Again: nothing happens. Then all go, with everything that was stored for them.
+    let before = place.stored_index_names().await;
+    place.coll.create_indexes(every_kind()).await.unwrap();
+    assert_eq!(place.stored_index_names().await, before);
+    place.coll.drop_index("u_1").await.unwrap();
+    place.coll.drop_index(doc! {"at": 1}).await.unwrap();
+    assert!(place.stored_index_names().await.iter().all(|name| !name.contains("u_1") && !name.contains("at_1")));
+    place.coll.drop_indexes().await.unwrap();
+    assert_eq!(place.coll.list_index_names().await.unwrap(), ["_id_"]);
+    assert!(place.stored_index_names().await.iter().all(|name| name == "_id_" || name == "_mongotx_pending"));
+}
+
+#[tokio::test]
+async fn other_index_of_the_same_name_or_key_is_refused() {
+    let place = Place::new("listing_conflict").await;
+    place.coll.create_index(IndexModel::new(doc! {"a": 1}).unique(true)).await.unwrap();
+    let code = async |model: IndexModel| place.coll.create_index(model).await.unwrap_err().code();
+    assert_eq!(code(IndexModel::new(doc! {"a": 1})).await, Some(86));
+    assert_eq!(code(IndexModel::new(doc! {"a": 1}).unique(true).name("b")).await, Some(85));
+    assert_eq!(code(IndexModel::new(doc! {"b": 1}).name("_mongotx_b")).await, Some(67));
+    assert_eq!(code(IndexModel::new(doc! {"_unsafe.a": 1})).await, Some(2));
+    assert_eq!(place.coll.drop_index("nothing").await.unwrap_err().code(), Some(27));
+    assert_eq!(place.coll.drop_index("_id_").await.unwrap_err().code(), Some(72));
+    assert_eq!(place.coll.create_indexes([]).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn hint_by_name_or_key_finds_a_unique_index() {
+    let place = Place::new("listing_hint").await;
+    place.coll.create_index(IndexModel::new(doc! {"a": 1}).unique(true)).await.unwrap();
+    place.coll.insert_one(&doc! {"_id": 1, "a": 5}).await.unwrap();
+    let mut session = place.begin();
+    for own in [false, true] {
+        if own {
+            place.coll.insert_one(&doc! {"_id": 2, "a": 6}).session(&mut session).await.unwrap();
+        }
+        let by_name = place.coll.find(doc! {"a": 5}).hint("a_1").session(&mut session).await.unwrap();
+        assert_eq!(by_name.try_collect().await.unwrap().len(), 1);
+        let by_key = place.coll.find_one(doc! {"a": 5}).hint(doc! {"a": 1}).session(&mut session).await.unwrap();
+        assert_eq!(by_key, Some(doc! {"_id": 1, "a": 5}));
+    }
+    let update = place.coll.update_one(doc! {"a": 5}, doc! {"$set": {"b": 1}}).hint(doc! {"a": 1});
+    assert_eq!(update.session(&mut session).await.unwrap().modified_count, 1);
+    let deleted = place.coll.delete_one(doc! {"a": 5}).hint("a_1").session(&mut session).await.unwrap();
+    assert_eq!(deleted, 1);
+    session.commit().await.unwrap();
+}

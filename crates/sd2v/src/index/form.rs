@@ -1,0 +1,298 @@
+//! The stored forms of an index, and the application's index read back from them.
+
+use bson::{Bson, Document, doc};
+
+use super::Unique;
+use crate::{
+    error::Error,
+    filter::rewrite_filter,
+    names::{READERS, SLOT, UNSAFE, WRITER},
+};
+
+/// The index that finds pending documents, in proportion to what is in flight.
+pub const PENDING_INDEX: &str = "_mongotx_pending";
+/// What names of MongoTx's own indexes begin with.
+const OWN: &str = "_mongotx_";
+const UNIQUE: &str = "_mongotx_unique.";
+const TTL: &str = "_mongotx_ttl.";
+const MIRROR: &str = "_mongotx_unsafe.";
+/// The longest name that the server takes is far longer; what is added must fit.
+const MAX_NAME: usize = 100;
+
+/// The specification of [`PENDING_INDEX`].
+pub fn pending_index() -> Document {
+    doc! {"key": {WRITER: 1}, "name": PENDING_INDEX, "sparse": true}
+}
+
+/// An index as the application knows it, and how it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Index {
+    /// As it is listed: `{v, key, name, …}`.
+    pub spec: Document,
+    /// The name of the stored index that answers its queries.
+    pub stored_name: String,
+    /// It has a mirrored index on unsafe versions.
+    pub mirrored: bool,
+    /// Its expiry spares locked documents.
+    guarded: bool,
+    /// It is made of parts of ours only, the index itself is not there (yet).
+    partial: bool,
+}
+
+/// The stored indexes to make for one of the application's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Creation {
+    /// First: so that no transaction writes past the index while it is built.
+    pub mirror: Option<Document>,
+    /// Then.
+    pub main: Vec<Document>,
+}
+
+impl Creation {
+    /// The application's index that these parts make.
+    pub fn index(&self) -> Option<Index> {
+        let parts: Vec<Document> = self.main.iter().chain(&self.mirror).cloned().collect();
+        interpret(&parts).into_iter().next()
+    }
+}
+
+impl Index {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.spec.get_str("name").unwrap_or_default()
+    }
+
+    /// Its key pattern.
+    pub fn key(&self) -> Document {
+        self.spec.get_document("key").cloned().unwrap_or_default()
+    }
+
+    /// Is the index itself there, and not only its mirror?
+    pub fn is_stored(&self) -> bool {
+        !self.partial
+    }
+
+    fn is_id(&self) -> bool {
+        self.key().keys().eq(["_id"])
+    }
+
+    /// The unique constraint, unless it is the one on `_id`.
+    pub fn unique(&self) -> Option<Unique> {
+        (is_true(&self.spec, "unique") && !self.is_id()).then(|| Unique::of(&self.spec))
+    }
+
+    /// Every name under which something of it is stored.
+    pub fn stored_names(&self) -> Vec<String> {
+        let mut names = if self.partial { Vec::new() } else { vec![self.stored_name.clone()] };
+        if self.mirrored {
+            names.push(format!("{MIRROR}{}", self.name()));
+        }
+        if self.guarded {
+            names.push(format!("{TTL}{}", self.name()));
+        }
+        names
+    }
+
+    /// The name of its mirrored index.
+    pub fn mirror_name(&self) -> String {
+        format!("{MIRROR}{}", self.name())
+    }
+
+    /// Is it stored so that transactions may write to the collection?
+    pub fn is_adopted(&self) -> bool {
+        let mirror = !needs_mirror(&self.spec) || self.mirrored;
+        let unique = self.unique().is_none() || self.stored_name != self.name();
+        let ttl = !self.spec.contains_key("expireAfterSeconds") || self.guarded;
+        mirror && unique && ttl
+    }
+}
+
+/// A message of the server in the application's terms: without the names of stored indexes and fields.
+pub fn shown(message: &str) -> String {
+    let own = [UNIQUE, TTL, MIRROR];
+    let names = own.iter().fold(message.to_owned(), |text, name| text.replace(name, ""));
+    let slot = format!(", {SLOT}: null");
+    names.replace(&format!("{UNSAFE}."), "").replace(&slot, "")
+}
+
+/// A key pattern or a key of a stored index in the application's terms, and whether it was of a mirrored index.
+pub fn shown_key(stored: &Document) -> (Document, bool) {
+    let prefix = format!("{UNSAFE}.");
+    let mirrored = stored.keys().any(|field| field.starts_with(&prefix));
+    let shown = stored.iter().filter(|(field, _)| *field != SLOT);
+    let shown = shown.map(|(field, value)| (field.strip_prefix(&prefix).unwrap_or(field).to_owned(), value.clone()));
+    (shown.collect(), mirrored)
+}
+
+fn is_true(spec: &Document, option: &str) -> bool {
+    match spec.get(option) {
+        Some(Bson::Boolean(flag)) => *flag,
+        Some(Bson::Int32(flag)) => *flag != 0,
+        Some(Bson::Int64(flag)) => *flag != 0,
+        Some(Bson::Double(flag)) => *flag != 0.0,
+        _ => false,
+    }
+}
+
+/// Would the server refuse some documents for this index, and so must hear of unsafe versions?
+fn needs_mirror(spec: &Document) -> bool {
+    let Ok(key) = spec.get_document("key") else { return false };
+    if !can_mirror(key) || key.keys().eq(["_id"]) {
+        return false;
+    }
+    let special = key.values().any(|kind| matches!(kind.as_str(), Some("2d" | "2dsphere" | "hashed")));
+    // Several fields: two of them may not be arrays in one document.
+    special || key.len() > 1 || is_true(spec, "unique")
+}
+
+/// A collection has one text index only, and a wildcard index covers unsafe versions already.
+fn can_mirror(key: &Document) -> bool {
+    let wildcard = |field: &String| field == "$**" || field.ends_with(".$**");
+    !key.keys().any(wildcard) && !key.values().any(|kind| kind.as_str() == Some("text"))
+}
+
+/// How an index is to be stored. `mirror`: on unsafe versions, too, even if that is not needed.
+///
+/// # Errors
+/// [`Error::Invalid`] (67, CannotCreateIndex) for a name or a field that is MongoTx's own; [`Error::Unsupported`] for a
+/// partial filter that cannot be asked of unsafe versions.
+pub fn plan_creation(spec: &Document, mirror: bool) -> Result<Creation, Error> {
+    let spec = named(spec)?;
+    let key = spec.get_document("key").cloned().unwrap_or_default();
+    let mirrored = needs_mirror(&spec) || mirror && can_mirror(&key) && !key.keys().eq(["_id"]);
+    let mut main = Vec::new();
+    if spec.contains_key("expireAfterSeconds") {
+        main.push(ttl_spec(&spec));
+    }
+    main.push(main_spec(&spec));
+    Ok(Creation { mirror: mirrored.then(|| mirror_spec(&spec)).transpose()?, main })
+}
+
+/// With the name that the server would give it, and nothing in it that is reserved.
+fn named(spec: &Document) -> Result<Document, Error> {
+    let cannot = |message: String| Error::Invalid { code: 67, message };
+    let Ok(key) = spec.get_document("key") else {
+        return Err(cannot("an index needs a key pattern under \"key\"".to_owned()));
+    };
+    for field in key.keys() {
+        crate::stored::check_path(field)?;
+    }
+    let mut spec = spec.clone();
+    if !spec.contains_key("name") {
+        let parts = key.iter().map(|(field, kind)| match kind {
+            Bson::String(kind) => format!("{field}_{kind}"),
+            Bson::Double(direction) if direction.fract() == 0.0 => format!("{field}_{}", *direction as i64),
+            other => format!("{field}_{other}"),
+        });
+        spec.insert("name", parts.collect::<Vec<_>>().join("_"));
+    }
+    let name = spec.get_str("name").unwrap_or_default();
+    if name.starts_with(OWN) {
+        return Err(cannot(format!("the index name {name:?} is reserved: it begins with {OWN:?}")));
+    }
+    if name.len() > MAX_NAME {
+        return Err(cannot(format!("the index name {name:?} is longer than the {MAX_NAME} bytes MongoTx can extend")));
+    }
+    Ok(spec)
+}
+
+/// The application's index, as it is stored.
+fn main_spec(spec: &Document) -> Document {
+    let mut main = spec.clone();
+    main.remove("expireAfterSeconds");
+    let key = spec.get_document("key").cloned().unwrap_or_default();
+    if is_true(spec, "unique") && !key.keys().eq(["_id"]) {
+        let mut slotted = key;
+        slotted.insert(SLOT, 1);
+        main.insert("key", slotted);
+        main.insert("name", format!("{UNIQUE}{}", spec.get_str("name").unwrap_or_default()));
+    }
+    main
+}
+
+/// The index by which the server removes what has expired, of unlocked documents only.
+fn ttl_spec(spec: &Document) -> Document {
+    let mut unlocked = spec.get_document("partialFilterExpression").cloned().unwrap_or_default();
+    unlocked.insert(WRITER, Bson::Null);
+    unlocked.insert(READERS, Bson::Null);
+    doc! {
+        "key": spec.get_document("key").cloned().unwrap_or_default(),
+        "name": format!("{TTL}{}", spec.get_str("name").unwrap_or_default()),
+        "expireAfterSeconds": spec.get("expireAfterSeconds").cloned().unwrap_or(Bson::Null),
+        "partialFilterExpression": unlocked,
+    }
+}
+
+/// The same index on unsafe versions: of documents that have one.
+fn mirror_spec(spec: &Document) -> Result<Document, Error> {
+    let mut mirror = spec.clone();
+    for option in ["v", "ns", "sparse", "expireAfterSeconds", "hidden", "background", "textIndexVersion"] {
+        mirror.remove(option);
+    }
+    let key = spec.get_document("key").cloned().unwrap_or_default();
+    let prefixed: Document = key.iter().map(|(field, kind)| (format!("{UNSAFE}.{field}"), kind.clone())).collect();
+    let mut there = doc! {UNSAFE: {"$exists": true}};
+    if is_true(spec, "sparse") && is_true(spec, "unique") {
+        let exist = prefixed.keys().map(|field| doc! {field: {"$exists": true}});
+        match prefixed.len() {
+            1 => there.extend(exist.flatten()),
+            _ => drop(there.insert("$or", exist.collect::<Vec<_>>())),
+        }
+    }
+    if let Ok(filter) = spec.get_document("partialFilterExpression") {
+        there = doc! {"$and": [there, rewrite_filter(filter)?]};
+    }
+    mirror.insert("key", prefixed);
+    mirror.insert("name", format!("{MIRROR}{}", spec.get_str("name").unwrap_or_default()));
+    mirror.insert("partialFilterExpression", there);
+    Ok(mirror)
+}
+
+/// The application's indexes, from the server's list.
+pub fn interpret(stored: &[Document]) -> Vec<Index> {
+    let name = |spec: &Document| spec.get_str("name").unwrap_or_default().to_owned();
+    let named = |wanted: &str| stored.iter().find(|spec| name(spec) == wanted);
+    let mut found: Vec<Index> = Vec::new();
+    for spec in stored {
+        let stored_name = name(spec);
+        let own_name = match stored_name.strip_prefix(UNIQUE) {
+            Some(of) => of.to_owned(),
+            None if stored_name.starts_with(OWN) => continue,
+            None => stored_name.clone(),
+        };
+        let ttl = named(&format!("{TTL}{own_name}"));
+        let mut shown = spec.clone();
+        if let Ok(key) = shown.get_document_mut("key") {
+            key.remove(SLOT);
+        }
+        shown.insert("name", own_name.clone());
+        if let Some(expiry) = ttl.and_then(|ttl| ttl.get("expireAfterSeconds")) {
+            shown.insert("expireAfterSeconds", expiry.clone());
+        }
+        let mirrored = named(&format!("{MIRROR}{own_name}")).is_some();
+        found.push(Index { spec: shown, stored_name, mirrored, guarded: ttl.is_some(), partial: false });
+    }
+    // A unique index that is being made has its mirrored part only: transactions heed it already.
+    for spec in stored {
+        if let Some(of) = name(spec).strip_prefix(MIRROR)
+            && is_true(spec, "unique")
+            && !found.iter().any(|index| index.name() == of)
+        {
+            found.push(unfinished(spec, of));
+        }
+    }
+    found
+}
+
+fn unfinished(mirror: &Document, name: &str) -> Index {
+    let prefix = format!("{UNSAFE}.");
+    let mut spec = mirror.clone();
+    let key = mirror.get_document("key").cloned().unwrap_or_default();
+    let key: Document =
+        key.into_iter().map(|(field, kind)| (field.strip_prefix(&prefix).unwrap_or(&field).to_owned(), kind)).collect();
+    spec.insert("key", key);
+    spec.insert("name", name);
+    // To heed more than the index will is to be safe.
+    spec.remove("partialFilterExpression");
+    Index { spec, stored_name: format!("{UNIQUE}{name}"), mirrored: true, guarded: false, partial: true }
+}
