@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -21,6 +21,7 @@ use crate::{
         catalog::Catalog,
         client_record::ClientRecordLog,
         finisher::Finisher,
+        freshness::Freshness,
         published::{self, PublishedLog},
         records::{Records, StoredRecord},
         server::{Server, from_driver},
@@ -136,7 +137,16 @@ impl Client {
             }
         };
         let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log));
-        let core = Arc::new(Core { server, log, finisher, catalog: Catalog::default(), options, replicated });
+        let core = Arc::new_cyclic(|this| Core {
+            server,
+            log,
+            finisher,
+            catalog: Catalog::default(),
+            freshness: Freshness::default(),
+            options,
+            replicated,
+            this: Weak::clone(this),
+        });
         if core.options.sweep {
             sweep_in_background(&core);
         }

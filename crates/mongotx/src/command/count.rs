@@ -29,6 +29,7 @@ async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Qu
     let mut tail = one_command::skip_and_limit(query);
     tail.push(doc! {"$group": {"_id": 1, "n": {"$sum": 1}}});
     if me.is_none()
+        && query.terms.staleness.is_none()
         && let Some(counted) = one_command::run(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
     {
         return Ok(number(counted.all(1).await?.first()));

@@ -5,6 +5,7 @@
 //! | of one `_id`, not written by this transaction | fetch it; a lock is looked into when there is one | 1 when clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with something pending, or with a hint, `let` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
+//! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
 //! | with own writes in the collection | settle, then map each document to its visible version and go on as asked | 2 when no rival is pending |
 
 use bson::{Bson, Document, doc};
@@ -54,7 +55,9 @@ pub(crate) async fn committed(
     let me = tx.and_then(Transaction::id);
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
     let mapped = query.sees_lock_fields();
+    let latest = query.terms.staleness.is_none();
     if query.skip == 0
+        && latest
         && !mapped
         && let Some(id) = query.pinned_id(core, ns).await?
         && !tx.is_some_and(|tx| tx.may_hold(ns, &id))
@@ -62,6 +65,7 @@ pub(crate) async fn committed(
         return by_id(core, ns, query, me).await;
     }
     if !own_writes
+        && latest
         && !mapped
         && let Some(answer) = one_command::find(core, ns, query, me).await?
     {

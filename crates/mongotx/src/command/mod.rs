@@ -20,7 +20,7 @@ pub(crate) mod repeatable;
 pub(crate) mod update;
 pub(crate) mod upsert;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use bson::{Bson, Document};
 
@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     pub(crate) collation: Option<Document>,
     pub(crate) variables: Option<Document>,
     pub(crate) hint: Option<Bson>,
+    /// How old the answer of a read may be; none: it is the latest.
+    pub(crate) staleness: Option<Duration>,
 }
 
 impl Terms {

@@ -74,6 +74,11 @@ pub(crate) async fn lock_matching(
     ns: &Namespace,
     query: &Query,
 ) -> Result<Vec<Bson>> {
+    if query.terms.staleness.is_some() {
+        return Err(Error::unsupported(
+            "a read of a repeatable-read transaction cannot be stale: it locks what it reads",
+        ));
+    }
     let ids = find::ids(core, Some(tx), ns, query, core.options.max_documents).await?;
     if ids.is_empty() {
         return Ok(ids);

@@ -9,6 +9,7 @@
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`roll`] | roll forward or back, any number of documents |
+//! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
@@ -16,6 +17,7 @@
 pub(crate) mod catalog;
 pub(crate) mod client_record;
 pub(crate) mod finisher;
+pub(crate) mod freshness;
 pub(crate) mod meet;
 pub(crate) mod pending;
 pub(crate) mod prepare;
@@ -29,9 +31,9 @@ pub(crate) mod transaction;
 pub(crate) mod txlog;
 pub(crate) mod unique;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use self::{catalog::Catalog, finisher::Finisher, server::Server, txlog::TxLog};
+use self::{catalog::Catalog, finisher::Finisher, freshness::Freshness, server::Server, txlog::TxLog};
 use crate::options::ClientOptions;
 
 /// What all handles of one client share.
@@ -40,7 +42,10 @@ pub(crate) struct Core {
     pub(crate) log: Arc<dyn TxLog>,
     pub(crate) finisher: Finisher,
     pub(crate) catalog: Catalog,
+    pub(crate) freshness: Freshness,
     pub(crate) options: ClientOptions,
     /// Several servers keep the data: write concerns above one make sense.
     pub(crate) replicated: bool,
+    /// Itself, for work in the background.
+    pub(crate) this: Weak<Core>,
 }

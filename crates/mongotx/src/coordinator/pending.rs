@@ -41,9 +41,25 @@ struct Pending {
 }
 
 impl Core {
-    /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`.
+    /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`; or what makes the collection as
+    /// fresh as the terms ask.
     #[tracing::instrument(name = "mongotx.settle_pending", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn settle_pending(
+        &self,
+        ns: &Namespace,
+        filter: &Document,
+        terms: &Terms,
+        me: Option<TxId>,
+    ) -> Result<Settled> {
+        if let Some(limit) = terms.staleness {
+            self.freshen(ns, limit).await?;
+            return Ok(Settled::NothingPending);
+        }
+        self.settle_now(ns, filter, terms, me).await
+    }
+
+    /// The same, however fresh it is.
+    pub(super) async fn settle_now(
         &self,
         ns: &Namespace,
         filter: &Document,

@@ -1,6 +1,6 @@
 //! Counts, exact or by metadata.
 
-use std::{future::IntoFuture, sync::Arc};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -36,6 +36,8 @@ impl<'a> Count<'a> {
         collation(collation: Document) => query.terms.collation = Some(collation);
         /// The index to use: a name or a key pattern.
         hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
+        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        max_staleness(age: Duration) => query.terms.staleness = Some(age);
     }
 }
 

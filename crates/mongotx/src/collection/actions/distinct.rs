@@ -1,6 +1,6 @@
 //! `distinct`.
 
-use std::{future::IntoFuture, sync::Arc};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -31,6 +31,8 @@ impl<'a> Distinct<'a> {
     setters! {
         /// How strings compare.
         collation(collation: Document) => query.terms.collation = Some(collation);
+        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        max_staleness(age: Duration) => query.terms.staleness = Some(age);
     }
 }
 

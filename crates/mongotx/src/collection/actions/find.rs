@@ -1,6 +1,6 @@
 //! `find`, of several documents or one.
 
-use std::{future::IntoFuture, marker::PhantomData, sync::Arc};
+use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -47,6 +47,8 @@ impl<'a, T> Find<'a, T> {
         hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
         /// Constants for `$$name` in `$expr`.
         let_vars(variables: Document) => query.terms.variables = Some(variables);
+        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        max_staleness(age: Duration) => query.terms.staleness = Some(age);
     }
 }
 
@@ -97,6 +99,11 @@ impl<'a, T> FindOne<'a, T> {
     /// Constants for `$$name` in `$expr`.
     pub fn let_vars(self, variables: Document) -> Self {
         Self(self.0.let_vars(variables))
+    }
+
+    /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+    pub fn max_staleness(self, age: Duration) -> Self {
+        Self(self.0.max_staleness(age))
     }
 
     /// In this session's transaction.
