@@ -7,6 +7,7 @@
 //! - [`status`]: the fate of a transaction, read from a client record.
 //! - [`lock`]: which version of a document a reader may see, whether a writer is admitted, how a leftover is repaired.
 //! - [`recorder`]: the owner's side of the client record: stamps, group commit, the low-water mark.
+//! - [`unique`]: whether a value that has to be unique is free.
 //!
 //! What is *not* here: how a document is stored (`sd2v`) and how commands are sent (`mongotx`).
 
@@ -14,6 +15,7 @@ pub mod id;
 pub mod lock;
 pub mod recorder;
 pub mod status;
+pub mod unique;
 
 pub use id::{ClientId, Seq, TxId};
 pub use lock::{LockState, Repair, Version};
