@@ -1,8 +1,8 @@
 //! Explores a plan completely and says what was found.
 
-use std::time::Instant;
+use std::{fmt::Debug, hash::Hash, time::Instant};
 
-use stateright::{Checker, Model};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 use crate::{model::ProtocolModel, plan::Plan};
 
@@ -19,24 +19,40 @@ pub struct Report {
     pub examples: Vec<&'static str>,
 }
 
-/// Explores every state that `plan` can reach. Without violation the checker has no reason to stop before.
+/// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
-    let (begun, name, mutation) = (Instant::now(), plan.name, plan.mutation);
-    let model = ProtocolModel { plan };
-    let failures = stateright::HasDiscoveries::AnyFailures;
-    let checker = model.checker().finish_when(failures).spawn_bfs().join();
+    let title = format!("{} {:?}", plan.name, plan.mutation);
+    told(&title, || run(ProtocolModel { plan }))
+}
+
+/// Says what was found.
+pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
+    let begun = Instant::now();
+    let report = explore();
+    println!("{title}: {} states, {:.1?}, {:?}", report.states, begun.elapsed(), report.violations);
+    report
+}
+
+/// Explores every state that `model` can reach. Without violation the checker has no reason to stop before.
+pub(crate) fn run<M>(model: M) -> Report
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Hash + Send + Sync + Debug + Clone + PartialEq,
+    M::Action: Clone + PartialEq + Debug,
+{
+    let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let mut report =
         Report { states: checker.unique_state_count(), complete: false, violations: Vec::new(), examples: Vec::new() };
+    let possible = |name| checker.model().property(name).expectation == Expectation::Sometimes;
     for (property, path) in checker.discoveries() {
-        if property.starts_with('P') {
+        if possible(property) {
+            report.examples.push(property);
+        } else {
             let steps: Vec<String> = path.into_actions().iter().map(|action| format!("{action:?}")).collect();
             report.violations.push((property, steps.join(", ")));
-        } else {
-            report.examples.push(property);
         }
     }
     report.examples.sort_unstable();
     report.complete = checker.is_done() && report.violations.is_empty();
-    println!("{name} {mutation:?}: {} states, {:.1?}, {:?}", report.states, begun.elapsed(), report.violations);
     report
 }

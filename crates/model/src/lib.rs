@@ -9,9 +9,10 @@
 //! - `state`, `server`: what there is; `model`: which steps there are.
 //! - `transaction`, `client`, `meeting`, `janitor`, `reader`, `faults`: what the steps do.
 //! - `properties`: what must hold.
+//! - `unique`: a model of its own, of unique indexes between pending and committed values.
 //!
-//! Left out, besides what each file's header says: serializable and repeatable reads, unique indexes, one-phase
-//! commit, several servers or shards, rotation of records, concerns below "journaled", time.
+//! Left out, besides what each file's header says: serializable and repeatable reads, one-phase commit,
+//! several servers or shards, rotation of records, concerns below "journaled", time.
 
 pub mod client;
 pub mod explore;
@@ -26,6 +27,7 @@ pub mod reader;
 pub mod server;
 pub mod state;
 pub mod transaction;
+pub mod unique;
 
 pub use explore::{Report, explore};
 pub use mutation::Mutation;

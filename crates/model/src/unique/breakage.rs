@@ -1,0 +1,32 @@
+//! Deliberate breakages. Each must make the checker find a violation.
+
+/// What is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breakage {
+    /// The check runs before the value is placed.
+    CheckBeforePlacing,
+    /// No check.
+    NoCheck,
+    /// No mirrored index.
+    NoMirror,
+    /// A document that only waits to be inserted has no slot.
+    NoSlotOnInserts,
+    /// Nobody sets the slot when finishing is refused.
+    NoSlotAtFinishing,
+    /// A rival that repairs does not set the slot when finishing is refused.
+    RivalSetsNoSlot,
+    /// Whoever is refused sets the slot on the one document that he is about to finish, not on all of the transaction.
+    SlotOnOneOnly,
+    /// A finished document keeps its slot.
+    FinishKeepsSlot,
+    /// The check takes the safe value of a document that an active rival holds for free.
+    ActiveRivalIsFree,
+    /// The check takes the safe value of a document that a decided rival holds for free, instead of repairing it.
+    DecidedRivalIsFree,
+    /// The check takes the safe value of a document that the transaction itself holds for taken.
+    OwnSafeIsTaken,
+    /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the value.
+    RefusedIsDuplicate,
+    /// A write outside a transaction relies on the user's index alone.
+    OutsideTrustsUserIndex,
+}

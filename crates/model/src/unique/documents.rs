@@ -1,0 +1,139 @@
+//! What the server stores, and the two unique indexes that it enforces.
+
+use protocol::{LockState, TxStatus};
+
+use super::plan::{NULL, Value};
+
+/// One more field of the user's index, in documents whose safe value must not stand in the way of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// In a document that only waits to be inserted: the transaction and the document, so that no two are the same.
+    Insert(usize, usize),
+    /// In what a committed transaction still has locked: the transaction. The safe values are different.
+    Finish(usize),
+}
+
+/// What a transaction has made of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pending {
+    /// It has this value.
+    Value(Value),
+    /// It is removed.
+    Removed,
+}
+
+/// A write lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lock {
+    /// Index of the transaction.
+    pub tx: usize,
+    /// The unsafe version.
+    pub pending: Pending,
+}
+
+/// A stored document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stored {
+    /// The safe version; none while it only waits to be inserted.
+    pub safe: Option<Value>,
+    /// The slot.
+    pub slot: Option<Slot>,
+    /// The write lock.
+    pub lock: Option<Lock>,
+}
+
+impl Stored {
+    /// A document without lock and slot.
+    pub fn clean(value: Value) -> Self {
+        Self { safe: Some(value), slot: None, lock: None }
+    }
+
+    /// The same document with another unsafe version.
+    pub fn locked(self, tx: usize, pending: Pending) -> Self {
+        Self { lock: Some(Lock { tx, pending }), ..self }
+    }
+
+    /// The transaction that holds it.
+    pub fn holder(&self) -> Option<usize> {
+        self.lock.map(|lock| lock.tx)
+    }
+
+    /// The value in its unsafe version.
+    pub fn pending(&self) -> Option<Value> {
+        match self.lock?.pending {
+            Pending::Value(value) => Some(value),
+            Pending::Removed => None,
+        }
+    }
+
+    /// What the crate `protocol` decides on.
+    pub fn lock_state(&self) -> LockState {
+        let remove = self.lock.is_some_and(|lock| lock.pending == Pending::Removed);
+        LockState { insert: self.safe.is_none(), remove, ..LockState::default() }
+    }
+
+    /// The key in the user's index.
+    fn key(&self) -> (Value, Option<Slot>) {
+        (self.safe.unwrap_or(NULL), self.slot)
+    }
+}
+
+/// The index that refused a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refused {
+    /// The user's.
+    ByUserIndex,
+    /// The mirrored one.
+    ByMirror,
+}
+
+/// The collection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Documents {
+    /// Each document, if it is there.
+    pub docs: Vec<Option<Stored>>,
+    /// Is there a mirrored index?
+    pub mirror: bool,
+}
+
+impl Documents {
+    /// Writes one document, atomically.
+    ///
+    /// # Errors
+    /// The index that refused it; nothing is changed.
+    pub fn put(&mut self, doc: usize, stored: Option<Stored>) -> Result<(), Refused> {
+        if let Some(new) = &stored {
+            let mut others = self.others(doc);
+            if others.clone().any(|other| other.key() == new.key()) {
+                return Err(Refused::ByUserIndex);
+            }
+            let taken = |value| others.any(|other| other.pending() == Some(value));
+            if self.mirror && new.pending().is_some_and(taken) {
+                return Err(Refused::ByMirror);
+            }
+        }
+        self.docs[doc] = stored;
+        Ok(())
+    }
+
+    fn others(&self, doc: usize) -> impl Iterator<Item = &Stored> + Clone {
+        self.docs.iter().enumerate().filter(move |(at, _)| *at != doc).filter_map(|(_, stored)| stored.as_ref())
+    }
+
+    /// The document, if this transaction holds it.
+    pub fn held(&self, doc: usize, tx: usize) -> Option<Stored> {
+        self.docs[doc].filter(|stored| stored.holder() == Some(tx))
+    }
+
+    /// The documents that a transaction holds.
+    pub fn held_by(&self, tx: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.docs.len()).filter(move |doc| self.held(*doc, tx).is_some())
+    }
+
+    /// The latest committed value of a document; or, for `me`, the value in its own view.
+    pub fn visible(&self, doc: usize, statuses: &[TxStatus], me: Option<usize>) -> Option<Value> {
+        let stored = self.docs[doc]?;
+        let sees = |tx: usize| Some(tx) == me || statuses[tx] == TxStatus::Committed;
+        if stored.holder().is_some_and(sees) { stored.pending() } else { stored.safe }
+    }
+}

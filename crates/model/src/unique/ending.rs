@@ -1,0 +1,48 @@
+//! The end of a transaction: the decision, one atomic step, and then its documents, one by one, in any order.
+
+use protocol::TxStatus;
+
+use super::{
+    plan::{End, Plan},
+    repair,
+    state::{Flaw, Mending, State, Step, Told, Why},
+};
+
+/// All statements are done.
+pub fn end(plan: &Plan, state: &mut State, t: usize) {
+    match plan.txs[t].end {
+        End::RollBack => abort(state, t, Why::User),
+        End::Commit if state.statuses[t] != TxStatus::Active => abort(state, t, Why::Killed),
+        End::Commit => {
+            state.statuses[t] = TxStatus::Committed;
+            let run = &mut state.runs[t];
+            run.told = Some(Told::Committed);
+            run.step = Step::Finishing(false);
+            for (doc, value) in std::mem::take(&mut run.effects) {
+                state.truth[doc] = value;
+            }
+        }
+    }
+}
+
+/// It cannot commit, or is not to.
+pub fn abort(state: &mut State, t: usize, why: Why) {
+    if why == Why::Duplicate && !state.runs[t].witness {
+        state.flaw = Some(Flaw::FalseDuplicate);
+    }
+    state.roll_back(t);
+    let run = &mut state.runs[t];
+    run.told = Some(Told::RolledBack(why));
+    run.step = Step::Undoing;
+    run.effects.clear();
+    run.witness = false;
+}
+
+/// The owner finishes or undoes one of its documents.
+pub fn clean(plan: &Plan, state: &mut State, t: usize, doc: usize) {
+    let slotting = state.runs[t].step == Step::Finishing(true);
+    let refused = repair::clean(plan, state, Mending { doc, holder: t, slotting }, false);
+    if let Step::Finishing(slotting) = &mut state.runs[t].step {
+        *slotting = refused;
+    }
+}

@@ -1,0 +1,202 @@
+//! A statement: lock and copy, place the new value, then look who else has it.
+//!
+//! 1. *Lock and copy*: the pending value is the safe one. An insert of a document that is not there places its value at
+//!    once, with a slot of its own. A rival's lock: repaired when it is decided, else a conflict.
+//! 2. *Change*: the new value becomes the pending one, or the document is marked as removed.
+//! 3. *Check*: who has the new value in a safe version?
+//!
+//! When the mirrored index refuses 1 or 2, the holder of the value is asked for, in a step of its own.
+
+use protocol::{
+    TxStatus,
+    unique::{Claim, Holder, value_is_pending, value_is_safe},
+};
+
+use super::{
+    breakage::Breakage,
+    documents::{Pending, Refused, Slot, Stored},
+    ending::{abort, end},
+    plan::{Op, Plan, Value},
+    repair,
+    state::{Mending, Part, Run, State, Step, Why},
+};
+
+/// The next step of a statement.
+pub fn advance(plan: &Plan, state: &mut State, t: usize) {
+    match state.runs[t].step {
+        Step::Doing(Part::Lock) => lock(plan, state, t),
+        Step::Doing(Part::Change) => change(plan, state, t),
+        Step::Doing(Part::Check(other)) => check(plan, state, t, other),
+        Step::Asking(value, part) => ask(state, t, value, part),
+        Step::Mending(mending, part) => {
+            state.runs[t].step = match repair::proceed(plan, state, mending) {
+                Some(mending) => Step::Mending(mending, part),
+                None => Step::Doing(part),
+            };
+        }
+        _ => {}
+    }
+}
+
+fn op(plan: &Plan, state: &State, t: usize) -> Op {
+    plan.txs[t].ops[state.runs[t].op]
+}
+
+fn lock(plan: &Plan, state: &mut State, t: usize) {
+    let op = op(plan, state, t);
+    let stored = state.documents.docs[op.doc()];
+    if let Some(rival) = stored.and_then(|stored| stored.holder()).filter(|holder| *holder != t) {
+        return meet(state, t, op.doc(), rival, Part::Lock);
+    }
+    if plan.txs[t].outside && plan.has(Breakage::OutsideTrustsUserIndex) {
+        return write_outside(plan, state, t, stored);
+    }
+    match (op, stored) {
+        (Op::Insert(doc, value), None) => {
+            let slot = (!plan.has(Breakage::NoSlotOnInserts)).then_some(Slot::Insert(t, doc));
+            let waiting = Stored { slot, ..Stored::default() };
+            place(plan, state, t, waiting.locked(t, Pending::Value(value)), Part::Lock);
+        }
+        (Op::Insert(_, value), Some(mine)) if mine.holder().is_some() && mine.pending().is_none() => {
+            place(plan, state, t, mine.locked(t, Pending::Value(value)), Part::Lock);
+        }
+        (Op::Insert(..), Some(_)) => abort(state, t, Why::DuplicateId),
+        (_, Some(mine)) if mine.pending().is_some() => state.runs[t].step = Step::Doing(Part::Change),
+        (_, Some(Stored { safe: Some(safe), slot, lock: None })) => {
+            let copied = Stored { safe: Some(safe), slot, lock: None }.locked(t, Pending::Value(safe));
+            if put(plan, state, t, copied, Part::Lock) {
+                state.runs[t].step = Step::Doing(Part::Change);
+            }
+        }
+        _ => done(plan, state, t, None),
+    }
+}
+
+fn change(plan: &Plan, state: &mut State, t: usize) {
+    let op = op(plan, state, t);
+    match state.documents.held(op.doc(), t) {
+        Some(mine) => {
+            let pending = op.value().map_or(Pending::Removed, Pending::Value);
+            place(plan, state, t, mine.locked(t, pending), Part::Change);
+        }
+        // Somebody has rolled the transaction back and undone it.
+        None => done(plan, state, t, None),
+    }
+}
+
+fn place(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) {
+    let unchecked = plan.has(Breakage::NoCheck) || plan.has(Breakage::CheckBeforePlacing);
+    if put(plan, state, t, stored, part) {
+        match stored.pending() {
+            Some(_) if !unchecked => state.runs[t].step = Step::Doing(Part::Check(0)),
+            value => done(plan, state, t, Some(value)),
+        }
+    }
+}
+
+/// False when an index refused it: the step that deals with that is next.
+fn put(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) -> bool {
+    let doc = op(plan, state, t).doc();
+    match (state.documents.put(doc, Some(stored)), stored.pending()) {
+        (Ok(()), _) => return true,
+        (Err(Refused::ByMirror), Some(value)) if !plan.has(Breakage::RefusedIsDuplicate) => {
+            state.runs[t].step = Step::Asking(value, part);
+        }
+        (Err(_), _) => abort(state, t, Why::Duplicate),
+    }
+    false
+}
+
+fn ask(state: &mut State, t: usize, value: Value, part: Part) {
+    let mut docs = state.documents.docs.iter().enumerate();
+    let found = docs.find_map(|(doc, stored)| stored.filter(|it| it.pending() == Some(value)).map(|it| (doc, it)));
+    let Some((doc, stored)) = found else {
+        state.runs[t].step = Step::Doing(part);
+        return;
+    };
+    claim(state, t, doc, value_is_pending(holder(state, t, stored)), stored, part);
+}
+
+fn check(plan: &Plan, state: &mut State, t: usize, other: usize) {
+    let op = op(plan, state, t);
+    if other == state.documents.docs.len() || op.value().is_none() {
+        return checked(plan, state, t, op);
+    }
+    let next = Step::Doing(Part::Check(other + 1));
+    let found = state.documents.docs[other].filter(|stored| stored.safe == op.value());
+    let Some(stored) = found.filter(|_| other != op.doc()) else {
+        state.runs[t].step = next;
+        return;
+    };
+    let holder = holder(state, t, stored);
+    let answer = match holder {
+        Holder::Mine if plan.has(Breakage::OwnSafeIsTaken) => Claim::Duplicate,
+        Holder::Rival(TxStatus::Active) if plan.has(Breakage::ActiveRivalIsFree) => Claim::Free,
+        Holder::Rival(status) if status != TxStatus::Active && plan.has(Breakage::DecidedRivalIsFree) => Claim::Free,
+        _ => value_is_safe(holder),
+    };
+    match answer {
+        Claim::Free => state.runs[t].step = next,
+        answer => claim(state, t, other, answer, stored, Part::Check(0)),
+    }
+}
+
+fn checked(plan: &Plan, state: &mut State, t: usize, op: Op) {
+    if plan.has(Breakage::CheckBeforePlacing) {
+        state.runs[t].step = Step::Doing(Part::Lock);
+    } else {
+        done(plan, state, t, Some(op.value()));
+    }
+}
+
+fn holder(state: &State, t: usize, stored: Stored) -> Holder {
+    match stored.holder() {
+        None => Holder::Nobody,
+        Some(holder) if holder == t => Holder::Mine,
+        Some(holder) => Holder::Rival(state.statuses[holder]),
+    }
+}
+
+fn claim(state: &mut State, t: usize, doc: usize, answer: Claim, stored: Stored, part: Part) {
+    match (answer, stored.holder()) {
+        (Claim::Duplicate, _) => abort(state, t, Why::Duplicate),
+        (Claim::Conflict | Claim::Repair, Some(rival)) => meet(state, t, doc, rival, part),
+        _ => state.runs[t].step = Step::Doing(part),
+    }
+}
+
+/// A rival holds the document: repaired if it is decided, or its client is found dead.
+fn meet(state: &mut State, t: usize, doc: usize, rival: usize, part: Part) {
+    if state.runs[rival].step == Step::Dead {
+        state.roll_back(rival);
+    }
+    match state.statuses[rival] {
+        TxStatus::Active => abort(state, t, Why::Conflict),
+        _ => state.runs[t].step = Step::Mending(Mending { doc, holder: rival, slotting: false }, part),
+    }
+}
+
+/// The statement is done; `effect` is what it has made of its document, if anything.
+fn done(plan: &Plan, state: &mut State, t: usize, effect: Option<Option<Value>>) {
+    let doc = op(plan, state, t).doc();
+    let run = &mut state.runs[t];
+    run.effects.extend(effect.map(|value| (doc, value)));
+    run.op += 1;
+    run.witness = false;
+    run.step = if run.op < plan.txs[t].ops.len() { Run::first_step(plan) } else { Step::Ending };
+}
+
+/// Only when broken on purpose: written over at once, as if there were no transactions.
+fn write_outside(plan: &Plan, state: &mut State, t: usize, stored: Option<Stored>) {
+    let op = op(plan, state, t);
+    match (op, stored) {
+        (Op::Insert(..), Some(_)) => return abort(state, t, Why::DuplicateId),
+        (Op::Update(..) | Op::Remove(_), None) => return done(plan, state, t, None),
+        _ => {}
+    }
+    if state.documents.put(op.doc(), op.value().map(Stored::clean)).is_err() {
+        return abort(state, t, Why::Duplicate);
+    }
+    done(plan, state, t, Some(op.value()));
+    end(plan, state, t);
+}

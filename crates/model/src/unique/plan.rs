@@ -1,0 +1,99 @@
+//! What one exploration contains: the documents, the transactions, the faults.
+
+use super::breakage::Breakage;
+
+/// A value of the unique field.
+pub type Value = u8;
+
+/// The value of a document that has no such field. It has to be unique like any other.
+pub const NULL: Value = 0;
+
+/// One statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Makes document `.0` with the value `.1`.
+    Insert(usize, Value),
+    /// Gives document `.0` the value `.1`; finds nothing when it is not there.
+    Update(usize, Value),
+    /// Removes the document; finds nothing when it is not there.
+    Remove(usize),
+}
+
+impl Op {
+    /// Index of the document.
+    pub fn doc(self) -> usize {
+        match self {
+            Self::Insert(doc, _) | Self::Update(doc, _) | Self::Remove(doc) => doc,
+        }
+    }
+
+    /// The value that it writes.
+    pub fn value(self) -> Option<Value> {
+        match self {
+            Self::Insert(_, value) | Self::Update(_, value) => Some(value),
+            Self::Remove(_) => None,
+        }
+    }
+}
+
+/// How a transaction ends when nothing goes wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum End {
+    /// It commits.
+    #[default]
+    Commit,
+    /// Its user rolls it back.
+    RollBack,
+}
+
+/// A transaction.
+#[derive(Clone, Debug, Default)]
+pub struct TxPlan {
+    /// Its statements, in this order.
+    pub ops: Vec<Op>,
+    /// How it ends.
+    pub end: End,
+    /// A write outside a transaction: the same, unless that is broken on purpose.
+    pub outside: bool,
+}
+
+/// How often each fault may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// A transaction's client dies, at any step.
+    pub deaths: u8,
+    /// A transaction is rolled back by somebody else while its client lives, and goes on without knowing.
+    pub kills: u8,
+}
+
+/// One exploration.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// For messages.
+    pub name: &'static str,
+    /// The value of each document at the start, or that it is not there.
+    pub docs: Vec<Option<Value>>,
+    /// The transactions.
+    pub txs: Vec<TxPlan>,
+    /// Budgets.
+    pub faults: Faults,
+    /// A process repairs what it finds decided, even while its owner is about to.
+    pub eager_janitor: bool,
+    /// Nothing is in anybody's way: no transaction may fail.
+    pub must_commit: bool,
+    /// What is broken on purpose.
+    pub breakage: Option<Breakage>,
+}
+
+impl Plan {
+    /// Is this broken on purpose?
+    pub fn has(&self, breakage: Breakage) -> bool {
+        self.breakage == Some(breakage)
+    }
+
+    /// The same plan with something broken.
+    pub fn broken(mut self, breakage: Breakage) -> Self {
+        self.breakage = Some(breakage);
+        self
+    }
+}

@@ -1,0 +1,101 @@
+//! Making a decided transaction's document clean: by its owner, by a rival that meets it, by the janitor.
+//!
+//! 1. Finish or undo it.
+//! 2. Finishing is refused, because another document of the same transaction still has the safe value: set the slot on
+//!    everything that the transaction still has locked, one document after the other.
+//! 3. Finish it again.
+
+use protocol::{
+    Repair, TxStatus,
+    lock::{roll_back, roll_forward},
+};
+
+use super::{
+    breakage::Breakage,
+    documents::{Refused, Slot, Stored},
+    plan::Plan,
+    state::{Flaw, Mending, State, Step},
+};
+
+/// A step of somebody who is not the owner; `None` when the document is clean.
+pub fn proceed(plan: &Plan, state: &mut State, mending: Mending) -> Option<Mending> {
+    let Mending { doc, holder, .. } = mending;
+    state.documents.held(doc, holder)?;
+    let gives_up = plan.has(Breakage::RivalSetsNoSlot);
+    let slotting = clean(plan, state, mending, gives_up);
+    match state.documents.held(doc, holder) {
+        Some(_) if state.flaw.is_none() => Some(Mending { slotting, ..mending }),
+        _ => {
+            state.repaired = true;
+            state.slotted |= slotting;
+            None
+        }
+    }
+}
+
+/// One step towards a clean document. True when the slot has to be set first. What `gives_up` sets no slot.
+pub fn clean(plan: &Plan, state: &mut State, mending: Mending, gives_up: bool) -> bool {
+    let Mending { doc, holder, slotting } = mending;
+    let Some(stored) = state.documents.held(doc, holder) else {
+        return slotting;
+    };
+    if slotting && let Some(next) = next_without_slot(plan, state, mending) {
+        set_slot(state, next, holder);
+        return true;
+    }
+    match attempt(plan, state, doc, stored, holder) {
+        Ok(()) => slotting,
+        Err(Refused::ByUserIndex) if !slotting && !gives_up && !plan.has(Breakage::NoSlotAtFinishing) => true,
+        Err(_) => {
+            state.flaw = Some(Flaw::RepairRefused);
+            slotting
+        }
+    }
+}
+
+fn next_without_slot(plan: &Plan, state: &State, mending: Mending) -> Option<usize> {
+    let bare = |doc: &usize| state.documents.docs[*doc].is_some_and(|stored| stored.slot.is_none());
+    if plan.has(Breakage::SlotOnOneOnly) {
+        return Some(mending.doc).filter(bare);
+    }
+    state.documents.held_by(mending.holder).find(bare)
+}
+
+fn set_slot(state: &mut State, doc: usize, holder: usize) {
+    let stored = state.documents.docs[doc].map(|stored| Stored { slot: Some(Slot::Finish(holder)), ..stored });
+    if state.documents.put(doc, stored).is_err() {
+        state.flaw = Some(Flaw::RepairRefused);
+    }
+    state.slotted = true;
+}
+
+fn attempt(plan: &Plan, state: &mut State, doc: usize, stored: Stored, holder: usize) -> Result<(), Refused> {
+    let lock = stored.lock_state();
+    let committed = state.statuses[holder] == TxStatus::Committed;
+    let left = match if committed { roll_forward(&lock) } else { roll_back(&lock) } {
+        Repair::Delete => None,
+        Repair::DropUnsafe => Some(Stored { lock: None, ..stored }),
+        Repair::ReplaceWithUnsafe => {
+            let slot = stored.slot.filter(|_| plan.has(Breakage::FinishKeepsSlot));
+            Some(Stored { safe: stored.pending(), slot, lock: None })
+        }
+    };
+    state.documents.put(doc, left)
+}
+
+/// May the janitor take this document? If it does, a dead client's transaction is rolled back.
+pub fn may_look(plan: &Plan, state: &State, doc: usize) -> bool {
+    let holder = state.documents.docs[doc].and_then(|stored| stored.holder());
+    holder.is_some_and(|t| match state.runs[t].step {
+        Step::Dead | Step::Over => true,
+        _ => plan.eager_janitor && state.statuses[t] != TxStatus::Active,
+    })
+}
+
+/// The janitor takes a document.
+pub fn look(state: &mut State, doc: usize) {
+    if let Some(holder) = state.documents.docs[doc].and_then(|stored| stored.holder()) {
+        state.roll_back(holder);
+        state.janitor = Some(Mending { doc, holder, slotting: false });
+    }
+}

@@ -1,0 +1,185 @@
+//! A state of the model.
+
+use protocol::TxStatus;
+
+use super::{
+    documents::{Documents, Stored},
+    plan::{Faults, Plan, Value},
+};
+
+/// Why a transaction did not commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// The value is taken: a duplicate-key error.
+    Duplicate,
+    /// The `_id` is taken.
+    DuplicateId,
+    /// A rival is in the way.
+    Conflict,
+    /// Its user rolled it back.
+    User,
+    /// Somebody else rolled it back.
+    Killed,
+}
+
+/// The answer that a user got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// It is committed.
+    Committed,
+    /// It is not.
+    RolledBack(Why),
+}
+
+/// Which part of a statement is to be done, or done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Lock and copy; for an insert, place.
+    Lock,
+    /// Place the new value, or remove.
+    Change,
+    /// Look for the value in safe versions, from this document on.
+    Check(usize),
+}
+
+/// A repair under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mending {
+    /// Index of the document.
+    pub doc: usize,
+    /// The decided transaction that holds it.
+    pub holder: usize,
+    /// Finishing was refused: the slot is to be set first.
+    pub slotting: bool,
+}
+
+/// Where a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// About to do a part of its statement.
+    Doing(Part),
+    /// The mirrored index refused this value: about to ask who holds it, and then to do the part again.
+    Asking(Value, Part),
+    /// Repairs a rival's document, and then does the part again.
+    Mending(Mending, Part),
+    /// All statements are done: about to commit or to roll back.
+    Ending,
+    /// Committed; with `true`, finishing was refused, and the slot is to be set first.
+    Finishing(bool),
+    /// Rolled back; about to undo.
+    Undoing,
+    /// Nothing is left to do.
+    Over,
+    /// The client died.
+    Dead,
+}
+
+/// A transaction under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// Index of its statement.
+    pub op: usize,
+    /// Where it is.
+    pub step: Step,
+    /// The answer.
+    pub told: Option<Told>,
+    /// Auxiliary: what its statements have done, in their order.
+    pub effects: Vec<(usize, Option<Value>)>,
+    /// Auxiliary: was the value of its statement in another document at some moment since the statement began, in a
+    /// committed version or in the transaction's own view?
+    pub witness: bool,
+}
+
+/// What must not happen in any step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flaw {
+    /// A decided transaction's document could not be made clean, and there was nothing left to try.
+    RepairRefused,
+    /// A duplicate was answered where there was none.
+    FalseDuplicate,
+}
+
+/// A state of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The collection.
+    pub documents: Documents,
+    /// The fate of each transaction.
+    pub statuses: Vec<TxStatus>,
+    /// The transactions.
+    pub runs: Vec<Run>,
+    /// A process that repairs what it finds.
+    pub janitor: Option<Mending>,
+    /// Budgets left.
+    pub faults: Faults,
+    /// Auxiliary: what the committed transactions wrote.
+    pub truth: Vec<Option<Value>>,
+    /// Auxiliary: has a slot been set to finish?
+    pub slotted: bool,
+    /// Auxiliary: has a rival or the janitor repaired anything?
+    pub repaired: bool,
+    /// Auxiliary: what went wrong.
+    pub flaw: Option<Flaw>,
+}
+
+impl State {
+    /// The state in which `plan` begins.
+    pub fn new(plan: &Plan) -> Self {
+        let mirror = !plan.has(super::Breakage::NoMirror);
+        let docs = plan.docs.iter().map(|value| value.map(Stored::clean)).collect();
+        let mut state = Self {
+            documents: Documents { docs, mirror },
+            statuses: vec![TxStatus::Active; plan.txs.len()],
+            runs: plan.txs.iter().map(|_| Run::new(plan)).collect(),
+            janitor: None,
+            faults: plan.faults,
+            truth: plan.docs.clone(),
+            slotted: false,
+            repaired: false,
+            flaw: None,
+        };
+        state.observe(plan);
+        state
+    }
+
+    /// After every step: what the auxiliary variables and those who have nothing left to do see of it.
+    pub fn observe(&mut self, plan: &Plan) {
+        for t in 0..self.runs.len() {
+            let is_left = self.documents.held_by(t).next().is_some();
+            let Run { op, step, witness, .. } = self.runs[t];
+            match step {
+                Step::Finishing(_) | Step::Undoing if !is_left => self.runs[t].step = Step::Over,
+                Step::Doing(_) | Step::Asking(..) | Step::Mending(..) if !witness => {
+                    let op = plan.txs[t].ops[op];
+                    self.runs[t].witness = op.value().is_some_and(|value| self.is_taken(t, op.doc(), value));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_taken(&self, t: usize, doc: usize, value: Value) -> bool {
+        let has = |other: usize, me| self.documents.visible(other, &self.statuses, me) == Some(value);
+        let mut others = (0..self.documents.docs.len()).filter(|other| *other != doc);
+        others.any(|other| has(other, None) || has(other, Some(t)))
+    }
+
+    /// Rolls a transaction back, unless it is decided.
+    pub fn roll_back(&mut self, t: usize) {
+        if self.statuses[t] == TxStatus::Active {
+            self.statuses[t] = TxStatus::RolledBack;
+        }
+    }
+}
+
+impl Run {
+    fn new(plan: &Plan) -> Self {
+        Self { op: 0, step: Self::first_step(plan), told: None, effects: Vec::new(), witness: false }
+    }
+
+    /// How a statement begins.
+    pub fn first_step(plan: &Plan) -> Step {
+        let checks_first = plan.has(super::Breakage::CheckBeforePlacing);
+        Step::Doing(if checks_first { Part::Check(0) } else { Part::Lock })
+    }
+}

@@ -1,0 +1,84 @@
+//! Every transaction of a few statements, alone and in every pair.
+
+use model::unique::{
+    Op,
+    Op::{Insert, Remove, Update},
+    Plan, TxPlan, explore_quietly,
+    plan::{NULL, Value},
+};
+
+fn statements(docs: usize, values: &[Value]) -> Vec<Op> {
+    let of_one = |doc| values.iter().flat_map(move |value| [Insert(doc, *value), Update(doc, *value)]);
+    (0..docs).flat_map(|doc| of_one(doc).chain([Remove(doc)])).collect()
+}
+
+fn transactions(statements: &[Op], length: usize) -> Vec<Vec<Op>> {
+    (0..length).fold(vec![Vec::new()], |shorter, _| {
+        let longer = |ops: Vec<Op>| statements.iter().map(move |op| [&ops[..], &[*op]].concat());
+        shorter.into_iter().flat_map(longer).collect()
+    })
+}
+
+fn tx(ops: &[Op]) -> TxPlan {
+    TxPlan { ops: ops.to_vec(), ..TxPlan::default() }
+}
+
+/// Would a server with transactions run these statements one after the other?
+fn is_possible(docs: &[Option<Value>], ops: &[Op]) -> bool {
+    let mut docs = docs.to_vec();
+    ops.iter().all(|op| {
+        let taken = |doc: usize, value| docs.iter().enumerate().any(|(at, it)| at != doc && *it == Some(value));
+        let (matches, refused) = match *op {
+            Insert(doc, value) => (true, docs[doc].is_some() || taken(doc, value)),
+            Update(doc, value) => (docs[doc].is_some(), taken(doc, value)),
+            Remove(doc) => (docs[doc].is_some(), false),
+        };
+        if matches {
+            docs[op.doc()] = op.value();
+        }
+        !(matches && refused)
+    })
+}
+
+#[test]
+fn every_transaction_alone_commits_if_it_can() {
+    let docs = vec![Some(1), Some(NULL), None];
+    let (mut possible, mut impossible) = (0, 0);
+    for ops in transactions(&statements(docs.len(), &[NULL, 1, 2]), 3) {
+        let must_commit = is_possible(&docs, &ops);
+        let plan = Plan { docs: docs.clone(), txs: vec![tx(&ops)], must_commit, ..Plan::default() };
+        let report = explore_quietly(plan);
+        assert!(report.complete, "{ops:?}: {report:?}");
+        assert_eq!(report.examples.contains(&"all commit"), must_commit, "{ops:?}");
+        *(if must_commit { &mut possible } else { &mut impossible }) += 1;
+    }
+    println!("{possible} transactions commit, {impossible} do not");
+    assert!(possible > 1_000 && impossible > 1_000);
+}
+
+fn every_pair_holds(docs: &[Option<Value>]) {
+    let transactions = transactions(&statements(docs.len(), &[NULL, 1, 2]), 2);
+    let (mut states, mut both_commit) = (0, 0);
+    for (at, first) in transactions.iter().enumerate() {
+        for second in &transactions[..=at] {
+            let txs = vec![tx(first), tx(second)];
+            let plan = Plan { docs: docs.to_vec(), txs, eager_janitor: true, ..Plan::default() };
+            let report = explore_quietly(plan);
+            assert!(report.complete, "{first:?} {second:?}: {report:?}");
+            states += report.states;
+            both_commit += usize::from(report.examples.contains(&"all commit"));
+        }
+    }
+    println!("{} transactions of {docs:?} in pairs: {states} states, {both_commit} pairs commit", transactions.len());
+    assert!(both_commit > 0);
+}
+
+#[test]
+fn every_pair_holds_of_a_value_and_nothing() {
+    every_pair_holds(&[Some(1), None]);
+}
+
+#[test]
+fn every_pair_holds_of_two_values() {
+    every_pair_holds(&[Some(1), Some(2)]);
+}
