@@ -27,6 +27,10 @@ pub enum Breakage {
     OwnSafeIsTaken,
     /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the value.
     RefusedIsDuplicate,
+    /// A statement that is refused as a duplicate leaves what it has placed, and the transaction goes on.
+    RefusedStays,
+    /// A statement is taken back without a check of the value that becomes pending again.
+    TakenBackUnchecked,
     /// A write outside a transaction relies on the user's index alone.
     OutsideTrustsUserIndex,
 }

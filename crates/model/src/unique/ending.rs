@@ -5,7 +5,7 @@ use protocol::TxStatus;
 use super::{
     plan::{End, Plan},
     repair,
-    state::{Flaw, Mending, State, Step, Told, Why},
+    state::{Mending, State, Step, Told, Why},
 };
 
 /// All statements are done.
@@ -27,9 +27,6 @@ pub fn end(plan: &Plan, state: &mut State, t: usize) {
 
 /// It cannot commit, or is not to.
 pub fn abort(state: &mut State, t: usize, why: Why) {
-    if why == Why::Duplicate && !state.runs[t].witness {
-        state.flaw = Some(Flaw::FalseDuplicate);
-    }
     state.roll_back(t);
     let run = &mut state.runs[t];
     run.told = Some(Told::RolledBack(why));

@@ -5,6 +5,8 @@
 //! 2. *Change*: the new value becomes the pending one, or the document is marked as removed.
 //! 3. *Check*: who has the new value in a safe version?
 //!
+//! A duplicate ends the transaction, or only the statement: then the document becomes again what it was before.
+//!
 //! When the mirrored index refuses 1 or 2, the holder of the value is asked for, in a step of its own.
 
 use protocol::{
@@ -18,7 +20,7 @@ use super::{
     ending::{abort, end},
     plan::{Op, Plan, Value},
     repair,
-    state::{Mending, Part, Run, State, Step, Why},
+    state::{Flaw, Mending, Part, Run, State, Step, Why},
 };
 
 /// The next step of a statement.
@@ -27,7 +29,8 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         Step::Doing(Part::Lock) => lock(plan, state, t),
         Step::Doing(Part::Change) => change(plan, state, t),
         Step::Doing(Part::Check(other)) => check(plan, state, t, other),
-        Step::Asking(value, part) => ask(state, t, value, part),
+        Step::Doing(Part::TakeBack) => take_back(plan, state, t),
+        Step::Asking(value, part) => ask(plan, state, t, value, part),
         Step::Mending(mending, part) => {
             state.runs[t].step = match repair::proceed(plan, state, mending) {
                 Some(mending) => Step::Mending(mending, part),
@@ -48,6 +51,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize) {
     if let Some(rival) = stored.and_then(|stored| stored.holder()).filter(|holder| *holder != t) {
         return meet(state, t, op.doc(), rival, Part::Lock);
     }
+    state.runs[t].before = stored;
     if plan.txs[t].outside && plan.has(Breakage::OutsideTrustsUserIndex) {
         return write_outside(plan, state, t, stored);
     }
@@ -60,7 +64,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize) {
         (Op::Insert(_, value), Some(mine)) if mine.holder().is_some() && mine.pending().is_none() => {
             place(plan, state, t, mine.locked(t, Pending::Value(value)), Part::Lock);
         }
-        (Op::Insert(..), Some(_)) => abort(state, t, Why::DuplicateId),
+        (Op::Insert(..), Some(_)) => refuse(plan, state, t, Why::DuplicateId),
         (_, Some(mine)) if mine.pending().is_some() => state.runs[t].step = Step::Doing(Part::Change),
         (_, Some(Stored { safe: Some(safe), slot, lock: None })) => {
             let copied = Stored { safe: Some(safe), slot, lock: None }.locked(t, Pending::Value(safe));
@@ -102,28 +106,29 @@ fn put(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) -> 
         (Err(Refused::ByMirror), Some(value)) if !plan.has(Breakage::RefusedIsDuplicate) => {
             state.runs[t].step = Step::Asking(value, part);
         }
-        (Err(_), _) => abort(state, t, Why::Duplicate),
+        (Err(_), _) => refuse(plan, state, t, Why::Duplicate),
     }
     false
 }
 
-fn ask(state: &mut State, t: usize, value: Value, part: Part) {
+fn ask(plan: &Plan, state: &mut State, t: usize, value: Value, part: Part) {
     let mut docs = state.documents.docs.iter().enumerate();
     let found = docs.find_map(|(doc, stored)| stored.filter(|it| it.pending() == Some(value)).map(|it| (doc, it)));
     let Some((doc, stored)) = found else {
         state.runs[t].step = Step::Doing(part);
         return;
     };
-    claim(state, t, doc, value_is_pending(holder(state, t, stored)), stored, part);
+    claim(plan, state, t, doc, value_is_pending(holder(state, t, stored)), stored, part);
 }
 
 fn check(plan: &Plan, state: &mut State, t: usize, other: usize) {
-    let op = op(plan, state, t);
-    if other == state.documents.docs.len() || op.value().is_none() {
+    let (op, run) = (op(plan, state, t), &state.runs[t]);
+    let value = if run.back { run.before.and_then(|stored| stored.pending()) } else { op.value() };
+    if other == state.documents.docs.len() || value.is_none() {
         return checked(plan, state, t, op);
     }
     let next = Step::Doing(Part::Check(other + 1));
-    let found = state.documents.docs[other].filter(|stored| stored.safe == op.value());
+    let found = state.documents.docs[other].filter(|stored| stored.safe == value);
     let Some(stored) = found.filter(|_| other != op.doc()) else {
         state.runs[t].step = next;
         return;
@@ -137,12 +142,14 @@ fn check(plan: &Plan, state: &mut State, t: usize, other: usize) {
     };
     match answer {
         Claim::Free => state.runs[t].step = next,
-        answer => claim(state, t, other, answer, stored, Part::Check(0)),
+        answer => claim(plan, state, t, other, answer, stored, Part::Check(0)),
     }
 }
 
 fn checked(plan: &Plan, state: &mut State, t: usize, op: Op) {
-    if plan.has(Breakage::CheckBeforePlacing) {
+    if state.runs[t].back {
+        done(plan, state, t, None);
+    } else if plan.has(Breakage::CheckBeforePlacing) {
         state.runs[t].step = Step::Doing(Part::Lock);
     } else {
         done(plan, state, t, Some(op.value()));
@@ -157,11 +164,49 @@ fn holder(state: &State, t: usize, stored: Stored) -> Holder {
     }
 }
 
-fn claim(state: &mut State, t: usize, doc: usize, answer: Claim, stored: Stored, part: Part) {
+fn claim(plan: &Plan, state: &mut State, t: usize, doc: usize, answer: Claim, stored: Stored, part: Part) {
     match (answer, stored.holder()) {
-        (Claim::Duplicate, _) => abort(state, t, Why::Duplicate),
+        (Claim::Duplicate, _) => refuse(plan, state, t, Why::Duplicate),
         (Claim::Conflict | Claim::Repair, Some(rival)) => meet(state, t, doc, rival, part),
         _ => state.runs[t].step = Step::Doing(part),
+    }
+}
+
+/// The statement is refused. What it has placed must not stay, if the transaction goes on.
+fn refuse(plan: &Plan, state: &mut State, t: usize, why: Why) {
+    if state.runs[t].back {
+        return abort(state, t, Why::Conflict);
+    }
+    if why == Why::Duplicate {
+        state.refused = true;
+        if !state.runs[t].witness {
+            state.flaw = Some(Flaw::FalseDuplicate);
+        }
+    }
+    if plan.txs[t].goes_on && !plan.has(Breakage::RefusedStays) {
+        state.runs[t].back = true;
+        state.runs[t].step = Step::Doing(Part::TakeBack);
+    } else if plan.txs[t].goes_on {
+        done(plan, state, t, None);
+    } else {
+        abort(state, t, why);
+    }
+}
+
+/// The document becomes what it was before the statement. A value that the statement gave up is placed again, and so
+/// checked again: it may be a rival's by now.
+fn take_back(plan: &Plan, state: &mut State, t: usize) {
+    let (doc, before) = (op(plan, state, t).doc(), state.runs[t].before);
+    if state.documents.held(doc, t).is_none() {
+        return done(plan, state, t, None);
+    }
+    match (state.documents.put(doc, before), before.and_then(|stored| stored.pending())) {
+        (Err(Refused::ByMirror), Some(value)) => state.runs[t].step = Step::Asking(value, Part::TakeBack),
+        (Err(_), _) => state.flaw = Some(Flaw::RepairRefused),
+        (Ok(()), Some(_)) if !plan.has(Breakage::TakenBackUnchecked) => {
+            state.runs[t].step = Step::Doing(Part::Check(0));
+        }
+        (Ok(()), _) => done(plan, state, t, None),
     }
 }
 
@@ -182,6 +227,8 @@ fn done(plan: &Plan, state: &mut State, t: usize, effect: Option<Option<Value>>)
     let run = &mut state.runs[t];
     run.effects.extend(effect.map(|value| (doc, value)));
     run.op += 1;
+    run.before = None;
+    run.back = false;
     run.witness = false;
     run.step = if run.op < plan.txs[t].ops.len() { Run::first_step(plan) } else { Step::Ending };
 }

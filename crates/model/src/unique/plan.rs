@@ -53,6 +53,8 @@ pub struct TxPlan {
     pub ops: Vec<Op>,
     /// How it ends.
     pub end: End,
+    /// A duplicate does not end it: the statement is taken back, and the next one follows.
+    pub goes_on: bool,
     /// A write outside a transaction: the same, unless that is broken on purpose.
     pub outside: bool,
 }

@@ -59,7 +59,7 @@ pub fn somebody_commits(_: &UniqueModel, state: &State) -> bool {
 
 /// Possible: a duplicate is answered.
 pub fn is_duplicate(_: &UniqueModel, state: &State) -> bool {
-    has_failed(state, Why::Duplicate)
+    state.refused
 }
 
 /// Possible: a conflict is answered.

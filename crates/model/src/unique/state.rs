@@ -40,6 +40,8 @@ pub enum Part {
     Change,
     /// Look for the value in safe versions, from this document on.
     Check(usize),
+    /// Make the document again what it was before the statement.
+    TakeBack,
 }
 
 /// A repair under way.
@@ -83,6 +85,10 @@ pub struct Run {
     pub step: Step,
     /// The answer.
     pub told: Option<Told>,
+    /// The document of its statement as it was before.
+    pub before: Option<Stored>,
+    /// The statement was refused and is taken back.
+    pub back: bool,
     /// Auxiliary: what its statements have done, in their order.
     pub effects: Vec<(usize, Option<Value>)>,
     /// Auxiliary: was the value of its statement in another document at some moment since the statement began, in a
@@ -116,6 +122,8 @@ pub struct State {
     pub truth: Vec<Option<Value>>,
     /// Auxiliary: has a slot been set to finish?
     pub slotted: bool,
+    /// Auxiliary: has a statement been refused as a duplicate?
+    pub refused: bool,
     /// Auxiliary: has a rival or the janitor repaired anything?
     pub repaired: bool,
     /// Auxiliary: what went wrong.
@@ -135,6 +143,7 @@ impl State {
             faults: plan.faults,
             truth: plan.docs.clone(),
             slotted: false,
+            refused: false,
             repaired: false,
             flaw: None,
         };
@@ -174,7 +183,15 @@ impl State {
 
 impl Run {
     fn new(plan: &Plan) -> Self {
-        Self { op: 0, step: Self::first_step(plan), told: None, effects: Vec::new(), witness: false }
+        Self {
+            op: 0,
+            step: Self::first_step(plan),
+            told: None,
+            before: None,
+            back: false,
+            effects: Vec::new(),
+            witness: false,
+        }
     }
 
     /// How a statement begins.

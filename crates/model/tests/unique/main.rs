@@ -101,6 +101,21 @@ fn killed_transactions_hold() {
 }
 
 #[test]
+fn refused_statements_hold() {
+    holds(plans::refused(), &["all commit", "a duplicate", "a conflict", "a repair"]);
+}
+
+#[test]
+fn refused_stays_is_found() {
+    fails(plans::refused(), Breakage::RefusedStays, "U4");
+}
+
+#[test]
+fn taken_back_unchecked_is_found() {
+    fails(plans::refused(), Breakage::TakenBackUnchecked, "U1");
+}
+
+#[test]
 fn crowd_holds() {
     holds(plans::crowd(), &["somebody commits", "a duplicate", "a conflict", "a repair", "a slot"]);
 }

@@ -232,6 +232,18 @@ pub(crate) fn dead() -> Plan {
     Plan { name: "dead", faults, ..swap_insert() }
 }
 
+/// A transaction that goes on after a duplicate, and a rival that wants what it had.
+pub(crate) fn refused() -> Plan {
+    let goes_on = TxPlan { goes_on: true, ..tx(&[Update(0, 3), Update(0, 2), Insert(2, 2)]) };
+    Plan {
+        name: "refused",
+        docs: vec![Some(1), Some(2), None, None],
+        txs: vec![goes_on, tx(&[Insert(3, 3)])],
+        eager_janitor: true,
+        ..Plan::default()
+    }
+}
+
 /// Two clients die, two rivals are left.
 pub(crate) fn dead_movers() -> Plan {
     let faults = Faults { deaths: 2, ..Faults::default() };
