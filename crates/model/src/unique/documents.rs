@@ -4,14 +4,9 @@ use protocol::{LockState, TxStatus};
 
 use super::plan::{NULL, Value};
 
-/// One more field of the user's index, in documents whose safe value must not stand in the way of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Slot {
-    /// In a document that only waits to be inserted: the transaction and the document, so that no two are the same.
-    Insert(usize, usize),
-    /// In what a committed transaction still has locked: the transaction. The safe values are different.
-    Finish(usize),
-}
+/// One more field of the user's index, in documents whose safe value must not stand in the way of others: the document's
+/// `_id`, so that no two are the same.
+pub type Slot = usize;
 
 /// What a transaction has made of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ use protocol::{
 
 use super::{
     breakage::Breakage,
-    documents::{Pending, Refused, Slot, Stored},
+    documents::{Pending, Refused, Stored},
     ending::{abort, end},
     plan::{Op, Plan, Value},
     repair,
@@ -57,7 +57,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize) {
     }
     match (op, stored) {
         (Op::Insert(doc, value), None) => {
-            let slot = (!plan.has(Breakage::NoSlotOnInserts)).then_some(Slot::Insert(t, doc));
+            let slot = (!plan.has(Breakage::NoSlotOnInserts)).then_some(doc);
             let waiting = Stored { slot, ..Stored::default() };
             place(plan, state, t, waiting.locked(t, Pending::Value(value)), Part::Lock);
         }

@@ -12,7 +12,7 @@ use protocol::{
 
 use super::{
     breakage::Breakage,
-    documents::{Refused, Slot, Stored},
+    documents::{Refused, Stored},
     plan::Plan,
     state::{Flaw, Mending, State, Step},
 };
@@ -40,7 +40,7 @@ pub fn clean(plan: &Plan, state: &mut State, mending: Mending, gives_up: bool) -
         return slotting;
     };
     if slotting && let Some(next) = next_without_slot(plan, state, mending) {
-        set_slot(state, next, holder);
+        set_slot(state, next);
         return true;
     }
     match attempt(plan, state, doc, stored, holder) {
@@ -61,8 +61,8 @@ fn next_without_slot(plan: &Plan, state: &State, mending: Mending) -> Option<usi
     state.documents.held_by(mending.holder).find(bare)
 }
 
-fn set_slot(state: &mut State, doc: usize, holder: usize) {
-    let stored = state.documents.docs[doc].map(|stored| Stored { slot: Some(Slot::Finish(holder)), ..stored });
+fn set_slot(state: &mut State, doc: usize) {
+    let stored = state.documents.docs[doc].map(|stored| Stored { slot: Some(doc), ..stored });
     if state.documents.put(doc, stored).is_err() {
         state.flaw = Some(Flaw::RepairRefused);
     }
