@@ -12,7 +12,10 @@
 //! The other order would let a value in between the question and the placing.
 
 use bson::{Bson, Document, doc};
-use protocol::{LockState, TxId};
+use protocol::{
+    LockState, TxId, TxStatus,
+    unique::{Claim, Holder, value_is_pending, value_is_safe},
+};
 use sd2v::{
     filter::rewrite_filter,
     index::Unique,
@@ -93,9 +96,13 @@ impl Core {
         let mut mine = false;
         for holder in &holders {
             let (id, lock) = (holder.get("_id").cloned().unwrap_or(Bson::Null), lock_state(holder)?);
-            if lock.writer == Some(me) {
-                mine = true;
-                continue;
+            match value_is_pending(self::holder(&lock, me)) {
+                Claim::Free => continue,
+                Claim::Duplicate => {
+                    mine = true;
+                    continue;
+                }
+                Claim::Conflict | Claim::Repair | Claim::FetchAgain => {}
             }
             let rival = self.clear_locks(ns, &id, &writer_only(&lock), Some(me)).await?;
             return match rival {
@@ -133,6 +140,7 @@ impl Core {
             let found = self.wait_until_unique(placed.ns, unique, placed.id, &changed, me, patience).await?;
             if let Some(other) = found {
                 self.take_back(tx, placed, me).await?;
+                self.check_taken_back(placed, me, patience).await?;
                 return Err(duplicate(placed.ns, unique, &changed, &other));
             }
         }
@@ -213,11 +221,13 @@ impl Core {
         for _ in 0..ROUNDS {
             let mut again = false;
             for (other, lock) in self.rivals(ns, unique, asked.clone()).await? {
-                match lock.writer {
-                    _ if id_key(&other) == own => {}
-                    Some(writer) if writer == me => {}
-                    None => return Ok(Some(other)),
-                    Some(_) => {
+                if id_key(&other) == own {
+                    continue;
+                }
+                match value_is_safe(holder(&lock, me)) {
+                    Claim::Free => {}
+                    Claim::Duplicate => return Ok(Some(other)),
+                    Claim::Conflict | Claim::Repair | Claim::FetchAgain => {
                         again = true;
                         if let Some(rival) = self.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await? {
                             patience.wait_for(self, ns, &other, rival).await?;
@@ -257,6 +267,22 @@ impl Core {
         })
     }
 
+    /// An unsafe version that is put back is placed again: somebody may have taken its values, and committed them, since it
+    /// was changed. (A safe version's values never left the index.)
+    async fn check_taken_back(&self, placed: &Placed<'_>, me: TxId, patience: &mut Patience) -> Result<()> {
+        let Before::Unsafe(before) = placed.before else { return Ok(()) };
+        for unique in placed.uniques {
+            if !self.is_indexed(placed, unique).await? {
+                continue;
+            }
+            if let Some(other) = self.wait_until_unique(placed.ns, unique, placed.id, before, me, patience).await? {
+                let message = format!("{{_id: {other}}} of {} has taken a key of {{_id: {}}}", placed.ns, placed.id);
+                return Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)));
+            }
+        }
+        Ok(())
+    }
+
     /// What a document is now, before this transaction writes to it again; asked only where that may have to be put back.
     pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, id: &Bson) -> Result<Before> {
         let (Some(me), true) = (tx.id(), tx.may_hold(ns, id)) else { return Ok(Before::Safe) };
@@ -268,6 +294,11 @@ impl Core {
             _ => Before::Safe,
         })
     }
+}
+
+/// Whose the lock is. What became of a rival is asked by whoever clears its lock.
+fn holder(lock: &LockState, me: TxId) -> Holder {
+    Holder::of(lock.writer, me, |_| TxStatus::Active)
 }
 
 fn writer_only(lock: &LockState) -> LockState {
