@@ -8,6 +8,7 @@
 //! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
+//! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
 //! - [`view`]: aggregation stages that map each stored document to the version a transaction may see.
 //!
 //! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it (`mongotx`).
@@ -17,6 +18,7 @@ pub mod expression;
 pub mod filter;
 pub mod index;
 pub mod names;
+pub mod pipeline;
 pub mod projection;
 pub mod statement;
 pub mod stored;

@@ -1,0 +1,181 @@
+//! The stages that read one collection, and the user's behind them.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+
+use super::{
+    Mapper, Place, check,
+    front::{self, Parts, Top, all_of},
+    parts,
+    special::{self, Opening},
+    unsupported, whole,
+};
+use crate::{
+    error::Error,
+    expression::path,
+    filter::{check_filter, guard_filter},
+    names::{INSERT, REMOVE, RESERVED, WRITER, tx_id_to_bson},
+    view,
+};
+
+/// Indexes of MongoTx begin so.
+const OWN_INDEXES: &str = "^_mongotx_";
+
+impl Mapper<'_> {
+    /// A pipeline on a collection.
+    pub(super) fn collection(
+        &mut self,
+        collection: &str,
+        user: &[Document],
+        place: Place,
+        depth: usize,
+    ) -> Result<Vec<Document>, Error> {
+        let depth = path::deeper(depth)?;
+        let own = self.sources.own(collection);
+        let opening = Opening::of(user.first());
+        opening.refuse_own(own)?;
+        match opening {
+            Opening::NoDocuments => self.no_documents(user, place, depth),
+            Opening::Near => self.near(collection, user, place, depth),
+            Opening::Documents | Opening::Text => {
+                let parts = front::take_apart(user)?;
+                let asked =
+                    if opening == Opening::Text { special::without_text(&parts.filter) } else { parts.filter.clone() };
+                self.note(collection, if place.in_lookup { Document::new() } else { asked });
+                let parts = Parts { filter: self.bounded(collection, parts.filter), ..parts };
+                match own {
+                    Some(me) => self.own_view(collection, parts, me, place, depth),
+                    None => self.safe_view(view::without_pending_inserts(&parts.filter), parts, place, depth),
+                }
+            }
+        }
+    }
+
+    /// The filter, narrowed to what may be read.
+    fn bounded(&self, collection: &str, filter: Document) -> Document {
+        match self.sources.only.get(collection) {
+            None => filter,
+            Some(only) if filter.is_empty() => only.clone(),
+            Some(only) => all_of(vec![filter, only.clone()]),
+        }
+    }
+
+    fn safe_view(
+        &mut self,
+        filter: Document,
+        parts: Parts,
+        place: Place,
+        depth: usize,
+    ) -> Result<Vec<Document>, Error> {
+        let mut mapped = vec![doc! {"$match": filter}];
+        mapped.extend(parts.front);
+        if whole::surfaces(&parts.rest, place.is_answer) {
+            mapped.push(unset_reserved());
+        }
+        mapped.extend(self.stages(&parts.rest, place, depth)?);
+        Ok(mapped)
+    }
+
+    fn own_view(
+        &mut self,
+        collection: &str,
+        parts: Parts,
+        me: TxId,
+        place: Place,
+        depth: usize,
+    ) -> Result<Vec<Document>, Error> {
+        let Parts { filter, front, rest } = parts;
+        let (mut mapped, done) = match front::top(&front) {
+            Some(top) => (own_top(collection, &filter, &top, me), top.stages),
+            None => (visible(&filter, me), 0),
+        };
+        mapped.extend(front.into_iter().skip(done));
+        mapped.extend(self.stages(&rest, place, depth)?);
+        Ok(mapped)
+    }
+
+    fn near(
+        &mut self,
+        collection: &str,
+        user: &[Document],
+        place: Place,
+        depth: usize,
+    ) -> Result<Vec<Document>, Error> {
+        let Some((Bson::Document(near), rest)) =
+            user.split_first().and_then(|(first, rest)| Some((first.get("$geoNear")?, rest)))
+        else {
+            return Err(Error::Invalid { code: 10065, message: "$geoNear needs a document".to_owned() });
+        };
+        check::check_stage("$geoNear", &Bson::Document(near.clone()))?;
+        let query = near.get_document("query").cloned().unwrap_or_default();
+        check_filter(&query)?;
+        self.note(collection, if place.in_lookup { Document::new() } else { query.clone() });
+        let mut near = near.clone();
+        near.insert("query", view::without_pending_inserts(&self.bounded(collection, query)));
+        let mut mapped = vec![doc! {"$geoNear": near}];
+        if whole::surfaces(rest, place.is_answer) {
+            mapped.push(unset_reserved());
+        }
+        mapped.extend(self.stages(rest, place, depth)?);
+        Ok(mapped)
+    }
+
+    /// What begins with no documents of the collection runs as it is.
+    fn no_documents(&mut self, user: &[Document], place: Place, depth: usize) -> Result<Vec<Document>, Error> {
+        let Some((first, rest)) = user.split_first() else { return Ok(Vec::new()) };
+        let (name, _) = parts(first)?;
+        if name == "$changeStream" {
+            return Err(unsupported(name, "it would show what is not committed"));
+        }
+        let mut mapped = vec![first.clone()];
+        if name == "$indexStats" {
+            mapped.push(doc! {"$match": {"name": {"$not": {"$regex": OWN_INDEXES}}}});
+        }
+        mapped.extend(self.stages(rest, place, depth)?);
+        Ok(mapped)
+    }
+}
+
+/// Takes the reserved fields away.
+pub(super) fn unset_reserved() -> Document {
+    doc! {"$unset": RESERVED.to_vec()}
+}
+
+/// The documents that `me` sees and that match, exactly as the application wrote them.
+pub(super) fn visible(filter: &Document, me: TxId) -> Vec<Document> {
+    let mut stages = vec![view::select(filter, &[me])];
+    stages.extend(view::map(&[me]));
+    if !filter.is_empty() {
+        stages.push(doc! {"$match": filter.clone()});
+    }
+    stages
+}
+
+/// The first in an order: those among the safe versions, by an index, then those among the own ones.
+fn own_top(collection: &str, filter: &Document, top: &Top<'_>, me: TxId) -> Vec<Document> {
+    let sort = doc! {"$sort": top.sort.clone()};
+    let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(me)}, INSERT: {"$exists": false}};
+    let safe = if filter.is_empty() {
+        not_mine
+    } else {
+        doc! {"$and": [guard_filter(filter), not_mine]}
+    };
+    let mut mine = vec![doc! {"$match": {WRITER: tx_id_to_bson(me), REMOVE: {"$exists": false}}}];
+    mine.extend(view::map(&[me]));
+    if !filter.is_empty() {
+        mine.push(doc! {"$match": filter.clone()});
+    }
+    let mut stages = vec![
+        doc! {"$match": safe},
+        sort.clone(),
+        doc! {"$limit": top.skip + top.limit},
+        unset_reserved(),
+        doc! {"$unionWith": {"coll": collection, "pipeline": mine}},
+        sort,
+    ];
+    if top.skip > 0 {
+        stages.push(doc! {"$skip": top.skip});
+    }
+    stages.push(doc! {"$limit": top.limit});
+    stages
+}

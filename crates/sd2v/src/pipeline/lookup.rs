@@ -1,0 +1,209 @@
+//! Stages that read another collection, or hold pipelines that do.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+
+use super::{Mapper, Place, sub_pipeline, unsupported};
+use crate::{
+    error::Error,
+    expression::path,
+    filter::{check_filter, guard_filter, sees_lock_fields},
+    names::{INSERT, REMOVE, RESERVED, WRITER, tx_id_to_bson},
+    view,
+};
+
+/// Where the `_id`s of found documents wait for the stage that fetches them.
+const FOUND: &str = "_mongotx_found";
+const FOUND_OWN: &str = "_mongotx_found_own";
+
+/// The keys under which a stage could name a collection.
+const NAMING: [&str; 5] = ["from", "coll", "collection", "into", "pipeline"];
+
+impl Mapper<'_> {
+    /// One stage behind the reading of a collection.
+    pub(super) fn stage(
+        &mut self,
+        name: &str,
+        spec: &Bson,
+        place: Place,
+        depth: usize,
+        mapped: &mut Vec<Document>,
+    ) -> Result<(), Error> {
+        match (name, spec) {
+            ("$match", Bson::Document(filter)) => mapped.push(doc! {"$match": guard_filter(filter)}),
+            ("$facet", Bson::Document(facets)) => mapped.push(doc! {"$facet": self.facets(facets, place, depth)?}),
+            ("$unionWith", _) => mapped.push(doc! {"$unionWith": self.union_with(spec, place, depth)?}),
+            ("$lookup", Bson::Document(lookup)) => self.lookup(lookup, depth, mapped)?,
+            ("$graphLookup", Bson::Document(lookup)) => self.graph_lookup(lookup, mapped)?,
+            ("$out" | "$merge", _) => {
+                let message = format!("{name} can only be the final stage in the pipeline");
+                return Err(Error::Invalid { code: 40601, message });
+            }
+            ("$changeStream", _) => return Err(unsupported(name, "it would show what is not committed")),
+            _ if is_known(name) => mapped.push(doc! {name: spec.clone()}),
+            (_, Bson::Document(parts)) if NAMING.iter().any(|key| parts.contains_key(key)) => {
+                return Err(unsupported(name, "it is not known how it reads collections"));
+            }
+            _ => mapped.push(doc! {name: spec.clone()}),
+        }
+        Ok(())
+    }
+
+    fn facets(&mut self, facets: &Document, place: Place, depth: usize) -> Result<Document, Error> {
+        let place = Place { is_answer: false, ..place };
+        let mapped = facets.iter().map(|(field, pipeline)| {
+            let mapped = match sub_pipeline(pipeline) {
+                Some(stages) => Bson::from(self.stages(&stages, place, depth)?),
+                None => pipeline.clone(),
+            };
+            Ok((field.clone(), mapped))
+        });
+        mapped.collect()
+    }
+
+    fn union_with(&mut self, spec: &Bson, place: Place, depth: usize) -> Result<Bson, Error> {
+        let place = Place { is_answer: false, ..place };
+        match spec {
+            Bson::String(other) => {
+                Ok(doc! {"coll": other, "pipeline": self.collection(other, &[], place, depth)?}.into())
+            }
+            Bson::Document(parts) => {
+                let stages = match parts.get("pipeline") {
+                    None => Vec::new(),
+                    Some(pipeline) => match sub_pipeline(pipeline) {
+                        Some(stages) => stages,
+                        None => return Ok(spec.clone()),
+                    },
+                };
+                let mapped = match parts.get("coll") {
+                    Some(Bson::String(other)) => self.collection(other, &stages, place, depth)?,
+                    Some(_) => return Ok(spec.clone()),
+                    None => self.stages(&stages, place, depth)?,
+                };
+                let mut parts = parts.clone();
+                parts.insert("pipeline", mapped);
+                Ok(parts.into())
+            }
+            other => Ok(other.clone()),
+        }
+    }
+
+    fn lookup(&mut self, lookup: &Document, depth: usize, mapped: &mut Vec<Document>) -> Result<(), Error> {
+        let place = Place { is_answer: false, in_lookup: true };
+        let stages = match lookup.get("pipeline") {
+            None => Some(Vec::new()),
+            Some(pipeline) => sub_pipeline(pipeline),
+        };
+        let (Some(stages), from) = (stages, lookup.get("from")) else {
+            mapped.push(doc! {"$lookup": lookup.clone()});
+            return Ok(());
+        };
+        let pipeline = match from {
+            None => self.stages(&stages, place, depth)?,
+            Some(Bson::String(from)) => {
+                let by_field = lookup.get_str("localField").ok().zip(lookup.get_str("foreignField").ok());
+                if let (Some(me), Some((local, foreign))) = (self.sources.own(from), by_field) {
+                    mapped.extend(self.find_own(from, local, foreign, me)?);
+                    let fetch = self.collection(from, &stages, place, depth)?;
+                    mapped.extend(fetch_found(lookup, fetch));
+                    return Ok(());
+                }
+                self.collection(from, &stages, place, depth)?
+            }
+            Some(_) => return Err(unsupported("$lookup from another database", "its versions are not mapped")),
+        };
+        let mut lookup = lookup.clone();
+        lookup.insert("pipeline", pipeline);
+        mapped.push(doc! {"$lookup": lookup});
+        Ok(())
+    }
+
+    /// The `_id`s of what a field leads to: among the safe versions by the field's index, among the own ones by the same
+    /// field there.
+    fn find_own(&self, from: &str, local: &str, foreign: &str, me: TxId) -> Result<[Document; 3], Error> {
+        if self.sources.collated {
+            let reason = "this transaction has written to the collection that it reads, and under a collation an _id equals others";
+            return Err(unsupported("$lookup with localField", reason));
+        }
+        let by_id = path::head(foreign) == "_id";
+        let foreign_own = if by_id { foreign.to_owned() } else { path::prefixed(foreign) };
+        let find = |field: &str, which: Document, found: &str| {
+            let pipeline = vec![doc! {"$match": which}, doc! {"$project": {"_id": 1}}];
+            doc! {"$lookup": {"from": from, "localField": local, "foreignField": field, "pipeline": pipeline, "as": found}}
+        };
+        let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(me)}, INSERT: {"$exists": false}};
+        let mine = doc! {WRITER: tx_id_to_bson(me), REMOVE: {"$exists": false}};
+        let ids = |field: &str| format!("${field}._id");
+        Ok([
+            find(foreign, not_mine, FOUND),
+            find(&foreign_own, mine, FOUND_OWN),
+            doc! {"$set": {FOUND: {"$concatArrays": [ids(FOUND), ids(FOUND_OWN)]}}},
+        ])
+    }
+
+    fn graph_lookup(&mut self, lookup: &Document, mapped: &mut Vec<Document>) -> Result<(), Error> {
+        let (Ok(from), Ok(field)) = (lookup.get_str("from"), lookup.get_str("as")) else {
+            mapped.push(doc! {"$graphLookup": lookup.clone()});
+            return Ok(());
+        };
+        if self.sources.own(from).is_some() {
+            return Err(unsupported("$graphLookup", "this transaction has written to the collection that it searches"));
+        }
+        let restriction = lookup.get_document("restrictSearchWithMatch").cloned().unwrap_or_default();
+        check_filter(&restriction)?;
+        if sees_lock_fields(&restriction) {
+            return Err(unsupported("restrictSearchWithMatch on whole documents", "it would see their locks"));
+        }
+        self.note(from, Document::new());
+        let mut restriction = view::without_pending_inserts(&restriction);
+        if let Some(only) = self.sources.only.get(from) {
+            restriction = doc! {"$and": [restriction, only.clone()]};
+        }
+        let mut lookup = lookup.clone();
+        lookup.insert("restrictSearchWithMatch", restriction);
+        let reserved: Vec<String> = RESERVED.iter().map(|name| format!("{field}.{name}")).collect();
+        mapped.extend([doc! {"$graphLookup": lookup.clone()}, doc! {"$unset": reserved}]);
+        Ok(())
+    }
+}
+
+/// The user's `$lookup`, of what was found.
+fn fetch_found(lookup: &Document, pipeline: Vec<Document>) -> [Document; 2] {
+    let mut fetch = lookup.clone();
+    fetch.insert("localField", FOUND);
+    fetch.insert("foreignField", "_id");
+    fetch.insert("pipeline", pipeline);
+    [doc! {"$lookup": fetch}, doc! {"$unset": [FOUND, FOUND_OWN]}]
+}
+
+/// The stages that read nothing but the documents before them.
+fn is_known(name: &str) -> bool {
+    matches!(
+        name,
+        "$addFields"
+            | "$bucket"
+            | "$bucketAuto"
+            | "$count"
+            | "$densify"
+            | "$documents"
+            | "$fill"
+            | "$group"
+            | "$limit"
+            | "$match"
+            | "$project"
+            | "$redact"
+            | "$replaceRoot"
+            | "$replaceWith"
+            | "$sample"
+            | "$set"
+            | "$setWindowFields"
+            | "$skip"
+            | "$sort"
+            | "$sortByCount"
+            | "$unset"
+            | "$unwind"
+            | "$currentOp"
+            | "$listSessions"
+            | "$listLocalSessions"
+    )
+}

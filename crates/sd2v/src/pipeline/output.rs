@@ -1,0 +1,155 @@
+//! `$out` and `$merge`: pipelines that write.
+
+use bson::{Bson, Document};
+
+use super::parts;
+use crate::error::Error;
+
+/// Where a pipeline's documents go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// They become the collection.
+    Out {
+        /// Its database, if it is named.
+        db: Option<String>,
+        /// Its name.
+        collection: String,
+        /// The stage, as the user wrote it.
+        stage: Document,
+    },
+    /// They are merged into one.
+    Merge(Merge),
+}
+
+/// `$merge`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merge {
+    /// The database, if it is named.
+    pub db: Option<String>,
+    /// The collection.
+    pub collection: String,
+    /// The fields that say which document is meant.
+    pub on: Vec<String>,
+    /// What happens to a document that is there.
+    pub when_matched: WhenMatched,
+    /// And what when none is.
+    pub when_not_matched: WhenNotMatched,
+    /// Variables of a [`WhenMatched::Pipeline`]: expressions on the result.
+    pub variables: Option<Document>,
+    /// The stage, as the user wrote it.
+    pub stage: Document,
+}
+
+/// `whenMatched`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WhenMatched {
+    /// The result replaces it.
+    Replace,
+    /// It stays.
+    KeepExisting,
+    /// It gets the result's fields.
+    Merge,
+    /// An error.
+    Fail,
+    /// It is changed by this pipeline, where `$$new` is the result.
+    Pipeline(Vec<Document>),
+}
+
+/// `whenNotMatched`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenNotMatched {
+    /// The result is inserted.
+    Insert,
+    /// It is passed over.
+    Discard,
+    /// An error.
+    Fail,
+}
+
+/// The pipeline without a final `$out` or `$merge`, and that stage.
+///
+/// # Errors
+/// [`Error::Invalid`] for a malformed stage (9, as the server), naming the field.
+pub fn split_output(user: &[Document]) -> Result<(&[Document], Option<Output>), Error> {
+    let Some((last, before)) = user.split_last() else { return Ok((user, None)) };
+    let output = match parts(last)? {
+        ("$out", spec) => {
+            let (db, collection) = target("$out", spec)?;
+            Output::Out { db, collection, stage: last.clone() }
+        }
+        ("$merge", spec) => Output::Merge(parse_merge(spec, last)?),
+        _ => return Ok((user, None)),
+    };
+    Ok((before, Some(output)))
+}
+
+fn malformed(stage: &str, field: &str, what: &str) -> Error {
+    Error::Invalid { code: 9, message: format!("{stage}: {field} {what}") }
+}
+
+/// `"coll"` or `{db, coll}`.
+fn target(stage: &str, spec: &Bson) -> Result<(Option<String>, String), Error> {
+    match spec {
+        Bson::String(collection) => Ok((None, collection.clone())),
+        Bson::Document(named) => match named.get_str("coll") {
+            Ok(collection) => Ok((named.get_str("db").ok().map(str::to_owned), collection.to_owned())),
+            Err(_) => Err(malformed(stage, "coll", "must be the name of a collection")),
+        },
+        _ => Err(malformed(stage, "its argument", "must be a name or a document")),
+    }
+}
+
+fn parse_merge(spec: &Bson, stage: &Document) -> Result<Merge, Error> {
+    let spec = match spec {
+        Bson::Document(spec) => spec.clone(),
+        name => bson::doc! {"into": name.clone()},
+    };
+    let (db, collection) = target("$merge", spec.get("into").unwrap_or(&Bson::Null))?;
+    Ok(Merge {
+        db,
+        collection,
+        on: fields_on(spec.get("on"))?,
+        when_matched: when_matched(spec.get("whenMatched"))?,
+        when_not_matched: when_not_matched(spec.get("whenNotMatched"))?,
+        variables: spec.get_document("let").ok().cloned(),
+        stage: stage.clone(),
+    })
+}
+
+fn fields_on(on: Option<&Bson>) -> Result<Vec<String>, Error> {
+    let fields = match on {
+        None => Some(vec!["_id".to_owned()]),
+        Some(Bson::String(field)) => Some(vec![field.clone()]),
+        Some(Bson::Array(fields)) => fields.iter().map(|field| field.as_str().map(str::to_owned)).collect(),
+        Some(_) => None,
+    };
+    fields.filter(|fields| !fields.is_empty()).ok_or_else(|| malformed("$merge", "on", "must be one or more fields"))
+}
+
+fn when_matched(value: Option<&Bson>) -> Result<WhenMatched, Error> {
+    match value {
+        None => return Ok(WhenMatched::Merge),
+        Some(Bson::String(name)) => match name.as_str() {
+            "replace" => return Ok(WhenMatched::Replace),
+            "keepExisting" => return Ok(WhenMatched::KeepExisting),
+            "merge" => return Ok(WhenMatched::Merge),
+            "fail" => return Ok(WhenMatched::Fail),
+            _ => {}
+        },
+        Some(pipeline) => {
+            if let Some(stages) = super::sub_pipeline(pipeline) {
+                return Ok(WhenMatched::Pipeline(stages));
+            }
+        }
+    }
+    Err(malformed("$merge", "whenMatched", "must be replace, keepExisting, merge, fail or a pipeline"))
+}
+
+fn when_not_matched(value: Option<&Bson>) -> Result<WhenNotMatched, Error> {
+    match value.map(Bson::as_str) {
+        None | Some(Some("insert")) => Ok(WhenNotMatched::Insert),
+        Some(Some("discard")) => Ok(WhenNotMatched::Discard),
+        Some(Some("fail")) => Ok(WhenNotMatched::Fail),
+        _ => Err(malformed("$merge", "whenNotMatched", "must be insert, discard or fail")),
+    }
+}

@@ -1,0 +1,72 @@
+//! Pipelines that begin with a stage that has to come first.
+
+use bson::{Bson, Document};
+use protocol::TxId;
+
+use super::unsupported;
+use crate::error::Error;
+
+/// How a pipeline begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// With the collection's documents.
+    Documents,
+    /// With those near a point: `$geoNear`.
+    Near,
+    /// With those that a text search finds: `$match` with `$text`.
+    Text,
+    /// With something else than documents of the collection.
+    NoDocuments,
+}
+
+impl Opening {
+    pub(super) fn of(first: Option<&Document>) -> Self {
+        let Some((name, spec)) = first.and_then(|stage| stage.iter().next()) else { return Self::Documents };
+        match name.as_str() {
+            "$geoNear" => Self::Near,
+            "$match" if spec.as_document().is_some_and(has_text) => Self::Text,
+            "$collStats" | "$indexStats" | "$planCacheStats" | "$currentOp" | "$listSessions"
+            | "$listLocalSessions" | "$documents" | "$changeStream" => Self::NoDocuments,
+            _ => Self::Documents,
+        }
+    }
+
+    /// Such an index has the committed versions only.
+    pub(super) fn refuse_own(self, me: Option<TxId>) -> Result<(), Error> {
+        match self {
+            Self::Near if me.is_some() => {
+                Err(unsupported("$geoNear", "the index has none of the documents that this transaction has written"))
+            }
+            Self::Text if me.is_some() => {
+                Err(unsupported("$text", "the index has none of the documents that this transaction has written"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `$text` at the top level, or within a top-level `$and`.
+pub(super) fn has_text(filter: &Document) -> bool {
+    filter.iter().any(|(key, value)| match (key.as_str(), value) {
+        ("$text", _) => true,
+        ("$and", Bson::Array(operands)) => operands.iter().filter_map(Bson::as_document).any(has_text),
+        _ => false,
+    })
+}
+
+/// The conditions besides `$text`.
+pub(super) fn without_text(filter: &Document) -> Document {
+    let kept = filter.iter().filter(|(key, _)| *key != "$text").map(|(key, value)| {
+        let value = match (key.as_str(), value) {
+            ("$and", Bson::Array(operands)) => Bson::Array(
+                operands
+                    .iter()
+                    .map(|operand| operand.as_document().map_or_else(|| operand.clone(), |f| without_text(f).into()))
+                    .collect(),
+            ),
+            _ => value.clone(),
+        };
+        (key.clone(), value)
+    });
+    kept.collect()
+}

@@ -1,0 +1,79 @@
+//! Whether the reserved fields of stored documents could come to light in a pipeline: in its output, or in an expression
+//! that reads the document as a whole.
+
+use bson::{Bson, Document};
+
+use super::{parts, sub_pipeline};
+use crate::{
+    expression::{path, sees_whole_document},
+    filter::sees_lock_fields,
+    projection::{Shape, stage_shape},
+};
+
+/// What a stage does with documents that carry reserved fields.
+enum Passage {
+    /// It reads none of them and lets all of them through.
+    Through,
+    /// Its documents have none any more.
+    Ends,
+    /// It shows them.
+    Shows,
+}
+
+/// Could reserved fields surface in these stages, or behind them? What comes out at the end of an answer does not count:
+/// the client takes it away.
+pub(super) fn surfaces(stages: &[Document], is_answer: bool) -> bool {
+    surfaces_at(stages, is_answer, 0)
+}
+
+fn surfaces_at(stages: &[Document], is_answer: bool, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return true };
+    for stage in stages {
+        match parts(stage).map(|(name, spec)| passage(name, spec, depth)) {
+            Ok(Passage::Through) => {}
+            Ok(Passage::Ends) => return false,
+            Ok(Passage::Shows) | Err(_) => return true,
+        }
+    }
+    !is_answer
+}
+
+fn passage(name: &str, spec: &Bson, depth: usize) -> Passage {
+    let unless_whole = |passage| if sees_whole_document(spec) { Passage::Shows } else { passage };
+    match (name, spec) {
+        ("$match", Bson::Document(filter)) => {
+            if sees_lock_fields(filter) {
+                Passage::Shows
+            } else {
+                Passage::Through
+            }
+        }
+        ("$sort" | "$skip" | "$limit" | "$sample" | "$unwind" | "$unset" | "$unionWith" | "$densify", _) => {
+            Passage::Through
+        }
+        ("$project", Bson::Document(fields)) if stage_shape(fields) == Shape::Inclusive => unless_whole(Passage::Ends),
+        ("$group" | "$bucket" | "$bucketAuto" | "$count" | "$sortByCount" | "$replaceRoot" | "$replaceWith", _) => {
+            unless_whole(Passage::Ends)
+        }
+        ("$project" | "$addFields" | "$set" | "$setWindowFields" | "$fill", _) => unless_whole(Passage::Through),
+        ("$lookup", Bson::Document(lookup)) => {
+            if lookup.get("let").is_some_and(sees_whole_document) {
+                Passage::Shows
+            } else {
+                Passage::Through
+            }
+        }
+        ("$graphLookup", Bson::Document(lookup)) => {
+            if lookup.get("startWith").is_some_and(sees_whole_document) {
+                Passage::Shows
+            } else {
+                Passage::Through
+            }
+        }
+        ("$facet", Bson::Document(facets)) => {
+            let shows = |facet: &Bson| sub_pipeline(facet).is_none_or(|stages| surfaces_at(&stages, false, depth));
+            if facets.values().any(shows) { Passage::Shows } else { Passage::Ends }
+        }
+        _ => Passage::Shows,
+    }
+}
