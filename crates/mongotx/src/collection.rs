@@ -4,15 +4,15 @@
 mod actions;
 mod indexes;
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use bson::{Bson, Document};
 use sd2v::update::Update;
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use self::actions::{
-    BulkWrite, Count, Delete, Distinct, EstimatedCount, Find, FindOne, FindOneAndDelete, FindOneAndUpdate, InsertMany,
-    InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
+    Aggregate, BulkWrite, Count, Delete, Distinct, EstimatedCount, Find, FindOne, FindOneAndDelete, FindOneAndUpdate,
+    InsertMany, InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
 };
 pub use self::indexes::IndexModel;
 use crate::{coordinator::Core, options::Namespace};
@@ -48,6 +48,12 @@ impl<T> Collection<T> {
     /// How many documents there are, by the collection's metadata.
     pub fn estimated_document_count(&self) -> EstimatedCount<'_> {
         EstimatedCount::new(&self.core, &self.namespace)
+    }
+
+    /// What a pipeline makes of the collection. `$out` and `$merge` write outside transactions only; `$changeStream` is
+    /// refused. See `docs/aggregation.md`.
+    pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
+        Aggregate::new(&self.core, Cow::Borrowed(&self.namespace), pipeline.into_iter().collect())
     }
 
     /// The different values of a field.

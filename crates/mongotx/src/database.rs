@@ -1,8 +1,14 @@
 //! A database: where collections are.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use crate::{collection::Collection, coordinator::Core, options::Namespace};
+use bson::Document;
+
+use crate::{
+    collection::{Aggregate, Collection},
+    coordinator::Core,
+    options::Namespace,
+};
 
 /// A database of a client.
 #[derive(Clone)]
@@ -24,5 +30,12 @@ impl Database {
     /// A collection of documents of type `T` (`Document`, or anything with serde's traits).
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
         Collection::new(Arc::clone(&self.core), Namespace::new(&self.name, name))
+    }
+
+    /// A pipeline that begins without a collection: `$documents`, `$currentOp` and their like. The collections that it reads
+    /// on its way are read as by [`Collection::aggregate`].
+    pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
+        let ns = Cow::Owned(Namespace::new(&self.name, ""));
+        Aggregate::new(&self.core, ns, pipeline.into_iter().collect())
     }
 }

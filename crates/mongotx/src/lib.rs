@@ -35,7 +35,7 @@ pub use protocol::{ClientId, Concern, TxId};
 
 pub use self::{
     client::{Client, ClientInfo, LockedDocument},
-    collection::{Collection, IndexModel, Modification, ReturnDocument, WriteModel},
+    collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, update::UpdateResult},
     coordinator::{sweep::Swept, txlog::Fate},
     cursor::Cursor,

@@ -45,6 +45,7 @@ macro_rules! setters {
     };
 }
 
+mod aggregate;
 mod bulk;
 mod count;
 mod delete;
@@ -55,6 +56,7 @@ mod insert;
 mod update;
 
 pub use self::{
+    aggregate::Aggregate,
     bulk::{BulkWrite, WriteModel},
     count::{Count, EstimatedCount},
     delete::Delete,

@@ -3,7 +3,12 @@
 use bson::{Bson, Document, doc};
 use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_to_bson};
 
-use super::{find, one_command, query::Query, repeatable};
+use super::{
+    aggregate::{self, AggregateCommand, Plan},
+    find, one_command,
+    query::Query,
+    repeatable, views,
+};
 use crate::{
     coordinator::{Core, pending::Settled, server::as_i64, transaction::Transaction},
     error::Result,
@@ -14,6 +19,11 @@ use crate::{
 pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     query.check()?;
     let query = &*query.resolved(core, ns).await?;
+    if views::is_view(core, ns).await? {
+        let mut command = find::as_aggregate(query)?;
+        command.pipeline.push(count_all());
+        return Ok(number(aggregate::read(core, tx, ns, &command).await?.all(1).await?.first()));
+    }
     if let Some(tx) = tx {
         if tx.is_repeatable() {
             return Ok(repeatable::lock_matching(core, tx, ns, query).await?.len() as u64);
@@ -27,7 +37,7 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
 async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
     let mut tail = one_command::skip_and_limit(query);
-    tail.push(doc! {"$group": {"_id": 1, "n": {"$sum": 1}}});
+    tail.push(count_all());
     if me.is_none()
         && query.terms.staleness.is_none()
         && let Some(counted) = one_command::run(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
@@ -37,8 +47,12 @@ async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Qu
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     let mut pipeline = find::visible_or_safe(me, &query.filter);
     pipeline.extend(tail);
-    let counted = core.server.collect(&ns.db, find::aggregate(ns, pipeline, query), 1).await?;
+    let counted = core.server.collect(&ns.db, find::aggregation(ns, pipeline, query), 1).await?;
     Ok(number(counted.first()))
+}
+
+fn count_all() -> Document {
+    doc! {"$group": {"_id": 1, "n": {"$sum": 1}}}
 }
 
 fn number(group: Option<&Document>) -> u64 {
@@ -48,6 +62,10 @@ fn number(group: Option<&Document>) -> u64 {
 /// By the collection's metadata, corrected by what is pending.
 pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namespace) -> Result<u64> {
     let me = tx.and_then(Transaction::id);
+    if views::is_view(core, ns).await? {
+        let all = AggregateCommand::of(vec![count_all()], super::Terms::default());
+        return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
+    }
     let answer = core.server.run(&ns.db, doc! {"count": &ns.coll}).await?;
     let total = answer.get("n").map_or(0, as_i64);
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {

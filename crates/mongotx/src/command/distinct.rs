@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use sd2v::{stored::check_path, view};
 
-use super::{find, query::Query, repeatable};
+use super::{aggregate, find, query::Query, repeatable, views};
 use crate::{
     coordinator::{Core, finisher::among, transaction::Transaction},
     error::{Error, Result},
@@ -24,6 +24,11 @@ pub(crate) async fn run(
     query.check()?;
     check_path(field)?;
     let query = &*query.resolved(core, ns).await?;
+    if views::is_view(core, ns).await? {
+        let mut command = find::as_aggregate(query)?;
+        command.pipeline.extend(unwind_and_group(field)?);
+        return Ok(values_of(aggregate::read(core, tx, ns, &command).await?.all(MAX_VALUES).await?));
+    }
     let Some(tx) = tx else { return values(core, None, ns, field, query).await };
     if tx.is_repeatable() {
         let ids = repeatable::lock_matching(core, tx, ns, query).await?;
@@ -46,8 +51,8 @@ async fn values(
     if me.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
         let mut pipeline = find::visible_or_safe(me, &query.filter);
         pipeline.extend(unwind_and_group(field)?);
-        let groups = core.server.collect(&ns.db, find::aggregate(ns, pipeline, query), MAX_VALUES).await?;
-        return Ok(groups.into_iter().filter_map(|mut group| group.remove("_id")).collect());
+        let groups = core.server.collect(&ns.db, find::aggregation(ns, pipeline, query), MAX_VALUES).await?;
+        return Ok(values_of(groups));
     }
     let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::without_pending_inserts(&query.filter)};
     if let Some(collation) = &query.terms.collation {
@@ -60,6 +65,10 @@ async fn values(
     }
 }
 
+fn values_of(groups: Vec<Document>) -> Vec<Bson> {
+    groups.into_iter().filter_map(|mut group| group.remove("_id")).collect()
+}
+
 /// Arrays on the way and at its end are taken apart, once each; documents without the field have no value.
 fn unwind_and_group(field: &str) -> Result<Vec<Document>> {
     let mut stages = Vec::new();
@@ -67,7 +76,7 @@ fn unwind_and_group(field: &str) -> Result<Vec<Document>> {
     for component in field.split('.') {
         if component.is_empty() || component.bytes().all(|b| b.is_ascii_digit()) {
             let message = format!(
-                "distinct on {field:?} is not supported in a transaction that has written to the collection: {component:?} may be a place in an array"
+                "distinct on {field:?} is not supported of a view, and in a transaction that has written to the collection: {component:?} may be a place in an array"
             );
             return Err(Error::unsupported(message));
         }

@@ -13,15 +13,17 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     filter::{guard_filter, is_only_id, sees_lock_fields},
     names::WRITER,
+    pipeline::{Sources, map_pipeline},
     projection,
     stored::{self, extract, lock_state},
     view,
 };
 
 use super::{
+    aggregate::{self, AggregateCommand},
     one_command,
     query::{Documents, Query},
-    repeatable,
+    repeatable, views,
 };
 use crate::{
     coordinator::{Core, transaction::Transaction},
@@ -36,6 +38,9 @@ const FETCHES: usize = 64;
 pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<Documents> {
     query.check()?;
     let query = &*query.resolved(core, ns).await?;
+    if views::is_view(core, ns).await? {
+        return aggregate::read(core, tx, ns, &as_aggregate(query)?).await;
+    }
     match tx {
         Some(tx) if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
         tx => committed(core, tx.as_deref(), ns, query).await,
@@ -125,24 +130,33 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
 
 /// In the view of a transaction with writes of its own: mapped first, then everything as asked.
 async fn own_view(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
-    let mut pipeline = visible_pipeline(me, &query.filter);
+    let command = own_command(me, ns, query)?;
+    Ok(Documents::streaming(core.server.cursor(&ns.db, command).await?))
+}
+
+pub(crate) fn own_command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Document> {
+    let written = me.map(|_| ns.coll.clone()).into_iter().collect();
+    let sources = Sources { me, written, ..Sources::default() };
+    let command = as_aggregate(query)?;
+    let mapped = map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?;
+    Ok(command.to_command(ns, mapped.stages))
+}
+
+/// The same as a pipeline.
+pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
+    let mut pipeline = Vec::new();
+    if !query.filter.is_empty() {
+        pipeline.push(doc! {"$match": query.filter.clone()});
+    }
     if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {
         pipeline.push(doc! {"$sort": sort.clone()});
     }
-    if query.skip > 0 {
-        pipeline.push(doc! {"$skip": query.skip as i64});
-    }
-    if query.limit > 0 {
-        pipeline.push(doc! {"$limit": query.limit as i64});
-    }
+    pipeline.extend(one_command::skip_and_limit(query));
     if let Some(projection) = &query.projection {
         pipeline.extend(projection::as_stages(projection)?);
     }
-    let mut command = aggregate(ns, pipeline, query);
-    if let Some(size) = query.batch_size {
-        command.insert("cursor", doc! {"batchSize": i64::from(size)});
-    }
-    Ok(Documents::streaming(core.server.cursor(&ns.db, command).await?))
+    let batch_size = query.batch_size;
+    Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.terms.clone()) })
 }
 
 /// The stages after which the documents are those that `me` sees and that match, exactly as the application wrote them.
@@ -164,7 +178,7 @@ pub(crate) fn visible_or_safe(me: Option<TxId>, filter: &Document) -> Vec<Docume
     vec![doc! {"$match": view::without_pending_inserts(filter)}]
 }
 
-pub(crate) fn aggregate(ns: &Namespace, pipeline: Vec<Document>, query: &Query) -> Document {
+pub(crate) fn aggregation(ns: &Namespace, pipeline: Vec<Document>, query: &Query) -> Document {
     let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
     query.terms.add_to(&mut command);
     query.terms.add_hint(&mut command);

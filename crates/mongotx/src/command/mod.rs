@@ -4,6 +4,7 @@
 //! committed, a write of one document is one conditional command on a clean document, and a write of several is a
 //! transaction of its own ([`implicit`]).
 
+pub(crate) mod aggregate;
 pub(crate) mod bulk;
 pub(crate) mod count;
 pub(crate) mod delete;
@@ -14,11 +15,13 @@ pub(crate) mod find_and_modify;
 pub(crate) mod implicit;
 pub(crate) mod insert;
 pub(crate) mod one_command;
+pub(crate) mod output;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod repeatable;
 pub(crate) mod update;
 pub(crate) mod upsert;
+pub(crate) mod views;
 
 use std::{borrow::Cow, time::Duration};
 

@@ -1,19 +1,35 @@
 //! A query answered by one command when nothing is pending.
 //!
-//! One pipeline looks for pending documents that the query could have to see, and only then (`$unionWith` runs its
-//! pipeline after the first is exhausted) for the answer itself. A pending document puts a mark before the answer; then
-//! the answer is thrown away and the query goes the long way. Without the mark, nothing relevant was pending when the
-//! answer began, so the safe versions are the latest.
+//! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
+//! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A pending
+//! document puts a mark before the answer; then the answer is thrown away and the query goes the long way. Without the
+//! mark, nothing relevant was pending when the answer began, so the safe versions are the latest.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{names::UNSAFE, projection, view};
 
-use super::query::{Documents, Query};
+use super::{
+    Terms,
+    query::{Documents, Query},
+};
 use crate::{coordinator::Core, error::Result, options::Namespace};
 
 /// `None`: something is pending, or the query has parts that an aggregation cannot take over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
+    match find_command(core, ns, query, me).await? {
+        Some(command) => ask(core, ns, command).await,
+        None => Ok(None),
+    }
+}
+
+/// The command of a `find`; `None` when an aggregation cannot take it over.
+pub(crate) async fn find_command(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+) -> Result<Option<Document>> {
     if query.projection.as_ref().is_some_and(projection::is_find_only) {
         return Ok(None);
     }
@@ -25,7 +41,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     if let Some(projection) = query.projection.as_ref().filter(|projection| !projection.is_empty()) {
         tail.extend(projection::as_stages(projection)?);
     }
-    run(core, ns, query, me, tail).await
+    of_query(core, ns, query, me, tail).await
 }
 
 /// The stages that pass over documents and stop.
@@ -43,26 +59,64 @@ pub(crate) async fn run(
     me: Option<TxId>,
     tail: Vec<Document>,
 ) -> Result<Option<Documents>> {
-    // A hint would bind the first part only; a filter on whole documents would see their locks.
-    if query.terms.hint.is_some() || query.terms.variables.is_some() || query.sees_lock_fields() {
-        return Ok(None);
+    match of_query(core, ns, query, me, tail).await? {
+        Some(command) => ask(core, ns, command).await,
+        None => Ok(None),
     }
-    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+}
+
+async fn of_query(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+    tail: Vec<Document>,
+) -> Result<Option<Document>> {
+    if query.sees_lock_fields() || !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(None);
     }
     let mut answer = vec![doc! {"$match": view::without_pending_inserts(&query.filter)}];
     answer.extend(tail);
-    let pipeline = vec![
-        doc! {"$match": view::pending_filter(&query.filter, me)?},
-        doc! {"$limit": 1},
-        doc! {"$replaceWith": {UNSAFE: {"$literal": true}}},
-        doc! {"$unionWith": {"coll": &ns.coll, "pipeline": answer}},
-    ];
-    let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
+    let probes = [(ns.coll.as_str(), view::pending_filter(&query.filter, me)?)];
+    let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {
         command.insert("cursor", doc! {"batchSize": i64::from(size)});
     }
-    query.terms.add_to(&mut command);
+    Ok(Some(command))
+}
+
+/// The answer's stages on `coll`, behind the probes: each a collection and the pending documents that matter there. `None`
+/// when the terms cannot be carried over: a hint would bind the first part only.
+pub(crate) fn command(
+    coll: &str,
+    probes: &[(&str, Document)],
+    answer: Vec<Document>,
+    terms: &Terms,
+) -> Option<Document> {
+    if terms.hint.is_some() || terms.variables.is_some() {
+        return None;
+    }
+    let nowhere = doc! {"$alwaysFalse": 1};
+    let (first, others) = match probes.split_first() {
+        Some(((first, filter), others)) if *first == coll => (filter.clone(), others),
+        _ => (nowhere, probes),
+    };
+    let mut pipeline = probe(first);
+    for (other, filter) in others {
+        pipeline.push(doc! {"$unionWith": {"coll": *other, "pipeline": probe(filter.clone())}});
+    }
+    pipeline.push(doc! {"$unionWith": {"coll": coll, "pipeline": answer}});
+    let mut command = doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
+    terms.add_to(&mut command);
+    Some(command)
+}
+
+fn probe(pending: Document) -> Vec<Document> {
+    vec![doc! {"$match": pending}, doc! {"$limit": 1}, doc! {"$replaceWith": {UNSAFE: {"$literal": true}}}]
+}
+
+/// The answer; `None` when a mark stands before it.
+pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document) -> Result<Option<Documents>> {
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
     match answer.peek().await? {
         Some(first) if is_mark(first) => Ok(None),

@@ -51,11 +51,28 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
             return Ok(Documents::at_hand(found));
         }
     }
-    Err(Error::new(
-        ErrorKind::Conflict,
-        format!("documents of {ns} changed {SELECTIONS} times while they were to be read-locked"),
-    )
-    .for_transaction(tx.id()))
+    Err(changed_too_often(tx, ns))
+}
+
+/// The `_id`s of everything that the query finds, read-locked and seen again under the locks.
+pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Vec<Bson>> {
+    for _ in 0..SELECTIONS {
+        let ids = lock_matching(core, tx, ns, query).await?;
+        if ids.is_empty() {
+            return Ok(ids);
+        }
+        let filter = doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]};
+        let still = Query { filter, ..query.clone() };
+        if find::ids(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
+            return Ok(ids);
+        }
+    }
+    Err(changed_too_often(tx, ns))
+}
+
+fn changed_too_often(tx: &Transaction, ns: &Namespace) -> Error {
+    let message = format!("documents of {ns} changed {SELECTIONS} times while they were to be read-locked");
+    Error::new(ErrorKind::Conflict, message).for_transaction(tx.id())
 }
 
 /// What the server refuses even if there is nothing to show.

@@ -16,6 +16,8 @@ pub(crate) struct Collection {
     pub(super) refused: Option<String>,
     /// Strings compare by its default collation, not by their bytes.
     pub(crate) has_collation: bool,
+    /// It is a view.
+    pub(crate) view: Option<ViewOptions>,
     /// The application's indexes.
     pub(crate) indexes: Vec<Index>,
     /// The unique ones, but for that on `_id`.
@@ -24,12 +26,31 @@ pub(crate) struct Collection {
     pub(super) validator: Option<Document>,
 }
 
+/// A view, as the server keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewOptions {
+    pub(crate) on: String,
+    pub(crate) pipeline: Vec<Document>,
+    pub(crate) collation: Option<Document>,
+}
+
+impl ViewOptions {
+    fn parse_view(kind: &str, options: &Document) -> Option<Self> {
+        let on = options.get_str("viewOn").ok().filter(|_| kind == "view")?.to_owned();
+        let stages = options.get_array("pipeline").into_iter().flatten();
+        let pipeline = stages.filter_map(|stage| stage.as_document().cloned()).collect();
+        Some(Self { on, pipeline, collation: options.get_document("collation").ok().cloned() })
+    }
+}
+
 impl Collection {
     pub(super) fn read(ns: &Namespace, info: &Document, stored: &[Document]) -> Self {
         let options = info.get_document("options").cloned().unwrap_or_default();
         let indexes = index::interpret(stored);
+        let kind = info.get_str("type").unwrap_or("collection");
         Self {
-            refused: refused_kind(ns, info.get_str("type").unwrap_or("collection"), &options),
+            refused: refused_kind(ns, kind, &options),
+            view: ViewOptions::parse_view(kind, &options),
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
             indexes,

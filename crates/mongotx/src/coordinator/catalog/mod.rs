@@ -21,7 +21,7 @@ use bson::{Document, doc};
 use protocol::{ClientId, TxId};
 use sd2v::index::{PENDING_INDEX, pending_index};
 
-pub(crate) use self::collection::Collection;
+pub(crate) use self::collection::{Collection, ViewOptions};
 use super::server::Server;
 use crate::{
     error::{Error, Result},

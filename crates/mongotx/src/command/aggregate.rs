@@ -1,0 +1,215 @@
+//! `aggregate`: every collection that the pipeline reads is mapped to the versions that the transaction may see.
+//!
+//! | pipeline | way | commands |
+//! | --- | --- | --- |
+//! | reads no documents (`$currentOp`, `$documents`, …) | as it is | 1 |
+//! | nothing own pending in what it reads | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
+//! | the same, with something pending, a hint or `let` | settle each collection, then the safe versions | 1 and one for each collection |
+//! | own writes in a collection that it reads | settle, then the visible versions of that collection | the same |
+//!
+//! At repeatable read, what it reads is read-locked first, and it runs on the locked documents only.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bson::{Bson, Document, doc};
+use sd2v::{
+    pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
+    view,
+};
+
+use super::{
+    Terms, one_command, output,
+    query::{Documents, Query, exactly},
+    repeatable,
+    views::Resolved,
+};
+use crate::{
+    coordinator::{Core, transaction::Transaction},
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// An `aggregate`, as the application asks it.
+#[derive(Clone, Debug)]
+pub(crate) struct AggregateCommand {
+    pub(crate) pipeline: Vec<Document>,
+    pub(crate) terms: Terms,
+    pub(crate) batch_size: Option<u32>,
+    pub(crate) allow_disk_use: bool,
+    pub(crate) comment: Option<Bson>,
+}
+
+impl AggregateCommand {
+    pub(crate) fn of(pipeline: Vec<Document>, terms: Terms) -> Self {
+        Self { pipeline, terms, batch_size: None, allow_disk_use: true, comment: None }
+    }
+
+    /// These stages with everything else as asked. A namespace without a collection is the database.
+    pub(crate) fn to_command(&self, ns: &Namespace, pipeline: Vec<Document>) -> Document {
+        let of: Bson = if ns.coll.is_empty() { 1.into() } else { ns.coll.as_str().into() };
+        let mut command = doc! {"aggregate": of, "pipeline": pipeline};
+        self.terms.add_to(&mut command);
+        self.terms.add_hint(&mut command);
+        self.add_options(&mut command);
+        command
+    }
+
+    fn add_options(&self, command: &mut Document) {
+        let cursor = self.batch_size.map_or_else(Document::new, |size| doc! {"batchSize": i64::from(size)});
+        command.insert("cursor", cursor);
+        command.insert("allowDiskUse", self.allow_disk_use);
+        if let Some(comment) = &self.comment {
+            command.insert("comment", comment.clone());
+        }
+    }
+}
+
+#[tracing::instrument(name = "mongotx.aggregate", level = "debug", skip_all, fields(%ns))]
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    command: &AggregateCommand,
+) -> Result<Documents> {
+    match (split_output(&command.pipeline)?, tx) {
+        ((_, None), tx) => read(core, tx, ns, command).await,
+        ((_, Some(_)), Some(_)) => Err(Error::unsupported("$out and $merge are not supported in a transaction")),
+        ((before, Some(output)), None) => {
+            let before = AggregateCommand { pipeline: before.to_vec(), ..command.clone() };
+            output::run(core, ns, &before, output).await?;
+            Ok(Documents::default())
+        }
+    }
+}
+
+/// A pipeline that writes nothing.
+pub(crate) async fn read(
+    core: &Core,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    command: &AggregateCommand,
+) -> Result<Documents> {
+    let mut plan = Plan::of(core, tx.as_deref(), ns, command).await?;
+    let Some(tx) = tx else { return plan.run(core).await };
+    tx.check_alive()?;
+    if tx.is_repeatable() {
+        plan.lock(core, tx).await?;
+    }
+    plan.run(core).await
+}
+
+/// A pipeline on collections, views replaced, and which versions it sees.
+pub(crate) struct Plan {
+    ns: Namespace,
+    command: AggregateCommand,
+    sources: Sources,
+    mapped: Mapped,
+}
+
+impl Plan {
+    pub(crate) async fn of(
+        core: &Core,
+        tx: Option<&Transaction>,
+        ns: &Namespace,
+        command: &AggregateCommand,
+    ) -> Result<Self> {
+        let Resolved { ns, pipeline, collation, collated } = Resolved::of(core, ns, command).await?;
+        let terms = Terms { collation, ..command.terms.clone() };
+        let command = AggregateCommand { pipeline, terms, ..command.clone() };
+        let sources = Sources { me: tx.and_then(Transaction::id), collated, ..Sources::default() };
+        let mapped = map_pipeline(main(&ns), &command.pipeline, &sources, true)?;
+        let mut plan = Self { ns, command, sources, mapped };
+        let has_written = |read: &&Read| tx.is_some_and(|tx| tx.has_written(&plan.namespace(&read.collection)));
+        let written: BTreeSet<String> =
+            plan.mapped.reads.iter().filter(has_written).map(|read| read.collection.clone()).collect();
+        if !written.is_empty() {
+            plan.sources.written = written;
+            plan.map_again(true)?;
+        }
+        Ok(plan)
+    }
+
+    fn namespace(&self, collection: &str) -> Namespace {
+        Namespace::new(&self.ns.db, collection)
+    }
+
+    fn map_again(&mut self, stripped: bool) -> Result<()> {
+        self.mapped = map_pipeline(main(&self.ns), &self.command.pipeline, &self.sources, stripped)?;
+        Ok(())
+    }
+
+    /// Read-locks everything that the pipeline reads, and bounds it to that.
+    async fn lock(&mut self, core: &Core, tx: &mut Transaction) -> Result<()> {
+        for read in self.mapped.reads.clone() {
+            let ns = self.namespace(&read.collection);
+            let query = Query::of(self.condition(&read), Terms { hint: None, ..self.command.terms.clone() });
+            let ids = repeatable::lock_all(core, tx, &ns, &query).await?;
+            self.sources.only.insert(read.collection, exactly(&ids, &query.terms));
+        }
+        self.sources.me = tx.id();
+        self.map_again(true)
+    }
+
+    /// What matters of a collection. Another collection's strings may compare otherwise when it is read by itself.
+    fn condition(&self, read: &Read) -> Document {
+        if self.sources.collated && read.collection != self.ns.coll { Document::new() } else { read.filter.clone() }
+    }
+
+    pub(crate) async fn run(self, core: &Core) -> Result<Documents> {
+        if let Some(command) = self.one_command(core).await?
+            && let Some(answer) = one_command::ask(core, &self.ns, command).await?
+        {
+            return Ok(answer);
+        }
+        self.settle(core).await?;
+        Ok(Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?))
+    }
+
+    /// The command that is right when nothing is pending; `None` when there is no such one.
+    pub(crate) async fn one_command(&self, core: &Core) -> Result<Option<Document>> {
+        if !self.sources.written.is_empty() || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
+            return Ok(None);
+        }
+        let mut probes = Vec::new();
+        for read in &self.mapped.reads {
+            if core.catalog.ensure_pending_index(&core.server, &self.namespace(&read.collection)).await? {
+                let pending = view::pending_filter(&self.condition(read), self.sources.me)?;
+                probes.push((read.collection.as_str(), pending));
+            }
+        }
+        let answer = self.mapped.stages.clone();
+        let mut command = one_command::command(&self.ns.coll, &probes, answer, &self.command.terms);
+        if let Some(command) = command.as_mut() {
+            self.command.add_options(command);
+        }
+        Ok(command)
+    }
+
+    /// Afterwards the safe versions are the latest. False: nothing was pending.
+    pub(crate) async fn settle(&self, core: &Core) -> Result<bool> {
+        let mut found = false;
+        for read in &self.mapped.reads {
+            let ns = self.namespace(&read.collection);
+            let settled = core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
+            found |= settled == crate::coordinator::pending::Settled::SomethingPending;
+        }
+        Ok(found)
+    }
+
+    /// The command that is right once everything is settled.
+    pub(crate) fn plain_command(&self) -> Document {
+        self.command.to_command(&self.ns, self.mapped.stages.clone())
+    }
+
+    /// The same with a stage behind it that writes what comes out, which nobody strips any more.
+    pub(crate) fn writing_command(mut self, last: Document) -> Result<Document> {
+        self.map_again(false)?;
+        let mut stages = self.mapped.stages;
+        stages.push(last);
+        Ok(self.command.to_command(&self.ns, stages))
+    }
+}
+
+fn main(ns: &Namespace) -> Option<&str> {
+    (!ns.coll.is_empty()).then_some(ns.coll.as_str())
+}
