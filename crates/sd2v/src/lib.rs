@@ -6,6 +6,7 @@
 //! - [`stored`]: reading a stored document: its locks, its versions.
 //! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo, read locks.
 //! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
+//! - [`geo`]: queries by distance, on both versions.
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
@@ -16,6 +17,7 @@
 pub mod error;
 pub mod expression;
 pub mod filter;
+pub mod geo;
 pub mod index;
 pub mod names;
 pub mod pipeline;

@@ -10,7 +10,7 @@ use protocol::TxId;
 
 use crate::{
     error::Error,
-    filter::{guard_filter, rewrite_filter, sees_lock_fields},
+    filter::{guard_filter, rewrite_filter, weakened, without_lock_readers},
     names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
 };
 
@@ -25,7 +25,8 @@ pub fn without_pending_inserts(filter: &Document) -> Document {
     }
 }
 
-/// Stored documents whose safe or unsafe version could match and which hold a write lock that is not `mine`.
+/// Stored documents whose safe or unsafe version could match and which hold a write lock that is not `mine`. Conditions
+/// that cannot be asked of both (an order by distance, `$text`, what reads the document as a whole) are left out.
 ///
 /// # Errors
 /// As [`rewrite_filter`].
@@ -35,8 +36,9 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document,
         locked.insert("$ne", tx_id_to_bson(mine));
     }
     let mut pending = doc! {WRITER: locked};
-    if !filter.is_empty() && !sees_lock_fields(filter) {
-        pending.insert("$or", vec![guard_filter(filter), rewrite_filter(filter)?]);
+    let filter = without_lock_readers(&weakened(filter));
+    if !filter.is_empty() {
+        pending.insert("$or", vec![guard_filter(&filter), rewrite_filter(&filter)?]);
     }
     Ok(pending)
 }
@@ -48,9 +50,10 @@ pub fn select(filter: &Document, visible: &[TxId]) -> Document {
         {INSERT: true, WRITER: {"$nin": visible.clone()}},
         {REMOVE: true, WRITER: {"$in": visible.clone()}},
     ]}];
-    // A filter on the whole document would see the locks, too: it is left to the stage after the map.
-    if !filter.is_empty() && !sees_lock_fields(filter) {
-        conditions.push(doc! {"$or": [guard_filter(filter), {WRITER: {"$in": visible}}]});
+    // What reads the document as a whole would see the locks, too: it is left to the stage after the map.
+    let filter = without_lock_readers(filter);
+    if !filter.is_empty() {
+        conditions.push(doc! {"$or": [guard_filter(&filter), {WRITER: {"$in": visible}}]});
     }
     doc! {"$match": {"$and": conditions}}
 }

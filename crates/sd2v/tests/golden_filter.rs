@@ -120,20 +120,71 @@ fn check_nested_reserved_name_is_an_ordinary_field() {
 }
 
 #[test]
-fn check_what_cannot_be_rewritten_refused_by_name() {
+fn check_where_refused_by_name() {
+    match check_filter(&doc! { "$and": [{ "$where": "1" }] }) {
+        Err(Error::Unsupported { construct, .. }) => assert_eq!(construct, "$where"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn check_order_by_distance_anywhere_but_on_top_refused_as_the_server_does() {
+    for filter in [
+        doc! { "a": { "$near": [0, 0] } },
+        doc! { "b": 1, "$and": [{ "$and": [{ "a": { "$nearSphere": [0, 0], "$maxDistance": 1 } }] }] },
+        doc! { "$or": [{ "a": { "$geoNear": [0, 0] } }] },
+    ] {
+        assert_eq!(check_filter(&filter), Ok(()), "{filter}");
+    }
+    for filter in [
+        doc! { "a": { "$maxDistance": 1, "$nearSphere": [0, 0] } },
+        doc! { "a": { "$not": { "$geoNear": [0, 0] } } },
+        doc! { "a": { "$elemMatch": { "$near": [0, 0] } } },
+        doc! { "$or": [{ "a": { "$near": [0, 0] } }, { "b": 1 }] },
+        doc! { "$nor": [{ "a": { "$near": [0, 0] } }] },
+    ] {
+        assert!(matches!(check_filter(&filter), Err(Error::Invalid { code: 2, .. })), "{filter}");
+    }
+}
+
+#[test]
+fn rewrite_what_only_an_index_answers_refused_by_name() {
     let cases = [
-        (doc! { "$where": "1" }, "$where"),
         (doc! { "$and": [{ "$text": { "$search": "x" } }] }, "$text"),
-        (doc! { "a": { "$near": [0, 0] } }, "$near"),
-        (doc! { "a": { "$maxDistance": 1, "$nearSphere": [0, 0] } }, "$nearSphere"),
-        (doc! { "$or": [{ "a": { "$not": { "$geoNear": [0, 0] } } }] }, "$geoNear"),
+        (doc! { "a": { "$near": [0, 0] } }, "an order by distance"),
     ];
     for (filter, name) in cases {
-        match check_filter(&filter) {
+        match rewrite_filter(&filter) {
             Err(Error::Unsupported { construct, .. }) => assert_eq!(construct, name),
             other => panic!("{filter}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn parts_are_taken_from_conjunctions_only() {
+    let near = doc! { "$near": [1, 2], "$maxDistance": 3 };
+    let filter = doc! { "a": 1, "$and": [{ "p": near }, { "b": 2, "$or": [{ "$text": { "$search": "x" } }] }, {}] };
+    assert!(matches!(parts(&filter), Err(Error::Invalid { code: 2, .. })), "both");
+    let one = doc! { "a": 1, "$and": [{ "$text": { "$search": "x" } }, { "b": 2 }] };
+    let taken = parts(&one).unwrap();
+    assert_eq!((taken.text, taken.buried_text), (Some(doc! { "$search": "x" }.into()), false));
+    assert_eq!(taken.rest, doc! { "a": 1, "$and": [{ "b": 2 }] });
+    let buried = doc! { "a": 1, "$or": [{ "$text": { "$search": "x" } }, { "b": 2 }] };
+    assert_eq!(weakened(&buried), doc! { "a": 1 });
+    assert!(matches!(lock_condition(&buried), Err(Error::Unsupported { .. })));
+    let twice = doc! { "p": { "$near": [1, 2] }, "q": { "$near": [1, 2] } };
+    assert!(matches!(parts(&twice), Err(Error::Invalid { code: 2, .. })));
+}
+
+#[test]
+fn lock_condition_asks_for_the_bounds_instead_of_the_order() {
+    let filter = doc! { "a": 1, "p": { "$near": [1, 2], "$maxDistance": 3 } };
+    let LockCondition { rest, text } = lock_condition(&filter).unwrap();
+    assert_eq!(text, None);
+    assert_eq!(rest.get_array("$and").unwrap()[0], doc! { "a": 1 }.into());
+    assert!(rewrite_filter(&rest).unwrap().to_string().contains("_unsafe.p"));
+    assert!(!rest.to_string().contains("$near"));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use bson::{Bson, Document};
 
-use super::{is_logical, schema};
+use super::{ids::is_conjunction, is_logical, schema};
 use crate::{
     error::Error,
     expression::{check_expression, path, sees_whole_document},
+    geo::{Near, is_near_operator, near_condition},
 };
 
 const CONTEXT: &str = "in a filter";
@@ -16,26 +17,36 @@ const AT: &str = " in a filter";
 /// Operators that the server does not know either are left to the server.
 ///
 /// # Errors
-/// [`Error::Reserved`]; [`Error::Unsupported`] for `$where`, `$text`, `$near`, `$nearSphere`, `$geoNear`;
-/// [`Error::Invalid`] (15) when it nests deeper than 200 levels.
+/// [`Error::Reserved`]; [`Error::Unsupported`] for `$where`; [`Error::Invalid`] (15) when it nests deeper than 200 levels,
+/// and (2, 34413) for `$near`, `$nearSphere`, `$geoNear` that are malformed or stand anywhere but at the top level or in a
+/// top-level `$and`.
 pub fn check_filter(filter: &Document) -> Result<(), Error> {
-    check(filter, 0)
+    check(filter, true, 0)
 }
 
-fn check(filter: &Document, depth: usize) -> Result<(), Error> {
+/// `all_hold`: nothing but conjunctions is above.
+fn check(filter: &Document, all_hold: bool, depth: usize) -> Result<(), Error> {
     let depth = path::deeper(depth)?;
-    filter.iter().try_for_each(|(key, value)| check_entry(key, value, depth))
+    filter.iter().try_for_each(|(key, value)| check_entry(key, value, all_hold, depth))
 }
 
-fn check_entry(key: &str, value: &Bson, depth: usize) -> Result<(), Error> {
+fn check_entry(key: &str, value: &Bson, all_hold: bool, depth: usize) -> Result<(), Error> {
     match key {
-        key if is_logical(key) => operands(value).try_for_each(|operand| check(operand, depth)),
+        key if is_logical(key) => {
+            let all_hold = all_hold && value.as_array().is_some_and(|operands| is_conjunction(key, operands));
+            operands(value).try_for_each(|operand| check(operand, all_hold, depth))
+        }
         "$expr" => check_expression(value),
         "$jsonSchema" => schema::check(value, depth),
         "$where" => Err(path::unsupported(key, CONTEXT, "JavaScript reads the stored document")),
-        "$text" => Err(path::unsupported(key, CONTEXT, "the text index covers the committed version only")),
         key if key.starts_with('$') => Ok(()),
-        field => path::refuse_reserved(field, AT).and_then(|()| check_condition(value, depth)),
+        field => {
+            path::refuse_reserved(field, AT)?;
+            match near_condition(value) {
+                Some(operators) if all_hold => Near::parse_near(field, operators).map(drop),
+                _ => check_condition(value, depth),
+            }
+        }
     }
 }
 
@@ -49,8 +60,8 @@ fn check_condition(condition: &Bson, depth: usize) -> Result<(), Error> {
     let Bson::Document(operators) = condition else { return Ok(()) };
     for (operator, argument) in operators {
         match operator.as_str() {
-            "$near" | "$nearSphere" | "$geoNear" => {
-                return Err(path::unsupported(operator, CONTEXT, "it sorts by the committed version's index"));
+            operator if is_near_operator(operator) => {
+                return Err(Error::Invalid { code: 2, message: "geo $near must be top-level expr".to_owned() });
             }
             "$not" | "$elemMatch" => check_condition(argument, depth)?,
             _ => {}

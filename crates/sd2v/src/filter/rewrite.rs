@@ -9,12 +9,14 @@ use super::{check_filter, guard::only_of_unsafe, is_logical, schema};
 use crate::{
     error::Error,
     expression::{path, rewrite_expression},
+    geo::near_condition,
 };
 
 /// The filter that asks of the unsafe version what `filter` asks of the document.
 ///
 /// # Errors
-/// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not known here.
+/// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not known here, and for what
+/// only an index answers: `$text` and orders by distance ([`super::lock_condition`], [`super::weakened`]).
 pub fn rewrite_filter(filter: &Document) -> Result<Document, Error> {
     check_filter(filter)?;
     rewrite(filter, 0)
@@ -31,8 +33,12 @@ fn rewrite_entry(key: &str, value: &Bson, depth: usize) -> Result<(String, Bson)
         "$expr" => only_of_unsafe(rewrite_expression(value)?),
         "$jsonSchema" => schema::rewrite(value),
         "$comment" | "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => value.clone(),
+        "$text" => return Err(path::unsupported(key, "here", "the text index covers the committed version only")),
         key if key.starts_with('$') => {
             return Err(path::unsupported(key, "in a filter", "it is not known how it reads the document"));
+        }
+        _ if near_condition(value).is_some() => {
+            return Err(path::unsupported("an order by distance", "here", "it is an index's"));
         }
         field => return Ok((path::prefixed(field), value.clone())),
     };

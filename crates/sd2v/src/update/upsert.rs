@@ -10,7 +10,7 @@ use super::{CONTEXT, Update, operators, pipeline};
 use crate::{
     error::Error,
     expression::path,
-    filter::{equal, equality_ids, is_conjunction, rewrite_filter},
+    filter::{equal, equality_ids, is_conjunction, rewrite_filter, weakened},
     names::{INSERT, SLOT, WRITER},
 };
 
@@ -133,7 +133,9 @@ fn matched_twice() -> Error {
 pub fn rewrite_upsert(filter: &Document, update: &Update, id: &Bson, writer: &Bson) -> Result<(Document, Bson), Error> {
     update.check()?;
     let nothing = Document::new();
-    let filter = if is_never(filter, 0)? { &nothing } else { filter };
+    // What only an index answers gives no equalities.
+    let filter = if is_never(filter, 0)? { nothing } else { weakened(filter) };
+    let filter = &filter;
     let mut q = doc! { "_id": { "$eq": id.clone() }, WRITER: { "$eq": writer.clone() } };
     let is_pipeline = matches!(update, Update::Pipeline(_));
     if is_pipeline {

@@ -1,0 +1,139 @@
+//! Conditions that only an index answers, and only in one place of a filter: an order by distance (`$near` and its kin), and
+//! `$text`. What is left without them, and what can be asked of one document in their place.
+
+use bson::{Bson, Document, doc};
+
+use super::{ids::is_conjunction, is_logical, sees_lock_fields};
+use crate::{
+    error::Error,
+    expression::path,
+    geo::{Near, near_condition},
+};
+
+/// A filter taken apart.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parts {
+    /// The order by distance.
+    pub near: Option<Near>,
+    /// The argument of `$text`.
+    pub text: Option<Bson>,
+    /// `$text` also stands within an `$or` or a `$nor`, which `rest` is without.
+    pub buried_text: bool,
+    /// The other conditions. Whatever matches the filter matches them.
+    pub rest: Document,
+}
+
+/// Takes a filter apart.
+///
+/// # Errors
+/// [`Error::Invalid`] (2) for two orders by distance, two `$text`, or one of each, and as [`Near::parse_near`].
+pub fn parts(filter: &Document) -> Result<Parts, Error> {
+    let mut parts = Parts::default();
+    parts.rest = take_apart(filter, &mut parts, 0)?;
+    if parts.near.is_some() && parts.text.is_some() {
+        return Err(invalid("text and geoNear not allowed in same query"));
+    }
+    Ok(parts)
+}
+
+fn take_apart(filter: &Document, parts: &mut Parts, depth: usize) -> Result<Document, Error> {
+    let depth = path::deeper(depth)?;
+    let mut rest = Document::new();
+    for (key, value) in filter {
+        match value {
+            Bson::Array(operands) if is_conjunction(key, operands) && is_special(value, depth) => {
+                let mut kept = Vec::new();
+                for operand in operands {
+                    match operand {
+                        Bson::Document(filter) => kept.push(take_apart(filter, parts, depth)?),
+                        other => return Err(invalid(&format!("{key} entries need to be full objects, not {other}"))),
+                    }
+                }
+                kept.retain(|filter| !filter.is_empty());
+                if !kept.is_empty() {
+                    rest.insert(key, kept);
+                }
+            }
+            _ if is_logical(key) && is_special(value, depth) => parts.buried_text = true,
+            _ if key == "$text" => match parts.text.replace(value.clone()) {
+                None => {}
+                Some(_) => return Err(invalid("Too many text expressions")),
+            },
+            _ if !key.starts_with('$')
+                && let Some(operators) = near_condition(value) =>
+            {
+                match parts.near.replace(Near::parse_near(key, operators)?) {
+                    None => {}
+                    Some(_) => return Err(invalid("Too many geoNear expressions")),
+                }
+            }
+            _ => {
+                rest.insert(key, value.clone());
+            }
+        }
+    }
+    Ok(rest)
+}
+
+/// Whether the filter has an order by distance or `$text`.
+pub fn has_special(filter: &Document) -> bool {
+    filter.iter().any(|(key, value)| is_special_entry(key, value, 0))
+}
+
+fn is_special_entry(key: &str, value: &Bson, depth: usize) -> bool {
+    key == "$text" || is_logical(key) && is_special(value, depth) || near_condition(value).is_some()
+}
+
+/// Whether one of the operands has.
+fn is_special(operands: &Bson, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return false };
+    let operands = operands.as_array().into_iter().flatten().filter_map(Bson::as_document);
+    operands.flatten().any(|(key, value)| is_special_entry(key, value, depth))
+}
+
+/// What can be asked anywhere: the filter without its special conditions, which matches more.
+pub fn weakened(filter: &Document) -> Document {
+    if !has_special(filter) {
+        return filter.clone();
+    }
+    parts(filter).map(|parts| parts.rest).unwrap_or_default()
+}
+
+/// The conditions under which a document that was selected by a filter is still what was asked for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LockCondition {
+    /// To be asked of either version.
+    pub rest: Document,
+    /// `$text` and its argument, to be asked of the safe version only, or nothing.
+    pub text: Option<Document>,
+}
+
+/// The filter as a condition on one document: an order by distance becomes its bounds.
+///
+/// # Errors
+/// As [`parts`]; [`Error::Unsupported`] for `$text` within `$or` or `$nor`.
+pub fn lock_condition(filter: &Document) -> Result<LockCondition, Error> {
+    if !has_special(filter) {
+        return Ok(LockCondition { rest: filter.clone(), text: None });
+    }
+    let parts = parts(filter)?;
+    if parts.buried_text {
+        return Err(path::unsupported("$text", "within $or or $nor in a write", "one document cannot be asked for it"));
+    }
+    let rest = match parts.near.map(|near| near.to_condition()) {
+        Some(near) if parts.rest.is_empty() => near,
+        Some(near) => doc! { "$and": [parts.rest, near] },
+        None => parts.rest,
+    };
+    Ok(LockCondition { rest, text: parts.text.map(|text| doc! { "$text": text }) })
+}
+
+/// The top-level conditions that do not read the document as a whole; whatever matches the filter matches them.
+pub(crate) fn without_lock_readers(filter: &Document) -> Document {
+    let kept = filter.iter().filter(|(key, value)| !sees_lock_fields(&doc! { key.as_str(): (*value).clone() }));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn invalid(message: &str) -> Error {
+    Error::Invalid { code: 2, message: message.to_owned() }
+}

@@ -1,0 +1,167 @@
+//! The `$geoNear` stage on stored documents: in a safe view, and in the view of a transaction with writes of its own.
+//!
+//! In the latter it is two stages, one on each version, whose answers are merged. A 2d or 2dsphere index on the same field
+//! of the unsafe version is needed: `_unsafe.<field>`.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+
+use crate::{
+    error::Error,
+    expression::path,
+    filter::{guard_filter, rewrite_filter, sees_lock_fields, without_lock_readers},
+    names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
+};
+
+const CONTEXT: &str = "in $geoNear";
+
+/// A `$geoNear` stage that is to be asked of stored documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeoNear {
+    /// Everything but `key`, `query`, `distanceField` and `includeLocs`.
+    others: Document,
+    key: String,
+    query: Document,
+    distance_field: Option<String>,
+    include_locs: Option<String>,
+}
+
+impl GeoNear {
+    /// Reads the stage as the user wrote it. `key`: the field of the collection's geospatial index, for a stage that names
+    /// none ([`super::only_geo_field`]).
+    ///
+    /// What only the server can judge (the point, the distances, unknown options) is left to it.
+    ///
+    /// # Errors
+    /// [`Error::Reserved`]; those of [`crate::filter::check_filter`] for `query`; [`Error::Invalid`] (2) for options of
+    /// the wrong type, and for `$text` and operators that sort by distance within `query`.
+    pub fn parse_geo_near(stage: &Document, key: Option<&str>) -> Result<Self, Error> {
+        let query = match stage.get("query") {
+            None => Document::new(),
+            Some(Bson::Document(query)) => query.clone(),
+            Some(_) => return Err(invalid("query must be a document")),
+        };
+        let parts = crate::filter::parts(&query)?;
+        if parts.near.is_some() || parts.text.is_some() || parts.buried_text {
+            return Err(invalid("query takes neither $text nor a second order by distance"));
+        }
+        let Some(key) = text(stage, "key")?.or_else(|| key.map(ToOwned::to_owned)) else {
+            return Err(invalid("a stage without key needs the collection's only geospatial index"));
+        };
+        let (distance_field, include_locs) = (text(stage, "distanceField")?, text(stage, "includeLocs")?);
+        for name in [Some(&key), distance_field.as_ref(), include_locs.as_ref()].into_iter().flatten() {
+            path::refuse_reserved(name, " in $geoNear")?;
+        }
+        let read = ["key", "query", "distanceField", "includeLocs"];
+        let others = stage.iter().filter(|(name, _)| !read.contains(&name.as_str()));
+        let others = others.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Ok(Self { others, key, query, distance_field, include_locs })
+    }
+
+    /// The same order as a condition of a filter asks for, of the documents that match `query`.
+    pub fn of_filter(near: &super::Near, query: &Document) -> Self {
+        let mut others = near.to_stage();
+        let key = others.remove("key").and_then(|key| key.as_str().map(ToOwned::to_owned)).unwrap_or_default();
+        Self { others, key, query: query.clone(), distance_field: None, include_locs: None }
+    }
+
+    /// The field with the geospatial index.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The field with the geospatial index on unsafe versions.
+    pub fn unsafe_key(&self) -> String {
+        path::prefixed(&self.key)
+    }
+
+    /// The stages on safe versions: of all documents, or of those that `mine` has not written. Pending inserts have none.
+    /// The documents come out as the application wrote them.
+    pub fn safe_view(&self, mine: Option<TxId>) -> Vec<Document> {
+        let mut query = vec![doc! { INSERT: { "$exists": false } }];
+        if let Some(mine) = mine {
+            query.push(doc! { WRITER: { "$ne": tx_id_to_bson(mine) } });
+        }
+        let asked = without_lock_readers(&self.query);
+        if !asked.is_empty() {
+            query.push(guard_filter(&asked));
+        }
+        let mut stages = vec![self.stage(&self.key, doc! { "$and": query }, ToOwned::to_owned)];
+        stages.push(doc! { "$unset": RESERVED.to_vec() });
+        // A filter on whole documents is asked when the locks are gone.
+        if sees_lock_fields(&self.query) {
+            stages.push(doc! { "$match": self.query.clone() });
+        }
+        stages
+    }
+
+    /// The stages on the unsafe versions of `mine`, which come out as the application wrote them.
+    ///
+    /// # Errors
+    /// As [`rewrite_filter`].
+    pub fn unsafe_view(&self, mine: TxId) -> Result<Vec<Document>, Error> {
+        let mut query = vec![doc! {
+            WRITER: tx_id_to_bson(mine), UNSAFE: { "$exists": true }, REMOVE: { "$exists": false },
+        }];
+        if !self.query.is_empty() {
+            query.push(rewrite_filter(&self.query)?);
+        }
+        let unsafe_version = doc! { "$mergeObjects": [{ "_id": "$_id" }, format!("${UNSAFE}")] };
+        Ok(vec![
+            self.stage(&self.unsafe_key(), doc! { "$and": query }, path::prefixed),
+            doc! { "$replaceWith": unsafe_version },
+        ])
+    }
+
+    /// The stages of a transaction's own view in the collection `coll`: both parts, nearest first where `limit` says how many
+    /// are enough. Behind them stand [`sort_by_distance`], if no other order is asked for, and [`hide_distance`].
+    ///
+    /// # Errors
+    /// As [`rewrite_filter`].
+    pub fn own_view(&self, coll: &str, mine: TxId, limit: Option<u64>) -> Result<Vec<Document>, Error> {
+        let limit = limit.map(|limit| doc! { "$limit": limit as i64 });
+        let with_distance = doc! { "$set": { UNSAFE: { "$meta": "geoNearDistance" } } };
+        let mut stages = self.safe_view(Some(mine));
+        stages.extend(limit.clone());
+        stages.push(with_distance.clone());
+        let mut others = self.unsafe_view(mine)?;
+        others.extend(limit);
+        others.push(with_distance);
+        stages.push(doc! { "$unionWith": { "coll": coll, "pipeline": others } });
+        Ok(stages)
+    }
+
+    fn stage(&self, key: &str, query: Document, place: impl Fn(&str) -> String) -> Document {
+        let mut stage = self.others.clone();
+        stage.insert("key", key);
+        stage.insert("query", query);
+        // Where the user wants no distance it takes a place that is cleared.
+        stage.insert("distanceField", self.distance_field.as_deref().map_or_else(|| WRITER.to_owned(), &place));
+        if let Some(locs) = &self.include_locs {
+            stage.insert("includeLocs", place(locs));
+        }
+        doc! { "$geoNear": stage }
+    }
+}
+
+/// Orders what [`GeoNear::own_view`] gives.
+pub fn sort_by_distance() -> Document {
+    doc! { "$sort": { UNSAFE: 1 } }
+}
+
+/// Takes away what [`GeoNear::own_view`] has added.
+pub fn hide_distance() -> Document {
+    doc! { "$unset": UNSAFE }
+}
+
+fn text(stage: &Document, option: &str) -> Result<Option<String>, Error> {
+    match stage.get(option) {
+        None => Ok(None),
+        Some(Bson::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(invalid(&format!("{option} must be a string"))),
+    }
+}
+
+fn invalid(message: &str) -> Error {
+    Error::Invalid { code: 2, message: format!("{CONTEXT}: {message}") }
+}
