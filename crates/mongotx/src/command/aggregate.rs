@@ -167,7 +167,8 @@ impl Plan {
 
     /// The command that is right when nothing is pending; `None` when there is no such one.
     pub(crate) async fn one_command(&self, core: &Core) -> Result<Option<Document>> {
-        if !self.sources.written.is_empty() || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
+        let stale = self.command.terms.staleness.is_some();
+        if stale || !self.sources.written.is_empty() || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
             return Ok(None);
         }
         let mut probes = Vec::new();

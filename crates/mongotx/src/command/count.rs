@@ -1,23 +1,30 @@
 //! `count`: documents that a transaction sees, exactly or by the collection's metadata.
 
 use bson::{Bson, Document, doc};
-use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_to_bson};
+use sd2v::{
+    filter::sees_lock_fields,
+    names::{INSERT, REMOVE, WRITER, tx_id_to_bson},
+};
 
 use super::{
     aggregate::{self, AggregateCommand, Plan},
-    find, one_command,
+    find, one_command, own_view,
     query::Query,
     repeatable, views,
 };
 use crate::{
     coordinator::{Core, pending::Settled, server::as_i64, transaction::Transaction},
-    error::Result,
+    error::{Error, Result},
     options::Namespace,
 };
 
 /// Exactly.
 pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     query.check()?;
+    if sd2v::filter::parts(&query.filter)?.near.is_some() {
+        let message = "$geoNear, $near, and $nearSphere are not allowed in this context";
+        return Err(Error::invalid(5_626_500, message));
+    }
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
         let mut command = find::as_aggregate(query)?;
@@ -45,9 +52,13 @@ async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Qu
         return Ok(number(counted.all(1).await?.first()));
     }
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    let mut pipeline = find::visible_or_safe(me, &query.filter);
-    pipeline.extend(tail);
-    let counted = core.server.collect(&ns.db, find::aggregation(ns, pipeline, query), 1).await?;
+    let counted = if me.is_some() || sees_lock_fields(&query.filter) {
+        own_view::run(core, me, ns, query, tail).await?.all(1).await?
+    } else {
+        let mut pipeline = find::visible_or_safe(None, &query.filter);
+        pipeline.extend(tail);
+        core.server.collect(&ns.db, find::aggregation(ns, pipeline, query), 1).await?
+    };
     Ok(number(counted.first()))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bson::{Document, doc};
-use sd2v::filter::check_filter;
+use sd2v::filter::{check_filter, has_special};
 
 use super::{Terms, direct, find, implicit, query::Query, update::write_first};
 use crate::{
@@ -32,14 +32,15 @@ pub(crate) async fn run(
     let command = &DeleteCommand { terms, ..command.clone() };
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
-        Some(tx) => {
-            let query = Query::of(command.filter.clone(), command.terms.clone());
-            Ok(write_first(core, tx, ns, &query, &Change::Remove).await?.map_or(0, |_| 1))
-        }
-        None if command.multi => {
+        Some(tx) => one(core, tx, ns, command).await,
+        None if command.multi || has_special(&command.filter) => {
             let mut call = implicit::Call::new(core);
             loop {
-                let result = many(core, call.begin(), ns, command).await;
+                let tx = call.begin();
+                let result = match command.multi {
+                    true => many(core, tx, ns, command).await,
+                    false => one(core, tx, ns, command).await,
+                };
                 if let Some(done) = call.end(result).await? {
                     return Ok(done);
                 }
@@ -71,6 +72,12 @@ async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> R
             return Ok(0);
         }
     }
+}
+
+/// Inside a transaction.
+async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
+    let query = Query::of(command.filter.clone(), command.terms.clone());
+    Ok(write_first(core, tx, ns, &query, &Change::Remove).await?.map_or(0, |_| 1))
 }
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use sd2v::{stored::check_path, view};
 
-use super::{aggregate, find, query::Query, repeatable, views};
+use super::{aggregate, find, own_view, query::Query, repeatable, views};
 use crate::{
     coordinator::{Core, finisher::among, transaction::Transaction},
     error::{Error, Result},
@@ -49,9 +49,7 @@ async fn values(
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if me.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
-        let mut pipeline = find::visible_or_safe(me, &query.filter);
-        pipeline.extend(unwind_and_group(field)?);
-        let groups = core.server.collect(&ns.db, find::aggregation(ns, pipeline, query), MAX_VALUES).await?;
+        let groups = own_view::run(core, me, ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
         return Ok(values_of(groups));
     }
     let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::without_pending_inserts(&query.filter)};

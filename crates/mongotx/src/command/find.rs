@@ -4,14 +4,14 @@
 //! | --- | --- | --- |
 //! | of one `_id`, not written by this transaction | fetch it; a lock is looked into when there is one | 1 when clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
-//! | the same, with something pending, or with a hint, `let` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
+//! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
-//! | with own writes in the collection | settle, then map each document to its visible version and go on as asked | 2 when no rival is pending |
+//! | with own writes in the collection | settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when no rival is pending |
 
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
-    filter::{guard_filter, is_only_id, sees_lock_fields},
+    filter::{guard_filter, has_special, is_only_id, sees_lock_fields},
     names::WRITER,
     pipeline::{Sources, map_pipeline},
     projection,
@@ -21,7 +21,7 @@ use sd2v::{
 
 use super::{
     aggregate::{self, AggregateCommand},
-    one_command,
+    one_command, own_view,
     query::{Documents, Query},
     repeatable, views,
 };
@@ -64,6 +64,7 @@ pub(crate) async fn committed(
     if query.skip == 0
         && latest
         && !mapped
+        && !has_special(&query.filter)
         && let Some(id) = query.pinned_id(core, ns).await?
         && !tx.is_some_and(|tx| tx.may_hold(ns, &id))
     {
@@ -78,7 +79,7 @@ pub(crate) async fn committed(
     }
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if own_writes || mapped {
-        return own_view(core, me.filter(|_| own_writes), ns, query).await;
+        return own_view::find(core, me.filter(|_| own_writes), ns, query).await;
     }
     let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
@@ -103,7 +104,7 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
         };
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
-            return own_view(core, me, ns, query).await;
+            return own_view::find(core, me, ns, query).await;
         }
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
@@ -128,12 +129,7 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> 
     Err(Error::new(ErrorKind::Unavailable, message))
 }
 
-/// In the view of a transaction with writes of its own: mapped first, then everything as asked.
-async fn own_view(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
-    let command = own_command(me, ns, query)?;
-    Ok(Documents::streaming(core.server.cursor(&ns.db, command).await?))
-}
-
+/// The command in the view of a transaction with writes of its own: mapped first, then everything as asked.
 pub(crate) fn own_command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Document> {
     let written = me.map(|_| ns.coll.clone()).into_iter().collect();
     let sources = Sources { me, written, ..Sources::default() };

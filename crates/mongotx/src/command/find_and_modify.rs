@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use sd2v::projection::{as_stages, check_projection};
+use sd2v::{
+    filter::has_special,
+    projection::{as_stages, check_projection},
+};
 
 use super::{
     delete::DeleteCommand,
@@ -118,7 +121,7 @@ pub(crate) async fn run(
     }
     match tx {
         Some(tx) => inside(core, tx, ns, command).await,
-        None if needs_transaction(core, ns, command).await? => {
+        None if has_special(command.filter()) || needs_transaction(core, ns, command).await? => {
             let mut call = implicit::Call::new(core);
             loop {
                 let result = inside(core, call.begin(), ns, command).await;

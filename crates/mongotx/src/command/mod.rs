@@ -16,6 +16,7 @@ pub(crate) mod implicit;
 pub(crate) mod insert;
 pub(crate) mod one_command;
 pub(crate) mod output;
+pub(crate) mod own_view;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod repeatable;

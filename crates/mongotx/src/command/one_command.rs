@@ -72,7 +72,11 @@ async fn of_query(
     me: Option<TxId>,
     tail: Vec<Document>,
 ) -> Result<Option<Document>> {
-    if query.sees_lock_fields() || !core.catalog.ensure_pending_index(&core.server, ns).await? {
+    // A filter on whole documents would see their locks; what only an index answers has places of its own.
+    if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {
+        return Ok(None);
+    }
+    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(None);
     }
     let mut answer = vec![doc! {"$match": view::without_pending_inserts(&query.filter)}];

@@ -5,6 +5,7 @@
 //! words and an `_id` that no document has.
 
 use bson::{Bson, Document, doc, oid::ObjectId};
+use sd2v::filter::weakened;
 
 use super::{find_and_modify::FindAndModify, update::UpdateCommand};
 use crate::{coordinator::Core, error::Result, options::Namespace};
@@ -16,7 +17,7 @@ pub(crate) fn nowhere(filter: &Document) -> Document {
 
 /// The error of an update that matches nothing.
 pub(crate) async fn update(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<()> {
-    let mut statement = command.statement(nowhere(&command.filter), false);
+    let mut statement = command.statement(nowhere(&weakened(&command.filter)), false);
     statement.insert("multi", command.multi);
     let mut update = doc! {"update": &ns.coll, "updates": [statement]};
     if let Some(variables) = &command.terms.variables {
@@ -27,7 +28,7 @@ pub(crate) async fn update(core: &Core, ns: &Namespace, command: &UpdateCommand)
 
 /// The error of a `findAndModify` that matches nothing.
 pub(crate) async fn find_and_modify(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<()> {
-    let ask = command.to_command(ns, nowhere(command.filter()), false);
+    let ask = command.to_command(ns, nowhere(&weakened(command.filter())), false);
     core.server.run(&ns.db, ask).await.map(drop)
 }
 

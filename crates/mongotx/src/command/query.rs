@@ -138,9 +138,13 @@ fn exact_pattern(id: &Bson) -> Bson {
     }
 }
 
-/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the server would check.
+/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the server would check, and
+/// without a condition that only an index answers.
 pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
-    if terms.hint.is_some() { Ok(None) } else { pinned_id(core, ns, filter, terms).await }
+    if terms.hint.is_some() || filter::has_special(filter) {
+        return Ok(None);
+    }
+    pinned_id(core, ns, filter, terms).await
 }
 
 /// The answer of a query: documents at hand, then those of a cursor, stripped of what is MongoTx's.

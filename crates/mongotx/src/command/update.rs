@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bson::{Bson, Document, doc};
 use sd2v::{
-    filter::{check_filter, has_expression},
+    filter::{check_filter, has_expression, has_special},
     update::Update,
 };
 
@@ -106,10 +106,14 @@ pub(crate) async fn run(
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
-        None if command.multi => {
+        None if command.multi || has_special(&command.filter) => {
             let mut call = implicit::Call::new(core);
             loop {
-                let result = many(core, call.begin(), ns, command).await;
+                let tx = call.begin();
+                let result = match command.multi {
+                    true => many(core, tx, ns, command).await,
+                    false => one(core, tx, ns, command).await,
+                };
                 if let Some(done) = call.end(result).await? {
                     return Ok(done);
                 }

@@ -12,7 +12,7 @@
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{guard_filter, is_only_id, rewrite_filter, sees_lock_fields},
+    filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
     statement, stored,
     update::{Update, fuse, rewrite_update},
@@ -64,9 +64,18 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The filter, unless it says no more than the `_id`.
-    fn rest(&self) -> Document {
-        if is_only_id(self.filter) { Document::new() } else { self.filter.clone() }
+    /// What the filter demands of the document, unless it says no more than the `_id`.
+    fn condition(&self) -> Result<LockCondition> {
+        if is_only_id(self.filter) { Ok(LockCondition::default()) } else { Ok(lock_condition(self.filter)?) }
+    }
+
+    /// The condition on a clean document.
+    fn safe(&self, condition: &LockCondition) -> Document {
+        let rest = self.narrowed(guard_filter(&condition.rest));
+        match &condition.text {
+            Some(text) => doc! {"$and": [rest, text.clone()]},
+            None => rest,
+        }
     }
 
     fn narrowed(&self, rest: Document) -> Document {
@@ -163,8 +172,9 @@ impl Core {
         target: &Target<'_>,
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
-        let rest = target.rest();
-        let (safe, mine) = (target.narrowed(guard_filter(&rest)), target.narrowed(rewrite_filter(&rest)?));
+        let condition = target.condition()?;
+        let rest = &condition.rest;
+        let (safe, mine) = (target.safe(&condition), target.narrowed(rewrite_filter(rest)?));
         let read_locked = tx.has_read_locks(target.ns);
         let owned = tx.may_hold(target.ns, target.id);
         tx.hold(
@@ -173,8 +183,9 @@ impl Core {
             std::slice::from_ref(target.id),
             if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
         )?;
-        if read_locked && sees_lock_fields(&rest) {
-            return self.attempt_blindly(tx, me, target, mine, change).await;
+        if read_locked && sees_lock_fields(rest) {
+            let any = target.safe(&LockCondition { rest: Document::new(), text: condition.text });
+            return self.attempt_blindly(tx, me, target, (any, mine), change).await;
         }
         let (statements, filters) = match change {
             Change::Remove => (
@@ -186,7 +197,7 @@ impl Core {
                     && !read_locked
                     && array_filters.is_none()
                     && target.terms.is_plain()
-                    && let Some(applied) = self.attempt_fused(tx, me, target, update).await?
+                    && let Some(applied) = self.attempt_fused(tx, me, target, safe.clone(), update).await?
                 {
                     return Ok(Some(applied));
                 }
@@ -212,10 +223,10 @@ impl Core {
         tx: &mut Transaction,
         me: TxId,
         target: &Target<'_>,
-        mine: Document,
+        (any, mine): (Document, Document),
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
-        let lock = statement::lock_copy(target.narrowed(Document::new()), me, true, false);
+        let lock = statement::lock_copy(any, me, true, false);
         self.send_prepared(tx, target.ns, target.command(vec![lock], None)).await?.ok()?;
         let (statement, filters) = match change {
             Change::Remove => (statement::mark_removed(mine, me, false), None),
@@ -233,10 +244,11 @@ impl Core {
         tx: &mut Transaction,
         me: TxId,
         target: &Target<'_>,
+        safe: Document,
         update: &Update,
     ) -> Result<Option<Applied>> {
         let Some(pipeline) = fuse(update, &tx_id_to_bson(me)) else { return Ok(None) };
-        let statement = statement::lock_change(target.narrowed(guard_filter(&target.rest())), pipeline);
+        let statement = statement::lock_change(safe, pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied { matched: true, modified: true }))
@@ -261,7 +273,8 @@ impl Core {
 
     /// Step 2.
     async fn look(&self, target: &Target<'_>, me: TxId) -> Result<Look> {
-        let rest = guard_filter(&target.rest());
+        let condition = target.condition()?;
+        let rest = guard_filter(&condition.rest);
         // A read lock of this transaction alone is in nobody's way.
         let read_locked = doc! {"$exists": true, "$ne": [tx_id_to_bson(me)]};
         let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
@@ -274,7 +287,9 @@ impl Core {
             return Ok(Look::NoMatch);
         }
         let Some(rival) = self.clear_locks(target.ns, target.id, &lock, Some(me)).await? else {
-            return Ok(Look::TryAgain);
+            // The look did not ask for words, which stand beside no other locks' conditions.
+            let gone = condition.text.is_some() && !self.safe_matches(target, target.safe(&condition)).await?;
+            return Ok(if gone { Look::NoMatch } else { Look::TryAgain });
         };
         // An active rival is in the way only of who would change the document as it stands.
         let matches =

@@ -10,7 +10,7 @@
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{guard_filter, is_only_id, rewrite_filter, sees_lock_fields},
+    filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
     names::{WRITER, tx_id_to_bson},
     statement,
     update::rewrite_update,
@@ -109,12 +109,17 @@ impl Core {
         change: &Change<'_>,
         done: &mut AppliedMany,
     ) -> Result<()> {
-        let rest = if is_only_id(targets.filter) { Document::new() } else { targets.filter.clone() };
+        let LockCondition { rest, text } = match is_only_id(targets.filter) {
+            true => LockCondition::default(),
+            false => lock_condition(targets.filter)?,
+        };
         // A filter that would see this transaction's own read locks is asked of the copies only.
         let read_locked = tx.has_read_locks(targets.ns);
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
-        let safe = doc! {"$and": [among(targets.ids), safe_rest]};
+        let mut safe = vec![among(targets.ids), safe_rest];
+        safe.extend(text);
+        let safe = doc! {"$and": safe};
         let owned = targets.ids.iter().filter(|id| tx.may_hold(targets.ns, id)).count();
         let removal = matches!(change, Change::Remove);
         tx.hold(self, targets.ns, targets.ids, if removal { Hold::Remove } else { Hold::Change })?;

@@ -1,0 +1,101 @@
+//! Queries in the view of a transaction with writes of its own: each document is mapped to its visible version first, then
+//! everything goes on as asked.
+//!
+//! An order by distance is an index's, so the two versions are asked each through its own index, and merged.
+
+use bson::{Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{has_special, parts},
+    geo::{GeoNear, has_geo_index, hide_distance, sort_by_distance},
+    projection,
+};
+
+use super::{
+    find::{aggregation, own_command, visible_pipeline},
+    one_command::skip_and_limit,
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::Core,
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// NoQueryExecutionPlans: an order by distance without an index.
+const NO_PLAN: i32 = 291;
+
+/// The documents that `me` sees. (`None`: nothing of its own is pending, but query or projection read whole documents.)
+pub(crate) async fn find(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
+    if !has_special(&query.filter) {
+        return Ok(Documents::streaming(core.server.cursor(&ns.db, own_command(me, ns, query)?).await?));
+    }
+    let mut tail = Vec::new();
+    if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {
+        tail.push(doc! {"$sort": sort.clone()});
+    }
+    tail.extend(skip_and_limit(query));
+    if let Some(projection) = &query.projection {
+        tail.extend(projection::as_stages(projection)?);
+    }
+    run(core, me, ns, query, tail).await
+}
+
+/// What these stages make of the documents that `me` sees and that match the query's filter.
+pub(crate) async fn run(
+    core: &Core,
+    me: Option<TxId>,
+    ns: &Namespace,
+    query: &Query,
+    tail: Vec<Document>,
+) -> Result<Documents> {
+    let near = if has_special(&query.filter) { near_pipeline(me, ns, query)? } else { None };
+    let (mut pipeline, key) = match near {
+        Some((stage, pipeline)) => (pipeline, Some(stage)),
+        None => (visible_pipeline(me, &query.filter), None),
+    };
+    pipeline.extend(tail);
+    let mut command = aggregation(ns, pipeline, query);
+    if let Some(size) = query.batch_size {
+        command.insert("cursor", doc! {"batchSize": i64::from(size)});
+    }
+    match (core.server.cursor(&ns.db, command).await, key) {
+        (Err(error), Some(stage)) if error.code() == Some(NO_PLAN) => Err(without_plan(core, ns, &stage, error).await),
+        (answer, _) => Ok(Documents::streaming(answer?)),
+    }
+}
+
+/// The stages that stand for the filter, if it asks for an order by distance.
+fn near_pipeline(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Option<(GeoNear, Vec<Document>)>> {
+    let parts = parts(&query.filter)?;
+    let Some(near) = parts.near else {
+        return Err(Error::unsupported(format!("$text in a transaction that has written to {ns} is not supported")));
+    };
+    let stage = GeoNear::of_filter(&near, &parts.rest);
+    let Some(me) = me else {
+        let pipeline = stage.safe_view(None);
+        return Ok(Some((stage, pipeline)));
+    };
+    let by_distance = query.sort.as_ref().is_none_or(Document::is_empty);
+    let enough = (by_distance && query.limit > 0).then(|| query.skip.saturating_add(query.limit));
+    let mut pipeline = stage.own_view(&ns.coll, me, enough)?;
+    if by_distance {
+        pipeline.push(sort_by_distance());
+    }
+    pipeline.push(hide_distance());
+    Ok(Some((stage, pipeline)))
+}
+
+/// Is it the user's index that is missing, or the one on unsafe versions?
+async fn without_plan(core: &Core, ns: &Namespace, stage: &GeoNear, error: Error) -> Error {
+    let list = doc! {"listIndexes": &ns.coll, "cursor": {}};
+    let Ok(indexes) = core.server.collect(&ns.db, list, 1_000).await else { return error };
+    if has_geo_index(&indexes, stage.key()) && !has_geo_index(&indexes, &stage.unsafe_key()) {
+        return Error::unsupported(format!(
+            "an order by distance in a transaction that has written to {ns} needs a geospatial index on {:?}, as there is on {:?}",
+            stage.unsafe_key(),
+            stage.key(),
+        ));
+    }
+    error
+}
