@@ -82,6 +82,30 @@ async fn query_with_nothing_pending_is_one_command_and_at_most_two_in_a_transact
 }
 
 #[tokio::test]
+async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() {
+    let (client, coll) = warm(quiet::options()).await;
+    let rival = quiet::connect(quiet::options()).await;
+    let mut session = rival.session();
+    session.begin().unwrap();
+    for id in 1..=3 {
+        increment(&mut session, &quiet::through(&rival, &coll), id).await;
+    }
+    for filter in [doc! {"n": 1}, doc! {}] {
+        let read = async {
+            let found = coll.find(filter).await.unwrap().try_collect().await.unwrap();
+            assert!(found.iter().filter(|document| document.get_i32("n").unwrap() == 1).count() == 63);
+        };
+        assert_eq!(cost(&client, read).await, 2, "the query, and what became of the rival");
+    }
+    // Documents that nobody holds cost what they always cost.
+    let other = async { assert_eq!(coll.count_documents(doc! {"_id": {"$gt": 10}}).await.unwrap(), 54) };
+    assert_eq!(cost(&client, other).await, 1);
+    session.commit().await.unwrap();
+    assert!(rival.flush(LIMIT).await);
+    assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 4);
+}
+
+#[tokio::test]
 async fn one_document_write_outside_a_transaction_is_one_command() {
     let (client, coll) = warm(quiet::options()).await;
     let by_id = doc! {"_id": 1};

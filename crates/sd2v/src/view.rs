@@ -35,12 +35,16 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document,
     if let Some(mine) = mine {
         locked.insert("$ne", tx_id_to_bson(mine));
     }
-    let mut pending = doc! {WRITER: locked};
+    let locked = doc! {WRITER: locked};
     let filter = without_lock_readers(&weakened(filter));
-    if !filter.is_empty() {
-        pending.insert("$or", vec![guard_filter(&filter), rewrite_filter(&filter)?]);
+    let rewritten = rewrite_filter(&filter)?;
+    // Asked of what is not committed, an expression could fail where nobody else would ask it.
+    if filter.is_empty() || guard_filter(&filter) != filter {
+        return Ok(locked);
     }
-    Ok(pending)
+    // Two whole conditions, so that each can be answered from an index of its own: the user's and its mirror.
+    let changed = doc! {UNSAFE: {"$exists": true}};
+    Ok(doc! {"$or": [{"$and": [filter, locked.clone()]}, {"$and": [rewritten, locked, changed]}]})
 }
 
 /// The first stage: every stored document of which the visible version could match the filter.

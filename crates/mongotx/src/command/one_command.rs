@@ -1,13 +1,18 @@
-//! A query answered by one command when nothing is pending.
+//! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided.
 //!
 //! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
-//! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A pending
-//! document puts a mark before the answer; then the answer is thrown away and the query goes the long way. Without the
-//! mark, nothing relevant was pending when the answer began, so the safe versions are the latest.
+//! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A transaction with
+//! such documents puts a mark before the answer. Without a mark, nothing relevant was pending when the answer began, so
+//! the safe versions are the latest. With marks, the statuses of these transactions are read *after* the answer: if all
+//! are active still, the safe versions were the latest then. Otherwise the answer is thrown away and the query goes the
+//! long way.
 
 use bson::{Bson, Document, doc};
-use protocol::TxId;
-use sd2v::{names::UNSAFE, projection, view};
+use protocol::{TxId, TxStatus};
+use sd2v::{
+    names::{UNSAFE, WRITER, tx_id_from_bson},
+    projection, view,
+};
 
 use super::{
     Terms,
@@ -15,7 +20,10 @@ use super::{
 };
 use crate::{coordinator::Core, error::Result, options::Namespace};
 
-/// `None`: something is pending, or the query has parts that an aggregation cannot take over.
+/// Transactions with pending documents of which one command tells.
+const MAX_WRITERS: usize = 90;
+
+/// `None`: something decided is pending, or the query has parts that an aggregation cannot take over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
     match find_command(core, ns, query, me).await? {
         Some(command) => ask(core, ns, command).await,
@@ -116,16 +124,32 @@ pub(crate) fn command(
 }
 
 fn probe(pending: Document) -> Vec<Document> {
-    vec![doc! {"$match": pending}, doc! {"$limit": 1}, doc! {"$replaceWith": {UNSAFE: {"$literal": true}}}]
+    let mark = doc! {UNSAFE: {"$literal": true}, WRITER: "$_id"};
+    vec![
+        doc! {"$match": pending},
+        doc! {"$group": {"_id": format!("${WRITER}")}},
+        doc! {"$limit": MAX_WRITERS as i64 + 1},
+        doc! {"$replaceWith": mark},
+    ]
 }
 
-/// The answer; `None` when a mark stands before it.
+/// The answer; `None` when something is pending that is decided.
 pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document) -> Result<Option<Documents>> {
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
-    match answer.peek().await? {
-        Some(first) if is_mark(first) => Ok(None),
-        _ => Ok(Some(answer)),
+    let mut writers = Vec::new();
+    while let Some(mark) = answer.next_if(is_mark).await? {
+        match mark.get(WRITER).and_then(tx_id_from_bson) {
+            Some(writer) if writers.len() < MAX_WRITERS => writers.push(writer),
+            _ => return Ok(None),
+        }
     }
+    if writers.is_empty() {
+        return Ok(Some(answer));
+    }
+    // The first documents of the answer are there, the others come later still.
+    answer.peek().await?;
+    let statuses = core.log.statuses(&writers).await?;
+    Ok(statuses.iter().all(|status| *status == TxStatus::Active).then_some(answer))
 }
 
 fn is_mark(document: &Document) -> bool {

@@ -174,6 +174,12 @@ impl Documents {
         Ok(self.ready.front())
     }
 
+    /// The first document that is left, if it is such a one, as the server sent it.
+    pub(crate) async fn next_if(&mut self, wanted: fn(&Document) -> bool) -> Result<Option<Document>> {
+        let is_wanted = self.peek().await?.is_some_and(wanted);
+        Ok(if is_wanted { self.ready.pop_front() } else { None })
+    }
+
     pub(crate) async fn next(&mut self) -> Option<Result<Document>> {
         if let Some(mut document) = self.ready.pop_front() {
             stored::strip(&mut document);
