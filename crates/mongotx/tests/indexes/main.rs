@@ -3,6 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | [`listing`] | what is listed is what was created, whatever is stored |
+//! | [`interleavings`] | every order of short transactions that want the same values |
 //! | [`unique`] | unique indexes: inserts, updates, removals, exchanges, arrays, partial, sparse, collation |
 //! | [`adopted`] | indexes that were made without MongoTx |
 //! | [`refusals`] | what the server would refuse at the end is refused at the write |
@@ -13,6 +14,7 @@
 
 mod adopted;
 mod expiry;
+mod interleavings;
 mod listing;
 mod refusals;
 mod unique;
