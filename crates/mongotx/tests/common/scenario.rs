@@ -25,6 +25,8 @@ pub(crate) enum Scenario {
     Repair,
     /// One transaction, and goodbye.
     Shutdown,
+    /// Two documents exchange the values of a unique index, and a new one takes over that of a removed one.
+    Exchange,
 }
 
 /// How a life ended, if it did not break off.
@@ -43,8 +45,8 @@ pub(crate) enum Told {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Several, Self::Single, Self::Repeatable, Self::Rollback, Self::Repair, Self::Shutdown];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Several, Self::Single, Self::Repeatable, Self::Rollback, Self::Repair, Self::Shutdown, Self::Exchange];
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
@@ -57,6 +59,12 @@ impl Scenario {
             let documents = (1..=3).map(|id| doc! {"_id": id, "n": 0});
             database.collection::<Document>(name).insert_many(documents).await.unwrap();
         }
+        if self == Self::Exchange {
+            let a = database.collection::<Document>("a");
+            a.update_many(doc! {}, vec![doc! {"$set": {"n": "$_id"}}]).await.unwrap();
+            let unique = mongodb::options::IndexOptions::builder().unique(true).build();
+            a.create_index(mongodb::IndexModel::builder().keys(doc! {"n": 1}).options(unique).build()).await.unwrap();
+        }
         if self == Self::Repair {
             ghost::unfinished(world).await;
             ghost::undecided(world).await;
@@ -66,6 +74,7 @@ impl Scenario {
 
     pub(crate) fn before(self) -> State {
         match self {
+            Self::Exchange => state_of(&[("a1", 1), ("a2", 2), ("a3", 3), ("b1", 0), ("b2", 0), ("b3", 0)]),
             Self::Repair => state_of(&[("a1", 0), ("a2", 7), ("b1", 0), ("b2", 7), ("b3", 0)]),
             _ => state_of(&[("a1", 0), ("a2", 0), ("a3", 0), ("b1", 0), ("b2", 0), ("b3", 0)]),
         }
@@ -79,6 +88,7 @@ impl Scenario {
             }
             Self::Repeatable => state_of(&[("a1", 1), ("a2", 0), ("a3", 0), ("b1", 1), ("b2", 0), ("b3", 0)]),
             Self::Rollback => self.before(),
+            Self::Exchange => state_of(&[("a1", 2), ("a2", 1), ("a10", 3), ("b1", 0), ("b2", 0), ("b3", 0)]),
             Self::Repair => state_of(&[("a1", 1), ("a2", 8), ("b1", 0), ("b2", 7), ("b3", 0)]),
         }
     }
@@ -137,6 +147,14 @@ impl Scenario {
                 assert_eq!(read.len(), 2);
                 b.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
                 a.update_one(doc! {"_id": 1}, add).session(session).await?;
+            }
+            Self::Exchange => {
+                for (id, n) in [(1, 99), (2, 1), (1, 2)] {
+                    a.update_one(doc! {"_id": id}, doc! {"$set": {"n": n}}).session(session).await?;
+                    tell_id(session);
+                }
+                a.delete_one(doc! {"_id": 3}).session(session).await?;
+                a.insert_one(&doc! {"_id": 10, "n": 3}).session(session).await?;
             }
             Self::Repair => {
                 assert_eq!(b.find(doc! {}).session(session).await?.try_collect().await?.len(), 3);

@@ -77,3 +77,8 @@ async fn repair_killed_anywhere_is_repaired_by_others() {
 async fn shutdown_killed_anywhere_is_completed_by_a_sweep() {
     kill_everywhere(Scenario::Shutdown).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exchange_killed_anywhere_all_or_nothing() {
+    kill_everywhere(Scenario::Exchange).await;
+}

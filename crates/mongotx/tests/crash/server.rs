@@ -84,3 +84,8 @@ async fn repair_server_killed_anywhere_is_repaired() {
 async fn shutdown_server_killed_anywhere_is_completed() {
     crash_everywhere(Scenario::Shutdown).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exchange_server_killed_anywhere_all_or_nothing() {
+    crash_everywhere(Scenario::Exchange).await;
+}
