@@ -103,6 +103,24 @@ async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() 
     session.commit().await.unwrap();
     assert!(rival.flush(LIMIT).await);
     assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 4);
+async fn aggregation_with_nothing_pending_is_one_command_however_many_collections_it_reads() {
+    let (client, coll) = warm(quiet::options()).await;
+    let copy = client.database(&coll.namespace().db).collection::<Document>("copy");
+    copy.insert_one(&doc! {"_id": 1}).await.unwrap();
+    let of = |pipeline: Vec<Document>, count: usize| {
+        let coll = coll.clone();
+        async move { assert_eq!(coll.aggregate(pipeline).await.unwrap().try_collect().await.unwrap().len(), count) }
+    };
+    let alone = vec![doc! {"$match": {"n": 1}}, doc! {"$sort": {"_id": 1}}, doc! {"$set": {"x": "$$ROOT"}}];
+    let join = doc! {"$lookup": {"from": "copy", "localField": "_id", "foreignField": "_id", "as": "x"}};
+    let joined = vec![join, doc! {"$unionWith": "copy"}];
+    for (pipeline, count) in [(alone, 63), (joined, 65)] {
+        of(pipeline.clone(), count).await;
+        assert_eq!(commands_of(&client, of(pipeline, count)).await, BTreeMap::from([("aggregate".to_owned(), 1)]));
+    }
+    // A hint binds the answer only: one command more.
+    let hinted = async { drop(coll.aggregate([doc! {"$match": {"n": 1}}]).hint("_id_").await.unwrap()) };
+    assert_eq!(cost(&client, hinted).await, 2);
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ pub struct Mapped {
 /// no document with one field (40323) and for one that nests too deep (15).
 pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, stripped: bool) -> Result<Mapped, Error> {
     let mut mapper = Mapper { sources, reads: Vec::new() };
-    let place = Place { is_answer: stripped, in_lookup: false };
+    let place = Place { is_answer: stripped, in_lookup: false, by_field: false };
     let opening = Opening::of(user.first());
     let stages = match main {
         Some(main) => mapper.collection(main, user, place, 0)?,
@@ -103,6 +103,8 @@ struct Place {
     is_answer: bool,
     /// Its filters may read variables of a `$lookup`.
     in_lookup: bool,
+    /// The server narrows the first collection that it reads by a `$lookup`'s field, and no other.
+    by_field: bool,
 }
 
 struct Mapper<'a> {

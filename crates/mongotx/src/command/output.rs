@@ -183,10 +183,8 @@ impl One<'_> {
     }
 
     fn constants(&self) -> Document {
-        let given = self.merge.variables.iter().flat_map(Document::keys).map(|name| {
-            let value = self.variables.get(name).map_or_else(|| "$$REMOVE".into(), literal);
-            (name.clone(), value)
-        });
+        // The server knows no variable that is missing, either.
+        let given = self.variables.iter().map(|(name, value)| (name.clone(), literal(value)));
         let new = ("new".to_owned(), literal(&Bson::Document(self.new.clone())));
         given.chain([new]).collect()
     }

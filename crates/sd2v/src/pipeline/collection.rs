@@ -85,7 +85,7 @@ impl Mapper<'_> {
         depth: usize,
     ) -> Result<Vec<Document>, Error> {
         let Parts { filter, front, rest } = parts;
-        let (mut mapped, done) = match front::top(&front) {
+        let (mut mapped, done) = match front::top(&front).filter(|_| !place.by_field) {
             Some(top) => (own_top(collection, &filter, &top, me), top.stages),
             None => (visible(&filter, me), 0),
         };

@@ -50,7 +50,7 @@ impl Mapper<'_> {
     }
 
     fn facets(&mut self, facets: &Document, place: Place, depth: usize) -> Result<Document, Error> {
-        let place = Place { is_answer: false, ..place };
+        let place = Place { is_answer: false, by_field: false, ..place };
         let mapped = facets.iter().map(|(field, pipeline)| {
             let mapped = match sub_pipeline(pipeline) {
                 Some(stages) => Bson::from(self.stages(&stages, place, depth)?),
@@ -62,7 +62,7 @@ impl Mapper<'_> {
     }
 
     fn union_with(&mut self, spec: &Bson, place: Place, depth: usize) -> Result<Bson, Error> {
-        let place = Place { is_answer: false, ..place };
+        let place = Place { is_answer: false, by_field: false, ..place };
         match spec {
             Bson::String(other) => {
                 Ok(doc! {"coll": other, "pipeline": self.collection(other, &[], place, depth)?}.into())
@@ -89,7 +89,8 @@ impl Mapper<'_> {
     }
 
     fn lookup(&mut self, lookup: &Document, depth: usize, mapped: &mut Vec<Document>) -> Result<(), Error> {
-        let place = Place { is_answer: false, in_lookup: true };
+        let by_field = lookup.get_str("localField").ok().zip(lookup.get_str("foreignField").ok());
+        let place = Place { is_answer: false, in_lookup: true, by_field: by_field.is_some() };
         let stages = match lookup.get("pipeline") {
             None => Some(Vec::new()),
             Some(pipeline) => sub_pipeline(pipeline),
@@ -101,7 +102,6 @@ impl Mapper<'_> {
         let pipeline = match from {
             None => self.stages(&stages, place, depth)?,
             Some(Bson::String(from)) => {
-                let by_field = lookup.get_str("localField").ok().zip(lookup.get_str("foreignField").ok());
                 if let (Some(me), Some((local, foreign))) = (self.sources.own(from), by_field) {
                     mapped.extend(self.find_own(from, local, foreign, me)?);
                     let fetch = self.collection(from, &stages, place, depth)?;
