@@ -103,6 +103,9 @@ async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() 
     session.commit().await.unwrap();
     assert!(rival.flush(LIMIT).await);
     assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 4);
+}
+
+#[tokio::test]
 async fn aggregation_with_nothing_pending_is_one_command_however_many_collections_it_reads() {
     let (client, coll) = warm(quiet::options()).await;
     let copy = client.database(&coll.namespace().db).collection::<Document>("copy");

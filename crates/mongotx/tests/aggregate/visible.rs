@@ -214,3 +214,17 @@ async fn options_reach_the_server() {
     let typed = typed.comment("why").allow_disk_use(false).with_type::<std::collections::BTreeMap<String, i32>>();
     assert_eq!(typed.await.unwrap().next().await.unwrap().unwrap()["n"], 10);
 }
+
+/// Nobody is told of an error in what is not committed.
+#[tokio::test]
+async fn an_expression_that_fails_on_a_rivals_version_does_not_fail_the_reader() {
+    let world = World::new().await;
+    world.coll("a").insert_many(&[doc! {"_id": 1, "t": [2]}, doc! {"_id": 2, "t": [1]}]).await.unwrap();
+    let mut session = begun(&world.rival);
+    let broken = doc! {"$set": {"t": 1}};
+    world.rivals("a").update_one(doc! {"_id": 1}, broken).session(&mut session).await.unwrap();
+    let filter = doc! {"$expr": {"$in": [1, "$t"]}};
+    assert_eq!(all(world.coll("a").aggregate([doc! {"$match": filter.clone()}])).await.len(), 1);
+    assert_eq!(world.coll("a").count_documents(filter.clone()).await.unwrap(), 1);
+    assert_eq!(world.coll("a").find(filter).await.unwrap().try_collect().await.unwrap().len(), 1);
+}

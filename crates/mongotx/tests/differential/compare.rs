@@ -91,6 +91,26 @@ fn same_numbers(value: &Bson) -> Bson {
     }
 }
 
+/// Equal numbers become equal bytes, arrays lose their order, and documents too if `any_order`.
+pub(crate) fn loose(value: &Bson, any_order: bool) -> Bson {
+    match value {
+        Bson::Document(fields) => {
+            let mut fields: Vec<(String, Bson)> =
+                fields.iter().map(|(name, value)| (name.clone(), loose(value, any_order))).collect();
+            if any_order {
+                fields.sort_by(|one, other| one.0.cmp(&other.0));
+            }
+            Bson::Document(fields.into_iter().collect())
+        }
+        Bson::Array(items) => {
+            let mut items: Vec<Bson> = items.iter().map(|item| loose(item, any_order)).collect();
+            items.sort_by_cached_key(bytes);
+            Bson::Array(items)
+        }
+        other => same_numbers(other),
+    }
+}
+
 /// What is made anew becomes one value of its type.
 pub(crate) fn normal(value: &Bson) -> Bson {
     const LONG_AGO_MS: i64 = 1_700_000_000_000;

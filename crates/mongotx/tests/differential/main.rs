@@ -5,11 +5,12 @@
 //!
 //! - `generate`: the operations. `operation`: what they are.
 //! - `subject`, `plain`, `ours`: who carries them out. `compare`: when two answers are the same.
-//! - `sequence`: the order of things. Differences that are meant are listed in `docs/differences.md` and shown in
+//! - `aggregation`: random pipelines. `sequence`: the order of things. Differences that are meant are listed in `docs/differences.md` and shown in
 //!   `tests/differences.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod aggregation;
 mod compare;
 mod generate;
 mod operation;

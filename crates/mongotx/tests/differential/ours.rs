@@ -206,7 +206,7 @@ fn update_model(write: &Update) -> WriteModel {
     }
 }
 
-fn refused(error: Error) -> Answer {
+pub(crate) fn refused(error: Error) -> Answer {
     let message = error.to_string();
     let writes: Vec<(usize, i32)> = error.write_errors().iter().map(|error| (error.index, error.code)).collect();
     match error.kind() {

@@ -249,7 +249,7 @@ fn shown(command: &FindAndModify) -> ReturnDocument {
     if command.after { ReturnDocument::After } else { ReturnDocument::Before }
 }
 
-fn refused(error: Error) -> Answer {
+pub(crate) fn refused(error: Error) -> Answer {
     let message = error.to_string();
     let (code, writes) = match *error.kind {
         ErrorKind::Command(refused) => (Some(refused.code), Vec::new()),

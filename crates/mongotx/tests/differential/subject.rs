@@ -31,7 +31,6 @@ pub(crate) enum Answer {
     /// MongoTx says by name that it cannot do this: no difference, and nothing was done.
     Unsupported(String),
     /// Anything else: equal to nothing.
-    #[expect(dead_code, reason = "shown in messages")]
     Failed(String),
 }
 

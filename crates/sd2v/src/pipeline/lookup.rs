@@ -134,10 +134,12 @@ impl Mapper<'_> {
         let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(me)}, INSERT: {"$exists": false}};
         let mine = doc! {WRITER: tx_id_to_bson(me), REMOVE: {"$exists": false}};
         let ids = |field: &str| format!("${field}._id");
+        // An empty list would match an `_id` of null; an array is no `_id`.
+        let no_id = Bson::Array(vec![Bson::Array(Vec::new())]);
         Ok([
             find(foreign, not_mine, FOUND),
             find(&foreign_own, mine, FOUND_OWN),
-            doc! {"$set": {FOUND: {"$concatArrays": [ids(FOUND), ids(FOUND_OWN)]}}},
+            doc! {"$set": {FOUND: {"$concatArrays": [ids(FOUND), ids(FOUND_OWN), {"$literal": no_id}]}}},
         ])
     }
 

@@ -3,7 +3,9 @@
 //! What the server does not promise is not asked: which document a write of one picks among several (such filters name
 //! an `_id`, or come with a sort that ends in `_id`), and skip and limit without an order.
 
+pub(crate) mod expressions;
 pub(crate) mod filters;
 pub(crate) mod operations;
+pub(crate) mod pipelines;
 pub(crate) mod updates;
 pub(crate) mod values;
