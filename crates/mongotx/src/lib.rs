@@ -42,7 +42,7 @@ pub use self::{
     database::Database,
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
-    options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions},
+    options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},
     session::Session,
     steps::{Step, StepHook},
 };

@@ -59,6 +59,29 @@ pub enum Layout {
     Published,
 }
 
+/// How much an `explain` tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verbosity {
+    /// The plan that wins; the query is not run.
+    #[default]
+    QueryPlanner,
+    /// Besides, what running it took.
+    ExecutionStats,
+    /// Besides, what trying the other plans took.
+    AllPlansExecution,
+}
+
+impl Verbosity {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::QueryPlanner => "queryPlanner",
+            Self::ExecutionStats => "executionStats",
+            Self::AllPlansExecution => "allPlansExecution",
+        }
+    }
+}
+
 /// Options of one transaction.
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {

@@ -61,14 +61,8 @@ pub(crate) async fn committed(
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
     let mapped = query.sees_lock_fields();
     let latest = query.terms.staleness.is_none();
-    if query.skip == 0
-        && latest
-        && !mapped
-        && !has_special(&query.filter)
-        && let Some(id) = query.pinned_id(core, ns).await?
-        && !tx.is_some_and(|tx| tx.may_hold(ns, &id))
-    {
-        return by_id(core, ns, query, me).await;
+    if let Some(filter) = by_id_filter(core, tx, ns, query).await? {
+        return by_id(core, ns, query, filter, me).await;
     }
     if !own_writes
         && latest
@@ -85,14 +79,30 @@ pub(crate) async fn committed(
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
-/// A document of which this transaction has written nothing.
-async fn by_id(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
-    let only_id = is_only_id(&query.filter);
-    let plain = only_id && query.projection.is_none();
-    let filter = match query.pinned_id(core, ns).await? {
-        Some(id) if !only_id => doc! {"_id": id, "$or": [guard_filter(&query.filter), {WRITER: {"$exists": true}}]},
-        _ => query.filter.clone(),
+/// The filter that fetches the one document in question, locked or not; `None` when there may be others, or when this
+/// transaction may have written to it.
+pub(crate) async fn by_id_filter(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Option<Document>> {
+    let unpinned = query.skip > 0 || query.terms.staleness.is_some() || query.sees_lock_fields();
+    if unpinned || has_special(&query.filter) {
+        return Ok(None);
+    }
+    let Some(id) = query.pinned_id(core, ns).await?.filter(|id| !tx.is_some_and(|tx| tx.may_hold(ns, id))) else {
+        return Ok(None);
     };
+    if is_only_id(&query.filter) {
+        return Ok(Some(query.filter.clone()));
+    }
+    Ok(Some(doc! {"_id": id, "$or": [guard_filter(&query.filter), {WRITER: {"$exists": true}}]}))
+}
+
+/// A document of which this transaction has written nothing.
+async fn by_id(core: &Core, ns: &Namespace, query: &Query, filter: Document, me: Option<TxId>) -> Result<Documents> {
+    let plain = is_only_id(&query.filter) && query.projection.is_none();
     for _ in 0..FETCHES {
         let Some(mut stored) = core.server.find_first(ns, query.to_find(ns, filter.clone())).await? else {
             return Ok(Documents::default());

@@ -7,9 +7,11 @@
 //! | `output` | `$out` and `$merge` |
 //! | `views` | the server's views |
 //! | `refused` | what is refused, by name |
+//! | `explained` | the indexes that the server uses |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod explained;
 mod isolation;
 mod output;
 #[path = "../quiet/mod.rs"]

@@ -10,11 +10,12 @@ use crate::{
     command::{
         Terms,
         aggregate::{self, AggregateCommand},
+        explain,
     },
-    coordinator::Core,
+    coordinator::{Core, transaction::Transaction},
     cursor::Cursor,
     error::Result,
-    options::Namespace,
+    options::{Namespace, Verbosity},
     session::Session,
 };
 
@@ -49,6 +50,19 @@ impl<'a, T> Aggregate<'a, T> {
         allow_disk_use(allowed: bool) => command.allow_disk_use = allowed;
         /// Words for the server's logs and profile.
         comment(comment: impl Into<Bson>) => command.comment = Some(comment.into());
+    }
+
+    /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
+    /// nothing is locked.
+    ///
+    /// # Errors
+    /// As awaiting it.
+    pub async fn explain(self, verbosity: Verbosity) -> Result<Document> {
+        let Self { core, ns, command, session, .. } = self;
+        in_session!(session, |tx| {
+            let tx: Option<&mut Transaction> = tx;
+            async move { explain::aggregate(core, tx.as_deref(), &ns, &command, verbosity).await }
+        })
     }
 
     /// The documents of the answer are of this type.

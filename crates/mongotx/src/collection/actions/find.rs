@@ -7,11 +7,11 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    command::{Terms, find, query::Query},
-    coordinator::Core,
+    command::{Terms, explain, find, query::Query},
+    coordinator::{Core, transaction::Transaction},
     cursor::Cursor,
     error::Result,
-    options::Namespace,
+    options::{Namespace, Verbosity},
     session::Session,
 };
 
@@ -49,6 +49,19 @@ impl<'a, T> Find<'a, T> {
         let_vars(variables: Document) => query.terms.variables = Some(variables);
         /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
         max_staleness(age: Duration) => query.terms.staleness = Some(age);
+    }
+
+    /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
+    /// nothing is locked.
+    ///
+    /// # Errors
+    /// As awaiting it.
+    pub async fn explain(self, verbosity: Verbosity) -> Result<Document> {
+        let Self { core, ns, query, session, .. } = self;
+        in_session!(session, |tx| {
+            let tx: Option<&mut Transaction> = tx;
+            async move { explain::find(core, tx.as_deref(), ns, &query, verbosity).await }
+        })
     }
 }
 

@@ -1,0 +1,76 @@
+//! `explain`: the server's plan for the command that a read would send now.
+//!
+//! What is pending is settled first, as the read itself would do. Nothing is locked: at repeatable read the plan is that
+//! of the read as it would be at read committed.
+
+use bson::{Document, doc};
+use sd2v::pipeline::{Output, split_output};
+
+use super::{
+    aggregate::{AggregateCommand, Plan},
+    find, one_command,
+    query::Query,
+    views,
+};
+use crate::{
+    coordinator::{Core, pending::Settled, transaction::Transaction},
+    error::Result,
+    options::{Namespace, Verbosity},
+};
+
+pub(crate) async fn find(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    query: &Query,
+    verbosity: Verbosity,
+) -> Result<Document> {
+    query.check()?;
+    if views::is_view(core, ns).await? {
+        return aggregate(core, tx, ns, &find::as_aggregate(query)?, verbosity).await;
+    }
+    let command = find_command(core, tx, ns, query).await?;
+    ask(core, ns, command, verbosity).await
+}
+
+async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
+    if let Some(filter) = find::by_id_filter(core, tx, ns, query).await? {
+        return Ok(query.to_find(ns, filter));
+    }
+    let me = tx.and_then(Transaction::id);
+    let own = me.filter(|_| tx.is_some_and(|tx| tx.has_written(ns)));
+    let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    if own.is_some() || query.sees_lock_fields() {
+        return find::own_command(own, ns, query);
+    }
+    if settled == Settled::NothingPending
+        && let Some(command) = one_command::find_command(core, ns, query, me).await?
+    {
+        return Ok(command);
+    }
+    Ok(query.to_find(ns, sd2v::view::without_pending_inserts(&query.filter)))
+}
+
+pub(crate) async fn aggregate(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    command: &AggregateCommand,
+    verbosity: Verbosity,
+) -> Result<Document> {
+    let (before, output) = split_output(&command.pipeline)?;
+    let before = AggregateCommand { pipeline: before.to_vec(), ..command.clone() };
+    let plan = Plan::of(core, tx, ns, &before).await?;
+    let found = plan.settle(core).await?;
+    let command = match output {
+        Some(Output::Out { stage, .. }) => plan.writing_command(stage)?,
+        Some(Output::Merge(merge)) => plan.writing_command(merge.stage)?,
+        None if found => plan.plain_command(),
+        None => plan.one_command(core).await?.unwrap_or_else(|| plan.plain_command()),
+    };
+    ask(core, ns, command, verbosity).await
+}
+
+async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
+    core.server.run(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
+}
