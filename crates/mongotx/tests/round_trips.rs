@@ -124,6 +124,17 @@ async fn aggregation_with_nothing_pending_is_one_command_however_many_collection
     // A hint binds the answer only: one command more.
     let hinted = async { drop(coll.aggregate([doc! {"$match": {"n": 1}}]).hint("_id_").await.unwrap()) };
     assert_eq!(cost(&client, hinted).await, 2);
+    // So are own writes: rivals are looked for in all collections by one command.
+    let join = || doc! {"$lookup": {"from": "copy", "localField": "_id", "foreignField": "_id", "as": "x"}};
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 1).await;
+    let inside = async {
+        let found = coll.aggregate([join(), doc! {"$unionWith": "copy"}]).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap().len(), 65);
+    };
+    assert_eq!(cost(&client, inside).await, 2);
+    session.commit().await.unwrap();
 }
 
 #[tokio::test]

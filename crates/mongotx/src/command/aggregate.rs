@@ -4,8 +4,10 @@
 //! | --- | --- | --- |
 //! | reads no documents (`$currentOp`, `$documents`, …) | as it is | 1 |
 //! | nothing own pending in what it reads | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
-//! | the same, with something pending, a hint or `let` | settle each collection, then the safe versions | 1 and one for each collection |
-//! | own writes in a collection that it reads | settle, then the visible versions of that collection | the same |
+//! | the same, with a hint or `let` | look for pending documents in all of it, then the safe versions | 2 when nothing is pending |
+//! | own writes in a collection that it reads | the same, then the visible versions of that collection | 2 when no rival is pending |
+//!
+//! With something pending, each collection is settled by itself before the last command.
 //!
 //! At repeatable read, what it reads is read-locked first, and it runs on the locked documents only.
 
@@ -161,7 +163,9 @@ impl Plan {
         {
             return Ok(answer);
         }
-        self.settle(core).await?;
+        if !self.nothing_is_pending(core).await? {
+            self.settle(core).await?;
+        }
         Ok(Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?))
     }
 
@@ -171,19 +175,40 @@ impl Plan {
         if stale || !self.sources.written.is_empty() || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
             return Ok(None);
         }
-        let mut probes = Vec::new();
-        for read in &self.mapped.reads {
-            if core.catalog.ensure_pending_index(&core.server, &self.namespace(&read.collection)).await? {
-                let pending = view::pending_filter(&self.condition(read), self.sources.me)?;
-                probes.push((read.collection.as_str(), pending));
-            }
-        }
+        let probes = self.probes(core).await?;
         let answer = self.mapped.stages.clone();
         let mut command = one_command::command(&self.ns.coll, &probes, answer, &self.command.terms);
         if let Some(command) = command.as_mut() {
             self.command.add_options(command);
         }
         Ok(command)
+    }
+
+    /// What could be pending, in the collections that exist.
+    async fn probes(&self, core: &Core) -> Result<Vec<(&str, Document)>> {
+        let mut probes = Vec::new();
+        for read in &self.mapped.reads {
+            if core.catalog.ensure_pending_index(&core.server, &self.namespace(&read.collection)).await? {
+                // Variables are known to the user's own command only.
+                let knows = self.command.terms.variables.is_none();
+                let condition = if knows { self.condition(read) } else { Document::new() };
+                probes.push((read.collection.as_str(), view::pending_filter(&condition, self.sources.me)?));
+            }
+        }
+        Ok(probes)
+    }
+
+    /// Several collections, asked by one command.
+    async fn nothing_is_pending(&self, core: &Core) -> Result<bool> {
+        if self.mapped.reads.len() < 2 {
+            return Ok(false);
+        }
+        let probes = self.probes(core).await?;
+        let Some((coll, _)) = probes.first() else { return Ok(true) };
+        let terms = Terms { collation: self.command.terms.collation.clone(), ..Terms::default() };
+        let nothing = vec![doc! {"$match": {"$alwaysFalse": 1}}];
+        let Some(command) = one_command::command(coll, &probes, nothing, &terms) else { return Ok(false) };
+        Ok(one_command::ask(core, &self.ns, command).await?.is_some())
     }
 
     /// Afterwards the safe versions are the latest. False: nothing was pending.

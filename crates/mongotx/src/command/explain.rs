@@ -13,7 +13,7 @@ use super::{
     views,
 };
 use crate::{
-    coordinator::{Core, pending::Settled, transaction::Transaction},
+    coordinator::{Core, transaction::Transaction},
     error::Result,
     options::{Namespace, Verbosity},
 };
@@ -26,6 +26,7 @@ pub(crate) async fn find(
     verbosity: Verbosity,
 ) -> Result<Document> {
     query.check()?;
+    let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
         return aggregate(core, tx, ns, &find::as_aggregate(query)?, verbosity).await;
     }
@@ -39,13 +40,12 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     }
     let me = tx.and_then(Transaction::id);
     let own = me.filter(|_| tx.is_some_and(|tx| tx.has_written(ns)));
-    let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if own.is_some() || query.sees_lock_fields() {
         return find::own_command(own, ns, query);
     }
-    if settled == Settled::NothingPending
-        && let Some(command) = one_command::find_command(core, ns, query, me).await?
-    {
+    // What is left is active, and not in the way.
+    if let Some(command) = one_command::find_command(core, ns, query, me).await? {
         return Ok(command);
     }
     Ok(query.to_find(ns, sd2v::view::without_pending_inserts(&query.filter)))

@@ -26,7 +26,7 @@ impl Opening {
             "$geoNear" => Self::Near,
             "$match" if spec.as_document().is_some_and(has_text) => Self::Text,
             "$collStats" | "$indexStats" | "$planCacheStats" | "$currentOp" | "$listSessions"
-            | "$listLocalSessions" | "$documents" | "$changeStream" => Self::NoDocuments,
+            | "$listLocalSessions" | "$listCatalog" | "$documents" | "$changeStream" => Self::NoDocuments,
             _ => Self::Documents,
         }
     }

@@ -61,6 +61,8 @@ impl Catalog {
         if let Ok(known) = self.known.lock()
             && let Some((when, found)) = known.get(ns)
             && when.elapsed() < FRESH
+            // What a view shows is what it is defined as now.
+            && found.view.is_none()
         {
             return Ok(Arc::clone(found));
         }
