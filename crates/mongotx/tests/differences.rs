@@ -228,3 +228,27 @@ async fn difference_14_a_field_missing_from_a_new_root_keeps_no_place() {
     let names = |document: &Document| document.keys().cloned().collect::<Vec<_>>();
     assert_eq!((names(&plain).join(" "), names(&ours).join(" ")), ("_id n a".to_owned(), "_id a n".to_owned()));
 }
+
+#[tokio::test]
+async fn difference_15_some_lookups_into_own_writes_are_refused() {
+    let mut b = both(&[doc! {"_id": 1, "n": 100}]).await;
+    let search = |from: &str| doc! {"$graphLookup": {"from": from, "startWith": "$n", "connectFromField": "n", "connectToField": "_id", "as": "x"}};
+    let join = |from: &str| doc! {"$lookup": {"from": from, "localField": "n", "foreignField": "_id", "as": "x"}};
+    let collation = doc! {"locale": "en", "strength": 1};
+    let plain = b.plain.aggregate([search("plain"), join("plain")]);
+    let plain = plain.collation(bson::deserialize_from_document(collation.clone()).unwrap()).await.unwrap();
+    assert_eq!(plain.try_collect::<Vec<_>>().await.unwrap().len(), 2);
+    let error = b.ours.aggregate([search("ours")]).session(&mut b.session).await.err().unwrap();
+    assert_unsupported(&error, "$graphLookup");
+    let collated = b.ours.aggregate([join("ours")]).collation(collation);
+    assert_unsupported(&collated.session(&mut b.session).await.err().unwrap(), "$lookup");
+}
+
+#[tokio::test]
+async fn difference_16_coll_stats_count_pending_inserts() {
+    let mut b = both(&[doc! {"_id": 1}]).await;
+    b.ours.insert_one(&doc! {"_id": 2}).session(&mut b.session).await.unwrap();
+    let stats = b.ours.aggregate([doc! {"$collStats": {"count": {}}}]).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(stats[0].get_i32("count").unwrap(), 3);
+    assert_eq!(b.ours.count_documents(doc! {}).await.unwrap(), 2);
+}

@@ -91,6 +91,8 @@ pub(crate) async fn read(
     ns: &Namespace,
     command: &AggregateCommand,
 ) -> Result<Documents> {
+    let terms = command.terms.resolved(core, ns).await?.into_owned();
+    let command = &AggregateCommand { terms, ..command.clone() };
     let mut plan = Plan::of(core, tx.as_deref(), ns, command).await?;
     let Some(tx) = tx else { return plan.run(core).await };
     tx.check_alive()?;
@@ -163,7 +165,7 @@ impl Plan {
         {
             return Ok(answer);
         }
-        if !self.nothing_is_pending(core).await? {
+        if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
             self.settle(core).await?;
         }
         Ok(Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?))
@@ -211,15 +213,13 @@ impl Plan {
         Ok(one_command::ask(core, &self.ns, command).await?.is_some())
     }
 
-    /// Afterwards the safe versions are the latest. False: nothing was pending.
-    pub(crate) async fn settle(&self, core: &Core) -> Result<bool> {
-        let mut found = false;
+    /// Afterwards the safe versions are the latest, or as fresh as the terms ask.
+    pub(crate) async fn settle(&self, core: &Core) -> Result<()> {
         for read in &self.mapped.reads {
             let ns = self.namespace(&read.collection);
-            let settled = core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
-            found |= settled == crate::coordinator::pending::Settled::SomethingPending;
+            core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The command that is right once everything is settled.

@@ -61,11 +61,10 @@ pub(crate) async fn aggregate(
     let (before, output) = split_output(&command.pipeline)?;
     let before = AggregateCommand { pipeline: before.to_vec(), ..command.clone() };
     let plan = Plan::of(core, tx, ns, &before).await?;
-    let found = plan.settle(core).await?;
+    plan.settle(core).await?;
     let command = match output {
         Some(Output::Out { stage, .. }) => plan.writing_command(stage)?,
         Some(Output::Merge(merge)) => plan.writing_command(merge.stage)?,
-        None if found => plan.plain_command(),
         None => plan.one_command(core).await?.unwrap_or_else(|| plan.plain_command()),
     };
     ask(core, ns, command, verbosity).await

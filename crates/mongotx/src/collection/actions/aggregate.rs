@@ -1,6 +1,6 @@
 //! `aggregate`, of a collection or a database.
 
-use std::{borrow::Cow, future::IntoFuture, marker::PhantomData, sync::Arc};
+use std::{borrow::Cow, future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -48,6 +48,8 @@ impl<'a, T> Aggregate<'a, T> {
         let_vars(variables: Document) => command.terms.variables = Some(variables);
         /// Whether the server may write to temporary files when memory is short; it may unless forbidden here.
         allow_disk_use(allowed: bool) => command.allow_disk_use = allowed;
+        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        max_staleness(age: Duration) => command.terms.staleness = Some(age);
         /// Words for the server's logs and profile.
         comment(comment: impl Into<Bson>) => command.comment = Some(comment.into());
     }
