@@ -74,11 +74,11 @@ async fn difference_01_reserved_field_names_are_refused() {
 }
 
 #[tokio::test]
-async fn difference_02_where_is_refused() {
+async fn difference_02_scripts_have_the_document_as_this_and_as_obj() {
     let b = both(&[]).await;
-    let filter = doc! {"$where": "this._id == 100"};
-    assert!(b.plain.find_one(filter.clone()).await.unwrap().is_some());
-    assert_unsupported(&b.ours.find_one(filter).await.unwrap_err(), "$where");
+    let filter = doc! {"$where": "this === obj"};
+    assert!(b.plain.find_one(filter.clone()).await.unwrap().is_none());
+    assert!(b.ours.find_one(filter).await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 //! - `check`: refusing reserved names and what cannot be rewritten.
 //! - `guard`: expressions that fail where there is no document.
 //! - `rewrite`: the prefix. `schema`: `$jsonSchema`.
+//! - `script`: `$where` as an expression.
 //! - `special`: what only an index answers: `$text`, and orders by distance.
 //! - `ids`: which `_id`s a filter is limited to, or gives to an upsert.
 
@@ -14,6 +15,7 @@ mod guard;
 mod ids;
 mod rewrite;
 mod schema;
+mod script;
 mod special;
 
 pub use check::{check_filter, has_expression, sees_lock_fields};
@@ -21,7 +23,8 @@ pub use guard::guard_filter;
 pub(crate) use ids::{equal, equality_ids, is_conjunction};
 pub use ids::{equality_id, is_only_id, pinned_ids, without_id};
 pub use rewrite::rewrite_filter;
-pub(crate) use special::without_lock_readers;
+pub use script::{has_script, with_scripts_as_expressions};
+pub(crate) use special::easily_asked;
 pub use special::{LockCondition, Parts, has_special, lock_condition, parts, weakened};
 
 /// `$and`, `$or` or `$nor`: the operators whose operands are filters of the document again.

@@ -10,7 +10,7 @@ use protocol::TxId;
 
 use crate::{
     error::Error,
-    filter::{guard_filter, rewrite_filter, weakened, without_lock_readers},
+    filter::{easily_asked, guard_filter, rewrite_filter, weakened},
     names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
 };
 
@@ -36,7 +36,7 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document,
         locked.insert("$ne", tx_id_to_bson(mine));
     }
     let locked = doc! {WRITER: locked};
-    let filter = without_lock_readers(&weakened(filter));
+    let filter = easily_asked(&weakened(filter));
     let rewritten = rewrite_filter(&filter)?;
     // Asked of what is not committed, an expression could fail where nobody else would ask it.
     if filter.is_empty() || guard_filter(&filter) != filter {
@@ -55,7 +55,7 @@ pub fn select(filter: &Document, visible: &[TxId]) -> Document {
         {REMOVE: true, WRITER: {"$in": visible.clone()}},
     ]}];
     // What reads the document as a whole would see the locks, too: it is left to the stage after the map.
-    let filter = without_lock_readers(filter);
+    let filter = easily_asked(filter);
     if !filter.is_empty() {
         conditions.push(doc! {"$or": [guard_filter(&filter), {WRITER: {"$in": visible}}]});
     }

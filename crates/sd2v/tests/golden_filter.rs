@@ -120,11 +120,15 @@ fn check_nested_reserved_name_is_an_ordinary_field() {
 }
 
 #[test]
-fn check_where_refused_by_name() {
-    match check_filter(&doc! { "$and": [{ "$where": "1" }] }) {
-        Err(Error::Unsupported { construct, .. }) => assert_eq!(construct, "$where"),
-        other => panic!("{other:?}"),
-    }
+fn scripts_are_guarded_rewritten_and_left_out_where_they_could_fail() {
+    let filter = with_scripts_as_expressions(doc! { "a": 1, "$where": "this.a" });
+    assert_eq!(check_filter(&filter), Ok(()));
+    assert!(!sees_lock_fields(&filter) && !has_expression(&filter));
+    assert!(guard_filter(&filter).to_string().contains("\"$_insert\""));
+    assert!(rewrite_filter(&filter).unwrap().to_string().contains("\"$$ROOT._unsafe\""));
+    assert_eq!(weakened(&filter), doc! { "$and": [{ "a": 1 }] });
+    let pending = sd2v::view::pending_filter(&filter, None).unwrap().to_string();
+    assert!(!pending.contains("$function") && pending.contains("_unsafe.a"), "{pending}");
 }
 
 #[test]

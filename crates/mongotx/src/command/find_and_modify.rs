@@ -121,7 +121,7 @@ pub(crate) async fn run(
     }
     match tx {
         Some(tx) => inside(core, tx, ns, command).await,
-        None if has_special(command.filter()) || needs_transaction(core, ns, command).await? => {
+        None if needs_transaction(core, ns, command).await? => {
             let mut call = implicit::Call::new(core);
             loop {
                 let result = inside(core, call.begin(), ns, command).await;
@@ -136,8 +136,8 @@ pub(crate) async fn run(
 
 async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<bool> {
     match &command.modify {
-        Modify::Update(update) => update::needs_transaction(core, ns, update).await,
-        Modify::Delete(_) => Ok(false),
+        Modify::Update(update) => Ok(update.needs_selection() || update::needs_transaction(core, ns, update).await?),
+        Modify::Delete(delete) => Ok(has_special(&delete.filter)),
     }
 }
 

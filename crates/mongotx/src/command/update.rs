@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bson::{Bson, Document, doc};
 use sd2v::{
-    filter::{check_filter, has_expression, has_special},
+    filter::{check_filter, has_expression, has_script, has_special},
     update::Update,
 };
 
@@ -74,6 +74,12 @@ impl UpdateCommand {
         Ok(())
     }
 
+    /// Is it a transaction of its own outside one? The server knows no order beside a condition on locks, and takes no
+    /// expression in an upsert.
+    pub(crate) fn needs_selection(&self) -> bool {
+        has_special(&self.filter) || self.upsert && has_script(&self.filter)
+    }
+
     pub(crate) fn change(&self) -> Change<'_> {
         Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
     }
@@ -106,7 +112,7 @@ pub(crate) async fn run(
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
-        None if command.multi || has_special(&command.filter) => {
+        None if command.multi || command.needs_selection() => {
             let mut call = implicit::Call::new(core);
             loop {
                 let tx = call.begin();

@@ -2,14 +2,13 @@
 
 use bson::{Bson, Document};
 
-use super::{ids::is_conjunction, is_logical, schema};
+use super::{ids::is_conjunction, is_logical, schema, script};
 use crate::{
     error::Error,
     expression::{check_expression, path, sees_whole_document},
     geo::{Near, is_near_operator, near_condition},
 };
 
-const CONTEXT: &str = "in a filter";
 const AT: &str = " in a filter";
 
 /// Refuses a filter that names a reserved field of the document or holds a construct that is not supported.
@@ -17,7 +16,7 @@ const AT: &str = " in a filter";
 /// Operators that the server does not know either are left to the server.
 ///
 /// # Errors
-/// [`Error::Reserved`]; [`Error::Unsupported`] for `$where`; [`Error::Invalid`] (15) when it nests deeper than 200 levels,
+/// [`Error::Reserved`]; [`Error::Invalid`] (2) for a `$where` that is not an expression yet, (15) when it nests deeper than 200 levels,
 /// and (2, 34413) for `$near`, `$nearSphere`, `$geoNear` that are malformed or stand anywhere but at the top level or in a
 /// top-level `$and`.
 pub fn check_filter(filter: &Document) -> Result<(), Error> {
@@ -38,7 +37,7 @@ fn check_entry(key: &str, value: &Bson, all_hold: bool, depth: usize) -> Result<
         }
         "$expr" => check_expression(value),
         "$jsonSchema" => schema::check(value, depth),
-        "$where" => Err(path::unsupported(key, CONTEXT, "JavaScript reads the stored document")),
+        "$where" => Err(script::refuse(value)),
         key if key.starts_with('$') => Ok(()),
         field => {
             path::refuse_reserved(field, AT)?;
@@ -70,14 +69,16 @@ fn check_condition(condition: &Bson, depth: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the filter has `$expr` anywhere: the server allows none in an upsert.
+/// Whether the filter has `$expr` anywhere (but for what was `$where`): the server allows none in an upsert.
 pub fn has_expression(filter: &Document) -> bool {
     has(filter, 0)
 }
 
 fn has(filter: &Document, depth: usize) -> bool {
     let Ok(depth) = path::deeper(depth) else { return false };
-    filter.iter().any(|(key, value)| key == "$expr" || is_logical(key) && operands(value).any(|f| has(f, depth)))
+    filter.iter().any(|(key, value)| {
+        key == "$expr" && !script::is_script(value) || is_logical(key) && operands(value).any(|f| has(f, depth))
+    })
 }
 
 /// Whether the filter's answer for the *safe* version of a locked document could be disturbed by the reserved fields
@@ -91,7 +92,8 @@ pub fn sees_lock_fields(filter: &Document) -> bool {
 fn sees(filter: &Document, depth: usize) -> bool {
     let Ok(depth) = path::deeper(depth) else { return true };
     filter.iter().any(|(key, value)| match key.as_str() {
-        "$expr" => sees_whole_document(value),
+        // A script hides them from itself.
+        "$expr" => sees_whole_document(value) && !script::is_script(value),
         "$jsonSchema" => true,
         key if is_logical(key) => operands(value).any(|operand| sees(operand, depth)),
         _ => false,

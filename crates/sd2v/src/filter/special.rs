@@ -3,7 +3,7 @@
 
 use bson::{Bson, Document, doc};
 
-use super::{ids::is_conjunction, is_logical, sees_lock_fields};
+use super::{has_script, ids::is_conjunction, is_logical, sees_lock_fields};
 use crate::{
     error::Error,
     expression::path,
@@ -91,12 +91,13 @@ fn is_special(operands: &Bson, depth: usize) -> bool {
     operands.flatten().any(|(key, value)| is_special_entry(key, value, depth))
 }
 
-/// What can be asked anywhere: the filter without its special conditions, which matches more.
+/// What can be asked anywhere: the filter without its special conditions and scripts, which matches more.
 pub fn weakened(filter: &Document) -> Document {
-    if !has_special(filter) {
-        return filter.clone();
-    }
-    parts(filter).map(|parts| parts.rest).unwrap_or_default()
+    let rest = match has_special(filter) {
+        true => parts(filter).map(|parts| parts.rest).unwrap_or_default(),
+        false => filter.clone(),
+    };
+    if has_script(&rest) { conjuncts(&rest, &|condition| !has_script(condition), 0) } else { rest }
 }
 
 /// The conditions under which a document that was selected by a filter is still what was asked for.
@@ -128,10 +129,31 @@ pub fn lock_condition(filter: &Document) -> Result<LockCondition, Error> {
     Ok(LockCondition { rest, text: parts.text.map(|text| doc! { "$text": text }) })
 }
 
-/// The top-level conditions that do not read the document as a whole; whatever matches the filter matches them.
-pub(crate) fn without_lock_readers(filter: &Document) -> Document {
-    let kept = filter.iter().filter(|(key, value)| !sees_lock_fields(&doc! { key.as_str(): (*value).clone() }));
-    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+/// The conditions that read no more of a document than they name, and run no script. Whatever matches the filter matches
+/// them; and they may be asked of versions that are nobody's business yet.
+pub(crate) fn easily_asked(filter: &Document) -> Document {
+    conjuncts(filter, &|condition| !sees_lock_fields(condition) && !has_script(condition), 0)
+}
+
+/// The entries, within conjunctions too, that are to be kept.
+fn conjuncts(filter: &Document, keep: &dyn Fn(&Document) -> bool, depth: usize) -> Document {
+    let Ok(depth) = path::deeper(depth) else { return Document::new() };
+    let mut kept = Document::new();
+    for (key, value) in filter {
+        let entry = doc! { key.as_str(): value.clone() };
+        match value {
+            _ if keep(&entry) => kept.extend(entry),
+            Bson::Array(operands) if is_conjunction(key, operands) => {
+                let operands = operands.iter().filter_map(Bson::as_document).map(|f| conjuncts(f, keep, depth));
+                let operands: Vec<Document> = operands.filter(|operand| !operand.is_empty()).collect();
+                if !operands.is_empty() {
+                    kept.insert(key, operands);
+                }
+            }
+            _ => {}
+        }
+    }
+    kept
 }
 
 fn invalid(message: &str) -> Error {

@@ -9,7 +9,7 @@ use protocol::TxId;
 use crate::{
     error::Error,
     expression::path,
-    filter::{guard_filter, rewrite_filter, sees_lock_fields, without_lock_readers},
+    filter::{easily_asked, guard_filter, rewrite_filter},
     names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
 };
 
@@ -82,14 +82,14 @@ impl GeoNear {
         if let Some(mine) = mine {
             query.push(doc! { WRITER: { "$ne": tx_id_to_bson(mine) } });
         }
-        let asked = without_lock_readers(&self.query);
+        let asked = easily_asked(&self.query);
         if !asked.is_empty() {
             query.push(guard_filter(&asked));
         }
         let mut stages = vec![self.stage(&self.key, doc! { "$and": query }, ToOwned::to_owned)];
         stages.push(doc! { "$unset": RESERVED.to_vec() });
-        // A filter on whole documents is asked when the locks are gone.
-        if sees_lock_fields(&self.query) {
+        // The rest is asked when the locks are gone.
+        if asked != self.query {
             stages.push(doc! { "$match": self.query.clone() });
         }
         stages

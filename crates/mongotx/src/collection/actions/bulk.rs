@@ -6,12 +6,10 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 use sd2v::update::Update;
 
-use super::{Modification, update::update_command};
+use super::{Modification, delete::delete_command, update::update_command};
 use crate::{
     command::{
-        Terms,
         bulk::{self, BulkWriteResult, Operation},
-        delete::DeleteCommand,
         update::UpdateCommand,
     },
     coordinator::Core,
@@ -45,9 +43,7 @@ impl WriteModel {
             let command = UpdateCommand { update: update?, upsert, ..update_command(filter.clone(), raw, multi) };
             Ok(Operation::Update(Box::new(command)))
         };
-        let delete = |filter: &Document, multi| {
-            Operation::Delete(Box::new(DeleteCommand { filter: filter.clone(), multi, terms: Terms::default() }))
-        };
+        let delete = |filter: &Document, multi| Operation::Delete(Box::new(delete_command(filter.clone(), multi)));
         Ok(match self {
             Self::InsertOne { document } => Operation::Insert(document.clone()),
             Self::UpdateOne { filter, update: change, upsert } => update(filter, change.clone(), false, *upsert)?,

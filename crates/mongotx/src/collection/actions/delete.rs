@@ -4,6 +4,7 @@ use std::{future::IntoFuture, sync::Arc};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
+use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
     command::{
@@ -27,7 +28,7 @@ pub struct Delete<'a> {
 
 impl<'a> Delete<'a> {
     pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document, multi: bool) -> Self {
-        Self { core, ns, command: DeleteCommand { filter, multi, terms: Terms::default() }, session: None }
+        Self { core, ns, command: delete_command(filter, multi), session: None }
     }
 
     setters! {
@@ -49,4 +50,8 @@ impl<'a> IntoFuture for Delete<'a> {
         let Self { core, ns, command, session } = self;
         Box::pin(async move { in_session!(session, |tx| delete::run(core, tx, ns, &command)) })
     }
+}
+
+pub(super) fn delete_command(filter: Document, multi: bool) -> DeleteCommand {
+    DeleteCommand { filter: with_scripts_as_expressions(filter), multi, terms: Terms::default() }
 }

@@ -4,6 +4,7 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
+use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
     command::{Terms, distinct, query::Query},
@@ -25,7 +26,13 @@ pub struct Distinct<'a> {
 
 impl<'a> Distinct<'a> {
     pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, field: &str, filter: Document) -> Self {
-        Self { core, ns, field: field.to_owned(), query: Query::of(filter, Terms::default()), session: None }
+        Self {
+            core,
+            ns,
+            field: field.to_owned(),
+            query: Query::of(with_scripts_as_expressions(filter), Terms::default()),
+            session: None,
+        }
     }
 
     setters! {

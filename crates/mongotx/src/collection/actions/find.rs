@@ -4,6 +4,7 @@ use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
+use sd2v::filter::with_scripts_as_expressions;
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -27,7 +28,13 @@ pub struct Find<'a, T> {
 
 impl<'a, T> Find<'a, T> {
     pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document) -> Self {
-        Self { core, ns, query: Query::of(filter, Terms::default()), session: None, of: PhantomData }
+        Self {
+            core,
+            ns,
+            query: Query::of(with_scripts_as_expressions(filter), Terms::default()),
+            session: None,
+            of: PhantomData,
+        }
     }
 
     setters! {

@@ -7,10 +7,9 @@ use futures_util::future::BoxFuture;
 use sd2v::update::Update;
 use serde::de::DeserializeOwned;
 
-use super::{ReturnDocument, update::update_command};
+use super::{ReturnDocument, delete::delete_command, update::update_command};
 use crate::{
     command::{
-        Terms,
         delete::DeleteCommand,
         find_and_modify::{self, FindAndModify, Modify},
         update::UpdateCommand,
@@ -114,7 +113,7 @@ pub struct FindOneAndDelete<'a, T> {
 
 impl<'a, T> FindOneAndDelete<'a, T> {
     pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document) -> Self {
-        let command = DeleteCommand { filter, multi: false, terms: Terms::default() };
+        let command = delete_command(filter, false);
         Self { core, ns, command, sort: None, projection: None, session: None, of: PhantomData }
     }
 

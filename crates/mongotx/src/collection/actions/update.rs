@@ -4,7 +4,7 @@ use std::{future::IntoFuture, sync::Arc};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
-use sd2v::update::Update;
+use sd2v::{filter::with_scripts_as_expressions, update::Update};
 
 use crate::{
     command::{
@@ -29,6 +29,7 @@ pub struct UpdateAction<'a> {
 
 pub(super) fn update_command(filter: Document, raw: Bson, multi: bool) -> UpdateCommand {
     let update = Update::Operators(Document::new());
+    let filter = with_scripts_as_expressions(filter);
     UpdateCommand { filter, update, raw, multi, upsert: false, array_filters: None, terms: Terms::default() }
 }
 

@@ -1,0 +1,151 @@
+//! `$where`: JavaScript on the document, as an expression that both versions can be asked with.
+//!
+//! The user's source stays as it is; around it stands a function that reads it as the server does (a function, the body of
+//! one, or expressions of which the last is the value), hides the reserved fields, and gives it `this` and `obj`.
+
+use bson::{Bson, Document, doc};
+
+use super::is_logical;
+use crate::{error::Error, expression::path, names::RESERVED};
+
+const AROUND: &str = include_str!("where.js");
+
+/// The filter with each `$where` as an expression. What is not the source of a script stays, for [`super::check_filter`]
+/// to refuse.
+pub fn with_scripts_as_expressions(filter: Document) -> Document {
+    if has_raw(&filter, 0) { convert(&filter, 0) } else { filter }
+}
+
+fn has_raw(filter: &Document, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return false };
+    filter.iter().any(|(key, value)| key == "$where" || is_logical(key) && operands(value).any(|f| has_raw(f, depth)))
+}
+
+fn operands(value: &Bson) -> impl Iterator<Item = &Document> {
+    value.as_array().into_iter().flatten().filter_map(Bson::as_document)
+}
+
+fn convert(filter: &Document, depth: usize) -> Document {
+    let Ok(depth) = path::deeper(depth) else { return filter.clone() };
+    let (mut rest, mut script) = (Document::new(), None);
+    for (key, value) in filter {
+        match (key.as_str(), value) {
+            ("$where", value) if source(value).is_some() => script = source(value),
+            (key, Bson::Array(operands)) if is_logical(key) => {
+                let operands = operands.iter().map(|operand| match operand {
+                    Bson::Document(filter) => convert(filter, depth).into(),
+                    other => other.clone(),
+                });
+                rest.insert(key, operands.collect::<Vec<Bson>>());
+            }
+            (key, value) => drop(rest.insert(key, value.clone())),
+        }
+    }
+    match script.map(|source| doc! { "$expr": expression(source) }) {
+        Some(script) if rest.is_empty() => script,
+        Some(script) => doc! { "$and": [rest, script] },
+        None => rest,
+    }
+}
+
+fn source(value: &Bson) -> Option<&str> {
+    match value {
+        Bson::String(source) | Bson::JavaScriptCode(source) => Some(source).filter(|source| !source.is_empty()),
+        _ => None,
+    }
+    .map(String::as_str)
+}
+
+fn expression(source: &str) -> Document {
+    let names: Vec<String> = RESERVED.iter().map(|name| quoted(name)).collect();
+    let (head, tail) = AROUND.split_once("SOURCE").unwrap_or((AROUND, ""));
+    let body = format!("{head}{}{}", quoted(source), tail.replace("RESERVED", &format!("[{}]", names.join(", "))));
+    doc! { "$function": { "body": body, "args": ["$$ROOT"], "lang": "js" } }
+}
+
+/// A string of JavaScript.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+/// Whether an expression was a `$where`.
+pub(crate) fn is_script(expression: &Bson) -> bool {
+    let start = AROUND.split_once("SOURCE").map_or(AROUND, |(start, _)| start);
+    let function = expression.as_document().and_then(|fields| fields.get_document("$function").ok());
+    function.and_then(|function| function.get_str("body").ok()).is_some_and(|body| body.starts_with(start))
+}
+
+/// Whether the filter had a `$where`.
+pub fn has_script(filter: &Document) -> bool {
+    has(filter, 0)
+}
+
+fn has(filter: &Document, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return false };
+    filter.iter().any(|(key, value)| {
+        key == "$expr" && is_script(value) || is_logical(key) && operands(value).any(|operand| has(operand, depth))
+    })
+}
+
+/// What the server says to a `$where` that has not become an expression.
+pub(super) fn refuse(value: &Bson) -> Error {
+    let (code, message) = match value {
+        Bson::JavaScriptCodeWithScope(_) => (4_649_201, "$where no longer supports deprecated BSON type CodeWScope"),
+        Bson::String(source) | Bson::JavaScriptCode(source) if source.is_empty() => {
+            (2, "code for $where cannot be empty")
+        }
+        Bson::String(_) | Bson::JavaScriptCode(_) => (2, "$where is not allowed in this context"),
+        _ => (2, "$where got bad type"),
+    };
+    Error::Invalid { code, message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_become_expressions_beside_the_others() {
+        let expr = doc! { "$eq": ["$a", 1] };
+        let filter = with_scripts_as_expressions(doc! { "$expr": expr.clone(), "$where": "this.a", "b": 1 });
+        let operands = filter.get_array("$and").unwrap();
+        assert_eq!(operands[0], doc! { "$expr": expr, "b": 1 }.into());
+        assert!(has_script(operands[1].as_document().unwrap()) && has_script(&filter));
+        let nested = with_scripts_as_expressions(doc! { "$or": [{ "$where": "1" }, { "a": 1 }] });
+        assert!(has_script(&nested) && nested.get_array("$or").unwrap()[1] == doc! { "a": 1 }.into());
+        let plain = doc! { "a": { "$where": "1" }, "$expr": expr_of_the_user() };
+        assert_eq!(with_scripts_as_expressions(plain.clone()), plain);
+        assert!(!has_script(&plain));
+    }
+
+    fn expr_of_the_user() -> Document {
+        doc! { "$function": { "body": "function() { return true }", "args": [], "lang": "js" } }
+    }
+
+    #[test]
+    fn sources_are_quoted() {
+        assert_eq!(quoted("a\"b\\\n\u{2028}ä"), "\"a\\\"b\\\\\\u000a\\u2028ä\"");
+        let body = expression("'SOURCE' + 'RESERVED'").to_string();
+        assert!(body.contains("'SOURCE' + 'RESERVED'") && !body.contains("RESERVED.forEach"), "{body}");
+    }
+
+    #[test]
+    fn what_is_no_script_is_refused_with_the_servers_code() {
+        let code = |value: Bson| match super::super::check_filter(&with_scripts_as_expressions(doc! {"$where": value}))
+        {
+            Err(Error::Invalid { code, .. }) => code,
+            other => panic!("{other:?}"),
+        };
+        let scoped = bson::JavaScriptCodeWithScope { code: "1".to_owned(), scope: doc! {} };
+        assert_eq!(code(Bson::JavaScriptCodeWithScope(scoped)), 4_649_201);
+        assert_eq!((code(5.into()), code("".into())), (2, 2));
+    }
+}
