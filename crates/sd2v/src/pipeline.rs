@@ -51,6 +51,8 @@ pub struct Sources {
     pub only: BTreeMap<String, Document>,
     /// Strings compare by a collation, so that an `_id` equals others.
     pub collated: bool,
+    /// What `$geoNear` without `key` means, by collection: [`crate::geo::only_geo_field`].
+    pub geo_fields: BTreeMap<String, String>,
 }
 
 impl Sources {
@@ -77,6 +79,8 @@ pub struct Mapped {
     pub reads: Vec<Read>,
     /// Whether they may stand in a `$unionWith` of the command's collection.
     pub stands_in_union: bool,
+    /// Collections with a `$geoNear` for which [`Sources::geo_fields`] has no answer: to be mapped again with one.
+    pub without_geo_field: BTreeSet<String>,
 }
 
 /// The user's pipeline on stored documents. `main`: the collection of the command, none at the level of a database.
@@ -86,14 +90,15 @@ pub struct Mapped {
 /// [`Error::Reserved`]; [`Error::Unsupported`] for what cannot be mapped, by name; [`Error::Invalid`] for a stage that is
 /// no document with one field (40323) and for one that nests too deep (15).
 pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, stripped: bool) -> Result<Mapped, Error> {
-    let mut mapper = Mapper { sources, reads: Vec::new() };
+    let mut mapper = Mapper { sources, reads: Vec::new(), without_geo_field: BTreeSet::new() };
     let place = Place { is_answer: stripped, in_lookup: false, by_field: false };
     let opening = Opening::of(user.first());
     let stages = match main {
         Some(main) => mapper.collection(main, user, place, 0)?,
         None => mapper.stages(user, place, 0)?,
     };
-    Ok(Mapped { stages, reads: mapper.reads, stands_in_union: main.is_some() && opening != Opening::NoDocuments })
+    let stands_in_union = main.is_some() && opening != Opening::NoDocuments;
+    Ok(Mapped { stages, reads: mapper.reads, stands_in_union, without_geo_field: mapper.without_geo_field })
 }
 
 /// Where a pipeline stands.
@@ -110,6 +115,7 @@ struct Place {
 struct Mapper<'a> {
     sources: &'a Sources,
     reads: Vec<Read>,
+    without_geo_field: BTreeSet<String>,
 }
 
 impl Mapper<'_> {

@@ -23,7 +23,7 @@ fn stage() -> Document {
 
 #[test]
 fn safe_view_asks_the_users_field_and_hides_locks() {
-    let stages = GeoNear::parse_geo_near(&stage(), None).unwrap().safe_view(None);
+    let stages = GeoNear::parse_geo_near(&stage()).unwrap().safe_view(None);
     let asked = doc! { "$geoNear": {
         "near": [1, 2], "spherical": true, "maxDistance": 3, "distanceMultiplier": 2, "key": "p",
         "query": { "$and": [{ "_insert": { "$exists": false } }, { "a": 1 }] }, "distanceField": "d.x", "includeLocs": "l",
@@ -33,7 +33,7 @@ fn safe_view_asks_the_users_field_and_hides_locks() {
 
 #[test]
 fn own_view_unites_both_versions() {
-    let stages = GeoNear::parse_geo_near(&stage(), None).unwrap().own_view("c", me(), Some(5)).unwrap();
+    let stages = GeoNear::parse_geo_near(&stage()).unwrap().own_view("c", me(), Some(5)).unwrap();
     let others = doc! { "_xTxId": { "$ne": tx_id_to_bson(me()) } };
     let query = stages[0].get_document("$geoNear").unwrap().get_document("query").unwrap();
     assert_eq!(query, &doc! { "$and": [{ "_insert": { "$exists": false } }, others, { "a": 1 }] });
@@ -61,11 +61,12 @@ fn a_query_on_whole_documents_is_asked_behind_the_locks() {
 }
 
 #[test]
-fn a_stage_without_key_takes_the_one_given() {
+fn a_stage_without_key_is_the_servers_on_safe_versions_only() {
     let mut stage = stage();
     stage.remove("key");
-    assert_eq!(GeoNear::parse_geo_near(&stage, Some("q")).unwrap().unsafe_key(), "_unsafe.q");
-    assert!(matches!(GeoNear::parse_geo_near(&stage, None), Err(Error::Invalid { code: 2, .. })));
+    let near = GeoNear::parse_geo_near(&stage).unwrap();
+    assert!(!near.safe_view(None)[0].to_string().contains("key"));
+    assert!(matches!(near.own_view("c", me(), None), Err(Error::Invalid { code: 2, .. })));
 }
 
 #[test]
@@ -73,11 +74,11 @@ fn parse_geo_near_reserved_names_and_second_orders_are_refused() {
     for (option, value) in [("key", "_unsafe.p"), ("distanceField", "_xTxId"), ("includeLocs", "_insert.a")] {
         let mut stage = stage();
         stage.insert(option, value);
-        assert!(matches!(GeoNear::parse_geo_near(&stage, None), Err(Error::Reserved { .. })), "{option}");
+        assert!(matches!(GeoNear::parse_geo_near(&stage), Err(Error::Reserved { .. })), "{option}");
     }
     for query in [doc! { "q": { "$near": [1, 2] } }, doc! { "$text": { "$search": "a" } }] {
         let mut stage = stage();
         stage.insert("query", query);
-        assert!(matches!(GeoNear::parse_geo_near(&stage, None), Err(Error::Invalid { code: 2, .. })));
+        assert!(matches!(GeoNear::parse_geo_near(&stage), Err(Error::Invalid { code: 2, .. })));
     }
 }

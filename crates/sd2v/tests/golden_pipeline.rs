@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Document, doc};
 use protocol::{ClientId, TxId};
@@ -229,7 +229,29 @@ fn text_and_near_search_safe_versions() {
     let near = doc! {"near": [0, 0], "distanceField": "d", "query": {"a": 1}};
     let mapped = safe(&[doc! {"$geoNear": near}]).unwrap();
     let query = mapped[0].get_document("$geoNear").unwrap().get_document("query").unwrap();
-    assert_eq!(query, &doc! {"$and": [{"a": 1}, no_insert()]});
+    assert_eq!(query, &doc! {"$and": [no_insert(), {"a": 1}]});
+}
+
+#[test]
+fn near_of_own_writes_takes_the_field_that_it_is_told() {
+    let near = [doc! {"$geoNear": {"near": [0, 0], "distanceField": "d"}}, doc! {"$limit": 2}];
+    let asked = map_pipeline(Some("c"), &near, &Sources::default(), true).unwrap();
+    assert_eq!(asked.without_geo_field, BTreeSet::from(["c".to_owned()]));
+    let told = BTreeMap::from([("c".to_owned(), "p".to_owned())]);
+    let written = BTreeSet::from(["c".to_owned()]);
+    let sources = Sources { me: Some(me()), written, geo_fields: told, ..Sources::default() };
+    let mapped = map_pipeline(Some("c"), &near, &sources, true).unwrap();
+    assert!(mapped.without_geo_field.is_empty());
+    assert!(mapped.stages[0].to_string().contains(r#""key": "p""#));
+    let both = mapped.stages.iter().position(|stage| stage.contains_key("$unionWith")).unwrap();
+    assert!(mapped.stages[both].to_string().contains(r#""key": "_unsafe.p""#));
+    assert_eq!(
+        mapped.stages[both + 1..],
+        [doc! {"$sort": {"_unsafe": 1}}, doc! {"$unset": "_unsafe"}, doc! {"$limit": 2}]
+    );
+    let lookup = [doc! {"$lookup": {"from": "c", "pipeline": near.to_vec(), "as": "x"}}];
+    let refused = map_pipeline(Some("e"), &lookup, &sources, true).unwrap_err().to_string();
+    assert!(refused.contains("$geoNear"), "{refused}");
 }
 
 #[test]

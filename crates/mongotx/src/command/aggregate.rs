@@ -15,6 +15,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bson::{Bson, Document, doc};
 use sd2v::{
+    geo::only_geo_field,
     pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
     view,
 };
@@ -123,6 +124,7 @@ impl Plan {
         let sources = Sources { me: tx.and_then(Transaction::id), collated, ..Sources::default() };
         let mapped = map_pipeline(main(&ns), &command.pipeline, &sources, true)?;
         let mut plan = Self { ns, command, sources, mapped };
+        plan.find_geo_fields(core).await?;
         let has_written = |read: &&Read| tx.is_some_and(|tx| tx.has_written(&plan.namespace(&read.collection)));
         let written: BTreeSet<String> =
             plan.mapped.reads.iter().filter(has_written).map(|read| read.collection.clone()).collect();
@@ -131,6 +133,17 @@ impl Plan {
             plan.map_again(true)?;
         }
         Ok(plan)
+    }
+
+    /// The server would ask which index a `$geoNear` without `key` means: the application's, or the one on unsafe versions?
+    async fn find_geo_fields(&mut self, core: &Core) -> Result<()> {
+        let asked = std::mem::take(&mut self.mapped.without_geo_field);
+        for collection in &asked {
+            let known = core.catalog.look_up(&core.server, &self.namespace(collection)).await?;
+            let specs: Vec<Document> = known.indexes.iter().map(|index| index.spec.clone()).collect();
+            self.sources.geo_fields.insert(collection.clone(), only_geo_field(&specs)?);
+        }
+        if asked.is_empty() { Ok(()) } else { self.map_again(true) }
     }
 
     fn namespace(&self, collection: &str) -> Namespace {

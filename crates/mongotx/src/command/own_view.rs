@@ -90,12 +90,12 @@ fn near_pipeline(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Opti
 async fn without_plan(core: &Core, ns: &Namespace, stage: &GeoNear, error: Error) -> Error {
     let list = doc! {"listIndexes": &ns.coll, "cursor": {}};
     let Ok(indexes) = core.server.collect(&ns.db, list, 1_000).await else { return error };
-    if has_geo_index(&indexes, stage.key()) && !has_geo_index(&indexes, &stage.unsafe_key()) {
-        return Error::unsupported(format!(
-            "an order by distance in a transaction that has written to {ns} needs a geospatial index on {:?}, as there is on {:?}",
-            stage.unsafe_key(),
-            stage.key(),
-        ));
+    match (stage.key(), stage.unsafe_key()) {
+        (Some(key), Some(mirror)) if has_geo_index(&indexes, key) && !has_geo_index(&indexes, &mirror) => {
+            Error::unsupported(format!(
+                "an order by distance in a transaction that has written to {ns} needs a geospatial index on {mirror:?}, as there is on {key:?}"
+            ))
+        }
+        _ => error,
     }
-    error
 }

@@ -3,7 +3,6 @@
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
 use mongotx::Isolation;
-use sd2v::geo::{GeoNear, hide_distance, only_geo_field, sort_by_distance};
 
 use crate::{
     compare::CLOSE,
@@ -27,8 +26,7 @@ fn stage_of(query: &Query) -> Document {
     stage
 }
 
-async fn check(scene: &Scene, pipeline: Vec<Document>, view: &View, query: &Query) {
-    let answer: Vec<Document> = scene.raw.aggregate(pipeline).await.unwrap().try_collect().await.unwrap();
+fn check(answer: Vec<Document>, view: &View, query: &Query) {
     let wanted = nearest(view, query);
     assert_eq!(answer.len(), wanted.len(), "{query:?}");
     for (mut document, (distance, _)) in answer.into_iter().zip(wanted) {
@@ -39,25 +37,52 @@ async fn check(scene: &Scene, pipeline: Vec<Document>, view: &View, query: &Quer
     }
 }
 
+async fn distances_in_both_views(seed: u64, kind: Kind, isolation: Isolation) {
+    let random = &mut Random::of_seed(seed);
+    let mut scene = Scene::new(random, kind, isolation).await;
+    if isolation == Isolation::ReadCommitted {
+        scene.let_rivals_in(random).await;
+    }
+    scene.commit_unfinished(random).await;
+    for round in 0..20 {
+        let query = Query::random(random, kind);
+        let stage = doc! {"$geoNear": stage_of(&query)};
+        let outside = scene.coll.aggregate([stage.clone()]).await.unwrap().try_collect().await.unwrap();
+        check(outside, &scene.committed, &query);
+        let inside = scene.coll.aggregate([stage.clone()]).session(&mut scene.session).await.unwrap();
+        check(inside.try_collect().await.unwrap(), &scene.own, &query);
+        let counting = scene.coll.aggregate([stage, doc! {"$count": "n"}]).session(&mut scene.session);
+        let counted = counting.await.unwrap().try_collect().await.unwrap();
+        let counted = counted.first().map_or(0, |counted| counted.get_i32("n").unwrap());
+        assert_eq!(counted as usize, nearest(&scene.own, &query).len(), "{query:?}");
+        if round % 5 == 2 {
+            scene.write_own(random).await;
+        }
+    }
+    scene.end().await;
+}
+
 #[tokio::test]
 async fn stage_gives_distances_in_both_views() {
-    for (seed, kind) in [(300, Kind::Sphere), (301, Kind::Plane)] {
-        let random = &mut Random::of_seed(seed);
-        let mut scene = Scene::new(random, kind, Isolation::ReadCommitted).await;
-        scene.let_rivals_in(random).await;
-        scene.write_own(random).await;
-        let me = scene.session.id().unwrap();
-        let indexes = scene.raw.list_indexes().await.unwrap().try_collect::<Vec<_>>().await.unwrap();
-        let indexes: Vec<Document> = indexes.iter().map(|index| doc! {"key": index.keys.clone()}).collect();
-        let key = only_geo_field(&indexes).unwrap();
-        for _ in 0..20 {
-            let query = Query::random(random, kind);
-            let stage = GeoNear::parse_geo_near(&stage_of(&query), Some(&key)).unwrap();
-            check(&scene, stage.safe_view(None), &scene.committed, &query).await;
-            let mut own = stage.own_view("places", me, None).unwrap();
-            own.extend([sort_by_distance(), hide_distance()]);
-            check(&scene, own, &scene.own, &query).await;
-        }
-        scene.end().await;
-    }
+    distances_in_both_views(300, Kind::Sphere, Isolation::ReadCommitted).await;
+    distances_in_both_views(301, Kind::Plane, Isolation::ReadCommitted).await;
+    distances_in_both_views(302, Kind::Sphere, Isolation::RepeatableRead).await;
+}
+
+#[tokio::test]
+async fn stage_without_key_means_the_applications_index() {
+    let random = &mut Random::of_seed(310);
+    let mut scene = Scene::new(random, Kind::Sphere, Isolation::ReadCommitted).await;
+    scene.write_own(random).await;
+    let near = doc! {"$geoNear": {"near": {"type": "Point", "coordinates": [0, 0]}, "distanceField": "d"}};
+    let plain: Result<Vec<Document>, _> =
+        async { scene.raw.aggregate([near.clone()]).await?.try_collect().await }.await;
+    assert!(plain.is_err(), "the server sees the index on unsafe versions, too");
+    assert!(!scene.coll.aggregate([near.clone()]).await.unwrap().try_collect().await.unwrap().is_empty());
+    // One more, and it is not clear which is meant.
+    scene.raw.create_index(mongodb::IndexModel::builder().keys(doc! {"q": "2dsphere"}).build()).await.unwrap();
+    let other = scene.world.client(60_000).await;
+    let refused = scene.world.collection(&other, "places").aggregate([near]).await.map(drop).unwrap_err();
+    assert_eq!(refused.code(), Some(27), "{refused}");
+    scene.end().await;
 }

@@ -20,22 +20,23 @@ const CONTEXT: &str = "in $geoNear";
 pub struct GeoNear {
     /// Everything but `key`, `query`, `distanceField` and `includeLocs`.
     others: Document,
-    key: String,
+    /// `None`: that of the collection's only geospatial index, which the server finds.
+    key: Option<String>,
     query: Document,
     distance_field: Option<String>,
     include_locs: Option<String>,
 }
 
 impl GeoNear {
-    /// Reads the stage as the user wrote it. `key`: the field of the collection's geospatial index, for a stage that names
-    /// none ([`super::only_geo_field`]).
+    /// Reads the stage as the user wrote it. Where there are indexes on unsafe versions, too, the server cannot tell which is
+    /// meant by a stage without `key`: who sends it puts in what [`super::only_geo_field`] answers.
     ///
     /// What only the server can judge (the point, the distances, unknown options) is left to it.
     ///
     /// # Errors
     /// [`Error::Reserved`]; those of [`crate::filter::check_filter`] for `query`; [`Error::Invalid`] (2) for options of
     /// the wrong type, and for `$text` and operators that sort by distance within `query`.
-    pub fn parse_geo_near(stage: &Document, key: Option<&str>) -> Result<Self, Error> {
+    pub fn parse_geo_near(stage: &Document) -> Result<Self, Error> {
         let query = match stage.get("query") {
             None => Document::new(),
             Some(Bson::Document(query)) => query.clone(),
@@ -45,11 +46,9 @@ impl GeoNear {
         if parts.near.is_some() || parts.text.is_some() || parts.buried_text {
             return Err(invalid("query takes neither $text nor a second order by distance"));
         }
-        let Some(key) = text(stage, "key")?.or_else(|| key.map(ToOwned::to_owned)) else {
-            return Err(invalid("a stage without key needs the collection's only geospatial index"));
-        };
+        let key = text(stage, "key")?;
         let (distance_field, include_locs) = (text(stage, "distanceField")?, text(stage, "includeLocs")?);
-        for name in [Some(&key), distance_field.as_ref(), include_locs.as_ref()].into_iter().flatten() {
+        for name in [key.as_ref(), distance_field.as_ref(), include_locs.as_ref()].into_iter().flatten() {
             path::refuse_reserved(name, " in $geoNear")?;
         }
         let read = ["key", "query", "distanceField", "includeLocs"];
@@ -61,18 +60,18 @@ impl GeoNear {
     /// The same order as a condition of a filter asks for, of the documents that match `query`.
     pub fn of_filter(near: &super::Near, query: &Document) -> Self {
         let mut others = near.to_stage();
-        let key = others.remove("key").and_then(|key| key.as_str().map(ToOwned::to_owned)).unwrap_or_default();
+        let key = others.remove("key").and_then(|key| key.as_str().map(ToOwned::to_owned));
         Self { others, key, query: query.clone(), distance_field: None, include_locs: None }
     }
 
     /// The field with the geospatial index.
-    pub fn key(&self) -> &str {
-        &self.key
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// The field with the geospatial index on unsafe versions.
-    pub fn unsafe_key(&self) -> String {
-        path::prefixed(&self.key)
+    pub fn unsafe_key(&self) -> Option<String> {
+        self.key.as_deref().map(path::prefixed)
     }
 
     /// The stages on safe versions: of all documents, or of those that `mine` has not written. Pending inserts have none.
@@ -86,7 +85,7 @@ impl GeoNear {
         if !asked.is_empty() {
             query.push(guard_filter(&asked));
         }
-        let mut stages = vec![self.stage(&self.key, doc! { "$and": query }, ToOwned::to_owned)];
+        let mut stages = vec![self.stage(self.key(), doc! { "$and": query }, ToOwned::to_owned)];
         stages.push(doc! { "$unset": RESERVED.to_vec() });
         // The rest is asked when the locks are gone.
         if asked != self.query {
@@ -98,8 +97,11 @@ impl GeoNear {
     /// The stages on the unsafe versions of `mine`, which come out as the application wrote them.
     ///
     /// # Errors
-    /// As [`rewrite_filter`].
+    /// As [`rewrite_filter`]; [`Error::Invalid`] (2) without a key.
     pub fn unsafe_view(&self, mine: TxId) -> Result<Vec<Document>, Error> {
+        let Some(key) = self.unsafe_key() else {
+            return Err(invalid("a stage without key needs the collection's only geospatial index"));
+        };
         let mut query = vec![doc! {
             WRITER: tx_id_to_bson(mine), UNSAFE: { "$exists": true }, REMOVE: { "$exists": false },
         }];
@@ -108,7 +110,7 @@ impl GeoNear {
         }
         let unsafe_version = doc! { "$mergeObjects": [{ "_id": "$_id" }, format!("${UNSAFE}")] };
         Ok(vec![
-            self.stage(&self.unsafe_key(), doc! { "$and": query }, path::prefixed),
+            self.stage(Some(&key), doc! { "$and": query }, path::prefixed),
             doc! { "$replaceWith": unsafe_version },
         ])
     }
@@ -117,7 +119,7 @@ impl GeoNear {
     /// are enough. Behind them stand [`sort_by_distance`], if no other order is asked for, and [`hide_distance`].
     ///
     /// # Errors
-    /// As [`rewrite_filter`].
+    /// As [`GeoNear::unsafe_view`].
     pub fn own_view(&self, coll: &str, mine: TxId, limit: Option<u64>) -> Result<Vec<Document>, Error> {
         let limit = limit.map(|limit| doc! { "$limit": limit as i64 });
         let with_distance = doc! { "$set": { UNSAFE: { "$meta": "geoNearDistance" } } };
@@ -131,9 +133,11 @@ impl GeoNear {
         Ok(stages)
     }
 
-    fn stage(&self, key: &str, query: Document, place: impl Fn(&str) -> String) -> Document {
+    fn stage(&self, key: Option<&str>, query: Document, place: impl Fn(&str) -> String) -> Document {
         let mut stage = self.others.clone();
-        stage.insert("key", key);
+        if let Some(key) = key {
+            stage.insert("key", key);
+        }
         stage.insert("query", query);
         // Where the user wants no distance it takes a place that is cleared.
         stage.insert("distanceField", self.distance_field.as_deref().map_or_else(|| WRITER.to_owned(), &place));

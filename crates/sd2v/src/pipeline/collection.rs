@@ -14,6 +14,7 @@ use crate::{
     error::Error,
     expression::path,
     filter::{check_filter, guard_filter},
+    geo::{GeoNear, hide_distance, sort_by_distance},
     names::{INSERT, REMOVE, RESERVED, WRITER, tx_id_to_bson},
     view,
 };
@@ -111,13 +112,36 @@ impl Mapper<'_> {
         check_filter(&query)?;
         self.note(collection, if place.in_lookup { Document::new() } else { query.clone() });
         let mut near = near.clone();
-        near.insert("query", view::without_pending_inserts(&self.bounded(collection, query)));
-        let mut mapped = vec![doc! {"$geoNear": near}];
-        if whole::surfaces(rest, place.is_answer) {
-            mapped.push(unset_reserved());
+        near.insert("query", self.bounded(collection, query));
+        let mut mapped = self.near_stages(collection, near, place)?;
+        // Nobody sees the locks: they need not be taken away.
+        if mapped.len() == 2 && !whole::surfaces(rest, place.is_answer) {
+            mapped.pop();
         }
         mapped.extend(self.stages(rest, place, depth)?);
         Ok(mapped)
+    }
+
+    fn near_stages(&mut self, collection: &str, mut near: Document, place: Place) -> Result<Vec<Document>, Error> {
+        if !near.contains_key("key") {
+            match self.sources.geo_fields.get(collection) {
+                Some(field) => drop(near.insert("key", field)),
+                // The server knows it, or asks.
+                None => drop(self.without_geo_field.insert(collection.to_owned())),
+            }
+        }
+        let near = GeoNear::parse_geo_near(&near)?;
+        match self.sources.own(collection) {
+            Some(_) if place.in_lookup => {
+                Err(unsupported("$geoNear", "within $lookup of a collection that this transaction has written"))
+            }
+            Some(me) => {
+                let mut both = near.own_view(collection, me, None)?;
+                both.extend([sort_by_distance(), hide_distance()]);
+                Ok(both)
+            }
+            None => Ok(near.safe_view(None)),
+        }
     }
 
     /// What begins with no documents of the collection runs as it is.

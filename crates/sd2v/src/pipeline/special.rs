@@ -34,9 +34,6 @@ impl Opening {
     /// Such an index has the committed versions only.
     pub(super) fn refuse_own(self, me: Option<TxId>) -> Result<(), Error> {
         match self {
-            Self::Near if me.is_some() => {
-                Err(unsupported("$geoNear", "the index has none of the documents that this transaction has written"))
-            }
             Self::Text if me.is_some() => {
                 Err(unsupported("$text", "the index has none of the documents that this transaction has written"))
             }
