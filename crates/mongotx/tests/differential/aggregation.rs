@@ -73,7 +73,7 @@ struct Asked {
 
 fn ask(random: &mut Random) -> Asked {
     let mut asked = Asked {
-        collection: Some(*random.pick(&COLLECTIONS)),
+        collection: Some(pipelines::source(random)),
         stages: pipelines::pipeline(random),
         variables: None,
         collation: None,
@@ -117,6 +117,12 @@ impl Sequence {
                     let index = mongodb::IndexModel::builder().keys(keys.clone()).options(options).build();
                     collection.create_index(index).await.unwrap();
                 }
+            }
+        }
+        for (view, on, pipeline) in pipelines::views() {
+            for database in [&plain, &stored] {
+                let create = doc! {"create": view, "viewOn": on, "pipeline": pipeline.clone()};
+                database.run_command(create).await.unwrap();
             }
         }
         let options = ClientOptions { sweep: false, ..ClientOptions::default() };

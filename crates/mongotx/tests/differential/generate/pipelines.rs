@@ -1,4 +1,4 @@
-//! Pipelines of every stage whose answer does not depend on chance, on the collections `c` and `d`.
+//! Pipelines of every stage whose answer does not depend on chance, on the collections `c` and `d` and some views.
 //!
 //! Where an answer could depend on the order of documents, they are sorted by a unique key before.
 
@@ -8,6 +8,21 @@ use super::{expressions, filters, values};
 use crate::random::Random;
 
 pub(crate) const COLLECTIONS: [&str; 2] = ["c", "d"];
+
+/// Views, what they are on, and their pipelines. One only filters.
+pub(crate) fn views() -> [(&'static str, &'static str, Vec<Document>); 3] {
+    let more = vec![doc! {"$set": {"w": "$m"}}, doc! {"$unset": "b"}];
+    [
+        ("filtered", "c", vec![doc! {"$match": {"n": {"$gt": 0}}}]),
+        ("changed", "filtered", more),
+        ("joined", "d", vec![doc! {"$lookup": {"from": "filtered", "pipeline": [{"$count": "n"}], "as": "x"}}]),
+    ]
+}
+
+/// A collection to read, or sometimes a view.
+pub(crate) fn source(random: &mut Random) -> &'static str {
+    if random.chance(10) { random.pick(&views()).0 } else { random.pick::<&'static str>(&COLLECTIONS) }
+}
 
 /// A pipeline in the making.
 struct Draft<'a> {
@@ -273,7 +288,7 @@ impl Draft<'_> {
     }
 
     fn from(&mut self) -> &'static str {
-        self.random.pick::<&'static str>(&COLLECTIONS)
+        source(self.random)
     }
 
     /// What it finds is put in order, which no server promises.
