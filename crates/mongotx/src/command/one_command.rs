@@ -18,7 +18,11 @@ use super::{
     Terms,
     query::{Documents, Query},
 };
-use crate::{coordinator::Core, error::Result, options::Namespace};
+use crate::{
+    coordinator::Core,
+    error::{ErrorKind, Result},
+    options::Namespace,
+};
 
 /// Transactions with pending documents of which one command tells.
 const MAX_WRITERS: usize = 90;
@@ -133,8 +137,16 @@ fn probe(pending: Document) -> Vec<Document> {
     ]
 }
 
-/// The answer; `None` when something is pending that is decided.
+/// The answer; `None` when something is pending that is decided, or when the server refuses to give one: an expression may
+/// have failed on a version that is not the latest, behind a mark that did not arrive. The long way finds out.
 pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document) -> Result<Option<Documents>> {
+    match unless_marked(core, ns, command).await {
+        Err(refused) if refused.kind() == ErrorKind::Invalid => Ok(None),
+        answer => answer,
+    }
+}
+
+async fn unless_marked(core: &Core, ns: &Namespace, command: Document) -> Result<Option<Documents>> {
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
     let mut writers = Vec::new();
     while let Some(mark) = answer.next_if(is_mark).await? {

@@ -1,7 +1,9 @@
 //! Which versions a pipeline sees.
 
+use std::time::Duration;
+
 use bson::{Bson, Document, doc};
-use mongotx::{Session, Step};
+use mongotx::{ClientOptions, Session, Step};
 
 use crate::{World, all, begun, change};
 
@@ -107,7 +109,7 @@ async fn what_a_rival_has_committed_is_seen_before_it_is_finished() {
         let gate = crate::quiet::Gate::before(&[Step::BeforeFinish]);
         gate.shut();
         world.rival =
-            crate::quiet::connect(mongotx::ClientOptions { hook: Some(gate.clone()), ..crate::quiet::options() }).await;
+            crate::quiet::connect(ClientOptions { hook: Some(gate.clone()), ..crate::quiet::options() }).await;
         let mut session = begun(&world.rival);
         change(&world, World::rivals, &mut session).await;
         session.commit().await.unwrap();
@@ -227,4 +229,28 @@ async fn an_expression_that_fails_on_a_rivals_version_does_not_fail_the_reader()
     assert_eq!(all(world.coll("a").aggregate([doc! {"$match": filter.clone()}])).await.len(), 1);
     assert_eq!(world.coll("a").count_documents(filter.clone()).await.unwrap(), 1);
     assert_eq!(world.coll("a").find(filter).await.unwrap().try_collect().await.unwrap().len(), 1);
+}
+
+/// Nor in what is not the latest any more.
+#[tokio::test]
+async fn an_expression_that_fails_on_a_former_version_does_not_fail_the_reader() {
+    let mut world = World::new().await;
+    let gate = crate::quiet::Gate::before(&[Step::BeforeFinish]);
+    gate.shut();
+    world.rival = crate::quiet::connect(ClientOptions { hook: Some(gate.clone()), ..crate::quiet::options() }).await;
+    let inverse = doc! {"_id": 1, "x": {"$divide": [1, "$n"]}};
+    for way in ["find", "aggregate"] {
+        let (ours, theirs) = (world.coll(way), world.rivals(way));
+        ours.insert_many(&[doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 0}]).await.unwrap();
+        assert!(world.client.flush(Duration::from_secs(10)).await);
+        let mut session = begun(&world.rival);
+        theirs.delete_one(doc! {"_id": 2}).session(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+        let found = match way {
+            "find" => ours.find(doc! {}).projection(inverse.clone()).await.unwrap().try_collect().await.unwrap(),
+            _ => all(ours.aggregate([doc! {"$project": inverse.clone()}])).await,
+        };
+        assert_eq!(found, [doc! {"_id": 1, "x": 1.0}], "{way}");
+    }
+    gate.open();
 }

@@ -171,15 +171,16 @@ impl Draft<'_> {
     fn accumulator(&mut self, ordered: bool) -> Document {
         let random = &mut *self.random;
         let value = if random.chance(20) { "$$ROOT".into() } else { expressions::any(random) };
-        match random.below(if ordered { 14 } else { 8 }) {
+        match random.below(if ordered { 14 } else { 7 }) {
             0 => doc! {"$sum": expressions::number(random)},
             1 => doc! {"$max": expressions::path(random)},
             2 => doc! {"$min": expressions::path(random)},
             3 => doc! {"$addToSet": expressions::number(random)},
             4 => doc! {"$avg": expressions::number(random)},
             5 => doc! {"$count": {}},
-            6 => doc! {"$stdDevPop": expressions::number(random)},
-            7 => doc! {"$maxN": {"input": expressions::number(random), "n": 2}},
+            6 => doc! {"$maxN": {"input": expressions::number(random), "n": 2}},
+            // It is rounded on its way, and the way is an order.
+            7 => doc! {"$stdDevPop": expressions::number(random)},
             8 => doc! {"$first": value},
             9 => doc! {"$last": value},
             10 => doc! {"$firstN": {"input": value, "n": 2}},
