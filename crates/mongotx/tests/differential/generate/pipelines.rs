@@ -31,6 +31,8 @@ struct Draft<'a> {
     /// Each document has another `_id`.
     unique: bool,
     depth: usize,
+    /// Nothing follows.
+    complete: bool,
 }
 
 /// A pipeline of some stages, for a collection.
@@ -39,7 +41,7 @@ pub(crate) fn pipeline(random: &mut Random) -> Vec<Document> {
 }
 
 fn draft(random: &mut Random, depth: usize, most: usize) -> Vec<Document> {
-    let mut draft = Draft { random, stages: Vec::new(), unique: true, depth };
+    let mut draft = Draft { random, stages: Vec::new(), unique: true, depth, complete: false };
     draft.begin();
     for _ in 0..draft.random.below(most + 1) {
         draft.add_stage();
@@ -49,7 +51,7 @@ fn draft(random: &mut Random, depth: usize, most: usize) -> Vec<Document> {
 
 /// Without a collection of its own.
 pub(crate) fn on_documents(random: &mut Random) -> Vec<Document> {
-    let mut draft = Draft { random, stages: Vec::new(), unique: false, depth: 0 };
+    let mut draft = Draft { random, stages: Vec::new(), unique: false, depth: 0, complete: false };
     let made = draft.documents();
     draft.stages.push(made);
     for _ in 0..1 + draft.random.below(3) {
@@ -99,6 +101,9 @@ impl Draft<'_> {
     }
 
     fn add_stage(&mut self) {
+        if self.complete {
+            return;
+        }
         let inner = if self.depth < 2 { 6 } else { 0 };
         match self.random.below(18 + inner) {
             0 => {
@@ -282,8 +287,13 @@ impl Draft<'_> {
         self.unique = false;
     }
 
-    /// In a filter it would be left to the server which condition is asked first.
+    /// In a filter it would be left to the server which condition is asked first, and before other stages whether what
+    /// fails is needed at all.
     fn risk(&mut self) {
+        if self.depth > 0 {
+            return;
+        }
+        self.complete = true;
         let risky = expressions::risky(self.random);
         self.stages.push(doc! {"$set": {"x": risky}});
     }
@@ -350,7 +360,7 @@ impl Draft<'_> {
         let mut facets = Document::new();
         for name in ["f", "g"] {
             let (unique, depth) = (self.unique, 2);
-            let mut inner = Draft { random: self.random, stages: Vec::new(), unique, depth };
+            let mut inner = Draft { random: self.random, stages: Vec::new(), unique, depth, complete: false };
             for _ in 0..inner.random.below(3) {
                 inner.add_stage();
             }
