@@ -10,6 +10,7 @@
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
+//! - [`text`]: text searches in a transaction's own view, and what a text index refuses.
 //! - [`view`]: aggregation stages that map each stored document to the version a transaction may see.
 //!
 //! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it (`mongotx`).
@@ -24,6 +25,7 @@ pub mod pipeline;
 pub mod projection;
 pub mod statement;
 pub mod stored;
+pub mod text;
 pub mod update;
 pub mod validator;
 pub mod view;

@@ -1,13 +1,14 @@
 //! Queries in the view of a transaction with writes of its own: each document is mapped to its visible version first, then
 //! everything goes on as asked.
 //!
-//! An order by distance is an index's, so the two versions are asked each through its own index, and merged.
+//! An order by distance is an index's, so the two versions are asked each through its own index, and merged. For words see
+//! [`text`].
 
 use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{has_special, parts},
-    geo::{GeoNear, has_geo_index, hide_distance, sort_by_distance},
+    geo::{GeoNear, Near, has_geo_index, hide_distance, sort_by_distance},
     projection,
 };
 
@@ -15,6 +16,7 @@ use super::{
     find::{aggregation, own_command, visible_pipeline},
     one_command::skip_and_limit,
     query::{Documents, Query},
+    text,
 };
 use crate::{
     coordinator::Core,
@@ -29,6 +31,10 @@ const NO_PLAN: i32 = 291;
 pub(crate) async fn find(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
     if !has_special(&query.filter) {
         return Ok(Documents::streaming(core.server.cursor(&ns.db, own_command(me, ns, query)?).await?));
+    }
+    let parts = parts(&query.filter)?;
+    if parts.near.is_none() {
+        return text::find(core, me, ns, query, &parts).await;
     }
     let mut tail = Vec::new();
     if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {
@@ -49,10 +55,13 @@ pub(crate) async fn run(
     query: &Query,
     tail: Vec<Document>,
 ) -> Result<Documents> {
-    let near = if has_special(&query.filter) { near_pipeline(me, ns, query)? } else { None };
-    let (mut pipeline, key) = match near {
-        Some((stage, pipeline)) => (pipeline, Some(stage)),
-        None => (visible_pipeline(me, &query.filter), None),
+    let (mut pipeline, key) = if has_special(&query.filter) {
+        let parts = parts(&query.filter)?;
+        let Some(near) = &parts.near else { return text::run(core, me, ns, query, &parts, tail).await };
+        let (stage, pipeline) = near_pipeline(me, ns, query, near, &parts.rest)?;
+        (pipeline, Some(stage))
+    } else {
+        (visible_pipeline(me, &query.filter), None)
     };
     pipeline.extend(tail);
     let mut command = aggregation(ns, pipeline, query);
@@ -65,16 +74,18 @@ pub(crate) async fn run(
     }
 }
 
-/// The stages that stand for the filter, if it asks for an order by distance.
-fn near_pipeline(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Option<(GeoNear, Vec<Document>)>> {
-    let parts = parts(&query.filter)?;
-    let Some(near) = parts.near else {
-        return Err(Error::unsupported(format!("$text in a transaction that has written to {ns} is not supported")));
-    };
-    let stage = GeoNear::of_filter(&near, &parts.rest);
+/// The stages that stand for a filter with an order by distance.
+fn near_pipeline(
+    me: Option<TxId>,
+    ns: &Namespace,
+    query: &Query,
+    near: &Near,
+    rest: &Document,
+) -> Result<(GeoNear, Vec<Document>)> {
+    let stage = GeoNear::of_filter(near, rest);
     let Some(me) = me else {
         let pipeline = stage.safe_view(None);
-        return Ok(Some((stage, pipeline)));
+        return Ok((stage, pipeline));
     };
     let by_distance = query.sort.as_ref().is_none_or(Document::is_empty);
     let enough = (by_distance && query.limit > 0).then(|| query.skip.saturating_add(query.limit));
@@ -83,7 +94,7 @@ fn near_pipeline(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Opti
         pipeline.push(sort_by_distance());
     }
     pipeline.push(hide_distance());
-    Ok(Some((stage, pipeline)))
+    Ok((stage, pipeline))
 }
 
 /// Is it the user's index that is missing, or the one on unsafe versions?

@@ -2,18 +2,21 @@
 //!
 //! 1. Fence every record whose lease has expired.
 //! 2. In each collection that a fenced record names, finish what it committed and undo the rest; give back its read
-//!    locks. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
+//!    locks, drop what its text searches have left. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
 //! 3. Make sure that step 2 is durable: a server that is killed could come back with a lock of a committed transaction, and
 //!    without the record that lock would be taken for an orphan. Between two equal epochs nothing was lost.
 //! 4. Retire the record: the server removes it when its outcomes need not be kept any longer.
 //!
 //! Any number of sweeps may run at a time.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{LockState, TxId};
 use sd2v::{
     names::{READERS, WRITER},
     stored::lock_state,
+    text::SCRATCH,
 };
 
 use super::{
@@ -22,6 +25,7 @@ use super::{
     records::{Records, StoredRecord},
 };
 use crate::{
+    command::text::drop_collection,
     error::Result,
     options::{Layout, Namespace},
 };
@@ -103,7 +107,25 @@ impl Core {
             repaired += self.repair_where(ns, doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}}).await?;
             repaired += self.repair_where(ns, doc! {format!("{READERS}.c"): client}).await?;
         }
+        self.drop_scratch(found).await?;
         Ok(repaired)
+    }
+
+    /// What a text search of the client has left.
+    async fn drop_scratch(&self, found: &StoredRecord) -> Result<()> {
+        let databases: BTreeSet<&str> = found.namespaces.iter().map(|ns| ns.db.as_str()).collect();
+        let name = format!("^{}{}\\.", SCRATCH.replace('.', "\\."), found.client);
+        for db in databases {
+            let list = doc! {
+                "listCollections": 1, "filter": {"name": {"$regex": &name}}, "nameOnly": true, "cursor": {},
+            };
+            for left in self.server.collect(db, list, ROUND).await? {
+                if let Ok(coll) = left.get_str("name") {
+                    drop_collection(&self.server, &Namespace::new(db, coll)).await;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Repairs every document that matches, as far as its rivals are decided.

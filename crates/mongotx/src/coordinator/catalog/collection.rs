@@ -3,6 +3,7 @@
 use bson::{Bson, Document};
 use sd2v::{
     index::{self, Index, Unique, touches},
+    text::is_on_every_field,
     update::Update,
     validator,
 };
@@ -49,7 +50,7 @@ impl Collection {
         let indexes = index::interpret(stored);
         let kind = info.get_str("type").unwrap_or("collection");
         Self {
-            refused: refused_kind(ns, kind, &options),
+            refused: refused_kind(ns, kind, &options).or_else(|| indexes.iter().find_map(refused_index)),
             view: ViewOptions::parse_view(kind, &options),
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
@@ -84,6 +85,12 @@ impl Collection {
         })?;
         (asked.stored_name != asked.name()).then(|| Bson::String(asked.stored_name.clone()))
     }
+}
+
+/// A text index on every field covers uncommitted versions, too.
+fn refused_index(index: &Index) -> Option<String> {
+    let on_every_field = is_on_every_field(&index.spec);
+    on_every_field.then(|| format!("its text index {:?} on every field would find what is not committed", index.name()))
 }
 
 fn refused_kind(ns: &Namespace, kind: &str, options: &Document) -> Option<String> {

@@ -1,0 +1,152 @@
+//! `$text` in the view of a transaction with writes of its own.
+//!
+//! The text index covers safe versions only, and a collection has but one. So:
+//!
+//! 1. A scratch collection `_mongotx_text.<client>.<n>` in the same database gets the same index.
+//! 2. The unsafe versions of this transaction that could match are copied to it.
+//! 3. One pipeline searches the safe versions of what is not its own, and the scratch collection, and unites the answers.
+//! 4. The scratch collection is dropped, whatever has happened. What a dead client leaves goes with the next sweep.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bson::{Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::Parts,
+    text::{SCRATCH, copy_own, hide_score, own_view, project_score, scratch_index, sort_by_score},
+};
+
+use super::{
+    find::aggregation,
+    one_command::skip_and_limit,
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::{Core, server::Server},
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// Scratch collections that this process has made.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// The documents as asked. (`me`: `None` when nothing of its own is pending, but the query reads whole documents.)
+pub(crate) async fn find(
+    core: &Core,
+    me: Option<TxId>,
+    ns: &Namespace,
+    query: &Query,
+    parts: &Parts,
+) -> Result<Documents> {
+    let mut tail = Vec::new();
+    if let Some(sort) = query.sort.as_ref().filter(|sort| !sort.is_empty()) {
+        tail.push(sort_by_score(sort));
+    }
+    tail.extend(skip_and_limit(query));
+    if let Some(projection) = &query.projection {
+        tail.extend(project_score(projection)?);
+    }
+    tail.push(hide_score());
+    run(core, me, ns, query, parts, tail).await
+}
+
+/// What these stages make of the documents that match, each with its score in a reserved field.
+pub(crate) async fn run(
+    core: &Core,
+    me: Option<TxId>,
+    ns: &Namespace,
+    query: &Query,
+    parts: &Parts,
+    tail: Vec<Document>,
+) -> Result<Documents> {
+    let Some(me) = me else {
+        let mut pipeline = own_view(parts, None)?;
+        pipeline.extend(tail);
+        return Ok(Documents::streaming(core.server.cursor(&ns.db, aggregation(ns, pipeline, query)).await?));
+    };
+    let scratch = Scratch::new(core, ns, me);
+    let answer = search(core, me, ns, query, parts, &scratch, tail).await;
+    scratch.drop_now().await;
+    answer
+}
+
+async fn search(
+    core: &Core,
+    me: TxId,
+    ns: &Namespace,
+    query: &Query,
+    parts: &Parts,
+    scratch: &Scratch,
+    tail: Vec<Document>,
+) -> Result<Documents> {
+    let mut pipeline = own_view(parts, Some((me, &scratch.ns.coll)))?;
+    pipeline.extend(tail);
+    let known = core.catalog.look_up(&core.server, ns).await?;
+    let Some(index) = known.indexes.iter().find(|index| index.spec.contains_key("textIndexVersion")) else {
+        return Err(Error::invalid(27, "text index required for $text query"));
+    };
+    scratch.make(&index.spec).await?;
+    let mut copy = doc! {"aggregate": &ns.coll, "pipeline": copy_own(parts, me, &scratch.ns.coll)?, "cursor": {}};
+    query.terms.add_to(&mut copy);
+    core.server.run(&ns.db, copy).await?;
+    let limit = core.options.max_documents;
+    let cursor = core.server.cursor(&ns.db, aggregation(ns, pipeline, query)).await?;
+    let found = Documents::streaming(cursor).all(limit.saturating_add(1)).await?;
+    if found.len() > limit {
+        let message =
+            format!("the text search in a transaction that has written to {ns} finds more than {limit} documents");
+        return Err(Error::invalid(290, message));
+    }
+    Ok(Documents::at_hand(found))
+}
+
+/// A collection for the time of one search.
+struct Scratch {
+    server: Arc<Server>,
+    ns: Namespace,
+    gone: bool,
+}
+
+impl Scratch {
+    fn new(core: &Core, ns: &Namespace, me: TxId) -> Self {
+        let name = format!("{SCRATCH}{}.{}", me.client, MADE.fetch_add(1, Ordering::Relaxed));
+        Self { server: Arc::clone(&core.server), ns: Namespace::new(&ns.db, &name), gone: false }
+    }
+
+    async fn make(&self, index: &Document) -> Result<()> {
+        let indexes = vec![scratch_index(index)];
+        self.server.run(&self.ns.db, doc! {"createIndexes": &self.ns.coll, "indexes": indexes}).await.map(drop)
+    }
+
+    async fn drop_now(mut self) {
+        drop_collection(&self.server, &self.ns).await;
+        self.gone = true;
+    }
+}
+
+/// The search was given up: its future was dropped.
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.gone
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (server, ns) = (Arc::clone(&self.server), self.ns.clone());
+            runtime.spawn(async move { drop_collection(&server, &ns).await });
+        }
+    }
+}
+
+/// NamespaceNotFound.
+const NO_SUCH_COLLECTION: i32 = 26;
+
+pub(crate) async fn drop_collection(server: &Server, ns: &Namespace) {
+    match server.run(&ns.db, doc! {"drop": &ns.coll}).await {
+        Err(error) if error.code() != Some(NO_SUCH_COLLECTION) => {
+            tracing::warn!(%ns, %error, "a scratch collection of a text search could not be dropped");
+        }
+        _ => {}
+    }
+}

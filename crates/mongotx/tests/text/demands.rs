@@ -1,0 +1,78 @@
+//! Documents that a text index cannot hold: `check_text_document` says what the server says.
+
+use bson::{Bson, Document, doc};
+use futures_util::TryStreamExt;
+use sd2v::text::{check_text_document, find_text_index};
+
+use crate::random::Random;
+
+const INDEXES: usize = 6;
+
+fn index(which: usize) -> Document {
+    match which {
+        0 => doc! {"key": {"s": "text", "a.b": "text"}, "name": "words"},
+        1 => doc! {"key": {"s": "text", "a.b.c": "text"}, "name": "words", "language_override": "l"},
+        2 => doc! {"key": {"$**": "text"}, "name": "words"},
+        3 => doc! {"key": {"k": 1, "s": "text", "a.k": 1}, "name": "words"},
+        4 => doc! {"key": {"s": "text"}, "name": "words", "textIndexVersion": 1},
+        _ => doc! {"key": {"a.b": "text"}, "name": "words", "textIndexVersion": 2},
+    }
+}
+
+fn value(random: &mut Random, depth: usize) -> Bson {
+    let language = ["english", "DE", "none", "zz", "", "nb", "no", "portuguese"];
+    match random.below(if depth > 3 { 3 } else { 6 }) {
+        0 => (*random.pick(&language)).into(),
+        1 => random.between(0, 9).into(),
+        2 => Bson::Null,
+        3 => random.several(2, |random| value(random, depth + 1)).into(),
+        _ => fields(random, depth + 1).into(),
+    }
+}
+
+fn fields(random: &mut Random, depth: usize) -> Document {
+    let names = ["s", "a", "b", "c", "k", "l", "language", "_id", "a.b"];
+    let names: Vec<&str> = random.several(3, |random| *random.pick(&names));
+    // An `_id` at the top level is no array, and its own.
+    names
+        .into_iter()
+        .filter(|name| depth > 0 || *name != "_id")
+        .map(|name| (name.to_owned(), value(random, depth)))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_the_function_refuses_is_what_the_server_refuses() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let db = server.client().await.unwrap().database(&testkit::unique_db("demands"));
+    let random = &mut Random::of_seed(900);
+    let (mut refused, mut taken) = (0, 0);
+    for which in 0..INDEXES {
+        let name = format!("c{which}");
+        db.run_command(doc! {"createIndexes": &name, "indexes": [index(which)]}).await.unwrap();
+        let listed = db.run_cursor_command(doc! {"listIndexes": &name}).await.unwrap();
+        let listed: Vec<Document> = listed.try_collect().await.unwrap();
+        let index = find_text_index(&listed).unwrap();
+        for id in 0..250 {
+            let mut document = doc! {"_id": id};
+            if id % 10 == 0 {
+                document.insert("_id", doc! {"id": id, "language": 5});
+            }
+            document.extend(fields(random, 0));
+            let inserted = db.run_command(doc! {"insert": &name, "documents": [document.clone()]}).await.unwrap();
+            let code =
+                inserted.get_array("writeErrors").ok().and_then(|errors| errors[0].as_document()?.get_i32("code").ok());
+            let ours = match check_text_document(&document, index) {
+                Ok(()) => None,
+                Err(sd2v::Error::Invalid { code, .. }) => Some(code),
+                Err(other) => panic!("{other}"),
+            };
+            assert_eq!(ours.is_some(), code.is_some(), "{index}\n{document}: {ours:?}, the server {code:?}");
+            assert!(ours == code || ours.is_some_and(|ours| [17261, 17262, 201].contains(&ours)), "{document}");
+            refused += usize::from(code.is_some());
+            taken += usize::from(code.is_none());
+        }
+    }
+    db.drop().await.unwrap();
+    assert!(refused > 100 && taken > 100, "{refused} refused, {taken} taken");
+}
