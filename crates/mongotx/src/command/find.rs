@@ -71,10 +71,16 @@ pub(crate) async fn committed(
     {
         return Ok(answer);
     }
-    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if own_writes || mapped {
+        core.settle_pending(ns, &query.filter, &query.terms, me).await?;
         return own_view::find(core, me.filter(|_| own_writes), ns, query).await;
     }
+    settled(core, ns, query, me).await
+}
+
+/// The safe versions, once those are the latest.
+async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
+    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
@@ -104,9 +110,12 @@ pub(crate) async fn by_id_filter(
 async fn by_id(core: &Core, ns: &Namespace, query: &Query, filter: Document, me: Option<TxId>) -> Result<Documents> {
     let plain = is_only_id(&query.filter) && query.projection.is_none();
     for _ in 0..FETCHES {
-        let Some(mut stored) = core.server.find_first(ns, query.to_find(ns, filter.clone())).await? else {
-            return Ok(Documents::default());
+        let found = match core.server.find_first(ns, query.to_find(ns, filter.clone())).await {
+            // An expression may have failed on a version that is not the latest.
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return settled(core, ns, query, me).await,
+            found => found?,
         };
+        let Some(mut stored) = found else { return Ok(Documents::default()) };
         let lock = lock_state(&stored)?;
         let Some(writer) = lock.writer else {
             stored::strip(&mut stored);

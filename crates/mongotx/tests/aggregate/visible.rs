@@ -239,7 +239,7 @@ async fn an_expression_that_fails_on_a_former_version_does_not_fail_the_reader()
     gate.shut();
     world.rival = crate::quiet::connect(ClientOptions { hook: Some(gate.clone()), ..crate::quiet::options() }).await;
     let inverse = doc! {"_id": 1, "x": {"$divide": [1, "$n"]}};
-    for way in ["find", "aggregate"] {
+    for way in ["find", "find one", "aggregate"] {
         let (ours, theirs) = (world.coll(way), world.rivals(way));
         ours.insert_many(&[doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 0}]).await.unwrap();
         assert!(world.client.flush(Duration::from_secs(10)).await);
@@ -247,6 +247,11 @@ async fn an_expression_that_fails_on_a_former_version_does_not_fail_the_reader()
         theirs.delete_one(doc! {"_id": 2}).session(&mut session).await.unwrap();
         session.commit().await.unwrap();
         let found = match way {
+            "find one" => {
+                let gone = ours.find(doc! {"_id": 2}).projection(inverse.clone());
+                assert_eq!(gone.await.unwrap().next().await.unwrap(), None);
+                continue;
+            }
             "find" => ours.find(doc! {}).projection(inverse.clone()).await.unwrap().try_collect().await.unwrap(),
             _ => all(ours.aggregate([doc! {"$project": inverse.clone()}])).await,
         };
