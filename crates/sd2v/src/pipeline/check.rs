@@ -20,7 +20,10 @@ pub(super) fn check_stage(name: &str, spec: &Bson) -> Result<(), Error> {
     match (name, spec) {
         ("$match", Bson::Document(filter)) => check_filter(filter),
         ("$project", Bson::Document(fields)) => check_projection(fields),
-        ("$addFields" | "$set" | "$group", Bson::Document(fields)) => {
+        ("$replaceRoot", Bson::Document(parts)) => {
+            parts.get("newRoot").map_or(Ok(()), |root| check_stage("$replaceWith", root))
+        }
+        ("$addFields" | "$set" | "$group" | "$replaceWith", Bson::Document(fields)) => {
             check_names(fields)?;
             check_expression(spec)
         }
