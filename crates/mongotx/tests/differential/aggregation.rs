@@ -203,15 +203,15 @@ impl Sequence {
     /// A write of one document that gives nothing a new `_id`.
     fn simple_write(&mut self) -> Operation {
         loop {
-            match self.make.next() {
-                write @ Operation::InsertOne(_) => return write,
-                write @ Operation::Update(Update { many: false, upsert: false, .. })
-                    if !format!("{write:?}").contains("$currentDate") =>
-                {
-                    return write;
-                }
-                write @ Operation::Delete(Delete { many: false, .. }) => return write,
-                _ => {}
+            let write = self.make.next();
+            let simple = matches!(
+                write,
+                Operation::InsertOne(_)
+                    | Operation::Update(Update { many: false, upsert: false, .. })
+                    | Operation::Delete(Delete { many: false, .. })
+            );
+            if simple && !format!("{write:?}").contains("$currentDate") && !has_extreme_key(&write) {
+                return write;
             }
         }
     }
@@ -317,10 +317,16 @@ async fn write(
     }
 }
 
+/// A `$lookup` that the server runs in its other engine answers `{"": MinKey}` for `MinKey`.
+fn has_extreme_key(value: &impl std::fmt::Debug) -> bool {
+    let shown = format!("{value:?}");
+    shown.contains("MinKey") || shown.contains("MaxKey")
+}
+
 fn starting_documents(random: &mut Random) -> Vec<Document> {
     let mut documents: Vec<Document> = Vec::new();
     for document in (0..12).map(|_| values::document(random)).collect::<Vec<_>>() {
-        if documents.iter().all(|other| id_of(other) != id_of(&document)) {
+        if !has_extreme_key(&document) && documents.iter().all(|other| id_of(other) != id_of(&document)) {
             documents.push(document);
         }
     }

@@ -91,13 +91,9 @@ fn same_numbers(value: &Bson) -> Bson {
     }
 }
 
-/// Equal numbers become equal bytes, arrays lose their order, and documents too if `any_order`. A server that runs `$lookup`
-/// with its other engine answers `{"": MinKey}` for `MinKey`.
+/// Equal numbers become equal bytes, arrays lose their order, and documents too if `any_order`.
 pub(crate) fn loose(value: &Bson, any_order: bool) -> Bson {
     match value {
-        Bson::Document(fields) if matches!(fields.get(""), Some(Bson::MinKey | Bson::MaxKey)) && fields.len() == 1 => {
-            fields[""].clone()
-        }
         Bson::Document(fields) => {
             let mut fields: Vec<(String, Bson)> =
                 fields.iter().map(|(name, value)| (name.clone(), loose(value, any_order))).collect();
