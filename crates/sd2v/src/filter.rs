@@ -20,7 +20,7 @@ mod special;
 
 pub use check::{check_filter, has_expression, sees_lock_fields};
 pub use guard::guard_filter;
-pub(crate) use ids::{equal, equality_ids, is_conjunction};
+pub(crate) use ids::{equal, equalities, equality_ids, is_conjunction};
 pub use ids::{equality_id, is_only_id, pinned_ids, without_id};
 pub use rewrite::rewrite_filter;
 pub use script::{has_script, with_scripts_as_expressions};

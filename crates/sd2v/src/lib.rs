@@ -8,6 +8,7 @@
 //! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
 //! - [`geo`]: queries by distance, on both versions.
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
+//! - [`shard`]: shard keys, which every command about one document carries.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
 //! - [`text`]: text searches in a transaction's own view, and what a text index refuses.
@@ -23,6 +24,7 @@ pub mod index;
 pub mod names;
 pub mod pipeline;
 pub mod projection;
+pub mod shard;
 pub mod statement;
 pub mod stored;
 pub mod text;

@@ -70,18 +70,23 @@ pub fn equality_id(filter: &Document) -> Option<Bson> {
 
 /// All the equalities on `_id`; the server refuses more than one.
 pub(crate) fn equality_ids(filter: &Document) -> Vec<Bson> {
+    equalities(filter, "_id")
+}
+
+/// The values that a field must equal, where the filter says so by the same forms.
+pub(crate) fn equalities(filter: &Document, field: &str) -> Vec<Bson> {
     let mut found = Vec::new();
-    collect_equalities(filter, &mut found, 0);
+    collect_equalities(filter, field, &mut found, 0);
     found
 }
 
-fn collect_equalities(filter: &Document, found: &mut Vec<Bson>, depth: usize) {
+fn collect_equalities(filter: &Document, field: &str, found: &mut Vec<Bson>, depth: usize) {
     let Ok(depth) = path::deeper(depth) else { return };
     for (key, value) in filter {
         match (key.as_str(), value) {
-            ("_id", condition) => found.extend(equality(condition)),
+            (key, condition) if key == field => found.extend(equality(condition)),
             (key, Bson::Array(operands)) if is_conjunction(key, operands) => {
-                operands.iter().filter_map(Bson::as_document).for_each(|f| collect_equalities(f, found, depth));
+                operands.iter().filter_map(Bson::as_document).for_each(|f| collect_equalities(f, field, found, depth));
             }
             _ => {}
         }
