@@ -18,7 +18,8 @@ use protocol::{ClientId, LockState, TxId};
 use crate::{
     coordinator::{
         Core,
-        catalog::Catalog,
+        address::Address,
+        catalog::{Catalog, Shards},
         client_record::ClientRecordLog,
         finisher::Finisher,
         freshness::Freshness,
@@ -110,12 +111,13 @@ impl Client {
     /// Connects and looks at what the server can do.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a malformed URI, [`ErrorKind::Unavailable`] when no server answers,
+    /// [`ErrorKind::Invalid`] for a malformed URI or declared shard key, [`ErrorKind::Unavailable`] when no server answers,
     /// [`ErrorKind::Unsupported`] for a server on which transactions would not be safe, with the reason.
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let driver = driver(uri, &counters, None).await?;
-        let replicated = examine(&driver).await?;
+        let Deployment { replicated, routed } = examine(&driver).await?;
+        let shards = Shards::new(&options.shard_keys, routed)?;
         let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), replicated));
         let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
             let epoch = Arc::new(AtomicU64::new(0));
@@ -141,7 +143,7 @@ impl Client {
             server,
             log,
             finisher,
-            catalog: Catalog::default(),
+            catalog: Catalog::new(shards),
             freshness: Freshness::default(),
             options,
             replicated,
@@ -183,8 +185,8 @@ impl Client {
     pub async fn kill(&self, id: TxId) -> Result<Fate> {
         let fate = self.core.log.kill(id).await?;
         if fate == Fate::RolledBack {
-            for held in self.documents_of(id, 1_000).await? {
-                self.core.clear_locks(&held.namespace, &held.id, &held.lock, None).await?;
+            for (ns, at, lock) in self.held_by(id, 1_000).await? {
+                self.core.clear_locks(&ns, &at, &lock, None).await?;
             }
         }
         Ok(fate)
@@ -222,7 +224,10 @@ impl Client {
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
     pub async fn locked_documents(&self, namespace: &Namespace, limit: usize) -> Result<Vec<LockedDocument>> {
         let found = self.core.locked_documents(namespace, limit).await?;
-        Ok(found.into_iter().map(|(id, lock)| LockedDocument { namespace: namespace.clone(), id, lock }).collect())
+        Ok(found
+            .into_iter()
+            .map(|(at, lock)| LockedDocument { namespace: namespace.clone(), id: at.id, lock })
+            .collect())
     }
 
     /// The documents that a transaction holds, at most `limit` of each collection that its client's record names.
@@ -230,10 +235,14 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
     pub async fn documents_of(&self, id: TxId, limit: usize) -> Result<Vec<LockedDocument>> {
+        let held = self.held_by(id, limit).await?;
+        Ok(held.into_iter().map(|(namespace, at, lock)| LockedDocument { namespace, id: at.id, lock }).collect())
+    }
+
+    async fn held_by(&self, id: TxId, limit: usize) -> Result<Vec<(Namespace, Address, LockState)>> {
         let clients = self.core.records().read(&self.core.server, &[id.client]).await?;
         let namespaces = clients.first().map(|client| client.namespaces.clone()).unwrap_or_default();
-        let held = self.core.held_by(id, &namespaces, limit).await?;
-        Ok(held.into_iter().map(|(namespace, id, lock)| LockedDocument { namespace, id, lock }).collect())
+        self.core.held_by(id, &namespaces, limit).await
     }
 
     /// Repairs every document of a collection whose locks are decided or dead; answers how many are free now.
@@ -339,8 +348,16 @@ async fn driver_for_records(uri: &str, counters: &Arc<Counters>, epoch: &Arc<Ato
     mongodb::Client::with_options(options).map_err(from_driver)
 }
 
-/// Refuses servers on which transactions would not be safe. Answers whether several servers keep the data.
-async fn examine(driver: &mongodb::Client) -> Result<bool> {
+/// What answers at the other end.
+struct Deployment {
+    /// Several servers keep the data.
+    replicated: bool,
+    /// It is a router: collections may have shard keys.
+    routed: bool,
+}
+
+/// Refuses servers on which transactions would not be safe.
+async fn examine(driver: &mongodb::Client) -> Result<Deployment> {
     let admin = driver.database("admin");
     let build: Document = admin.run_command(doc! {"buildInfo": 1}).await.map_err(from_driver)?;
     let hello: Document = admin.run_command(doc! {"hello": 1}).await.map_err(from_driver)?;
@@ -357,7 +374,8 @@ async fn examine(driver: &mongodb::Client) -> Result<bool> {
         )));
     }
     let members = hello.get_array("hosts").map_or(0, Vec::len) + hello.get_array("passives").map_or(0, Vec::len);
-    Ok(members > 1 || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"))
+    let routed = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+    Ok(Deployment { replicated: members > 1 || routed, routed })
 }
 
 /// Sweeps now and every few leases, as long as the client lives.

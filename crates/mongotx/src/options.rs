@@ -1,6 +1,6 @@
 //! What a caller may choose, and the limits that hold when nothing is chosen.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use protocol::Concern;
 
@@ -131,6 +131,10 @@ pub struct ClientOptions {
     pub max_documents: usize,
     /// Look for leftovers of dead clients when the client starts, and every few leases.
     pub sweep: bool,
+    /// The shard keys of collections, as dotted paths: every command about a document of theirs carries its values, and
+    /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its
+    /// metadata.
+    pub shard_keys: HashMap<Namespace, Vec<String>>,
     /// Called at every step of the protocol: for tests that break it there.
     pub hook: Option<Arc<dyn StepHook>>,
 }
@@ -146,6 +150,7 @@ impl Default for ClientOptions {
             retry_limit: Duration::from_secs(120),
             max_documents: 100_000,
             sweep: true,
+            shard_keys: HashMap::new(),
             hook: None,
         }
     }

@@ -89,9 +89,9 @@ pub fn mark_removed(unsafe_query: Document, writer: TxId, multi: bool) -> Docume
 }
 
 /// Puts a document back that the writer itself has removed.
-pub fn revive(id: Bson, document: &Document, writer: TxId) -> Document {
-    let mine = doc! {"_id": id, WRITER: tx_id_to_bson(writer), REMOVE: true};
-    doc! {"q": mine, "u": {"$set": {UNSAFE: document.clone()}, "$unset": {REMOVE: ""}}, "multi": false}
+pub fn revive(who: Document, document: &Document, writer: TxId) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: true};
+    doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: document.clone()}, "$unset": {REMOVE: ""}}, "multi": false}
 }
 
 /// Applies `change` to the unsafe version of documents that the writer has locked.
@@ -119,17 +119,17 @@ pub fn step_aside(writers: &[TxId]) -> Document {
 }
 
 /// Takes back everything that the writer has changed in a document that it did not insert.
-pub fn restore_safe(id: Bson, writer: TxId) -> Document {
-    let mine = doc! {"_id": id, WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
+pub fn restore_safe(who: Document, writer: TxId) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
     let reserved = doc! {"$in": ["$$this.k", RESERVED.to_vec()]};
     let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$not": [reserved]}}};
-    doc! {"q": mine, "u": [{"$set": {UNSAFE: {"$arrayToObject": fields}}}], "multi": false}
+    doc! {"q": both(mine, who), "u": [{"$set": {UNSAFE: {"$arrayToObject": fields}}}], "multi": false}
 }
 
 /// Puts back the unsafe version that a document had before the writer's last change.
-pub fn restore_unsafe(id: Bson, before: &Document, writer: TxId) -> Document {
-    let mine = doc! {"_id": id, WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
-    doc! {"q": mine, "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
+pub fn restore_unsafe(who: Document, before: &Document, writer: TxId) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
+    doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
 }
 
 /// Rolls back: drops the unsafe version and the metadata.

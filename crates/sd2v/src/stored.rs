@@ -6,6 +6,7 @@ use protocol::{LockState, TxId, Version};
 use crate::{
     error::Error,
     names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
+    shard::ShardKey,
 };
 
 /// The largest document a server stores, in bytes.
@@ -69,21 +70,23 @@ pub fn strip(stored: &mut Document) {
 }
 
 /// The stored form of a document that `writer` inserts: no safe version, the whole of it unsafe. `document` has its
-/// `_id`.
+/// `_id`. Beside it, only the values of the shard key, because where a document is stored must not change.
 ///
 /// # Errors
+/// [`Error::Invalid`] (61, ShardKeyNotFound) for an array in the shard key;
 /// [`Error::Reserved`] for a reserved name at its top level; [`Error::Invalid`] (code 10334, BSONObjectTooLarge) when
 /// the stored form would be too large.
-pub fn pending_insert(writer: TxId, document: &Document) -> Result<Document, Error> {
+pub fn pending_insert(writer: TxId, document: &Document, key: &ShardKey) -> Result<Document, Error> {
     check_document(document)?;
     let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-    let stored = doc! {
+    let mut stored = doc! {
         "_id": id.clone(),
         UNSAFE: document.clone(),
         WRITER: tx_id_to_bson(writer),
         INSERT: true,
         SLOT: id,
     };
+    key.copy(document, &mut stored)?;
     check_size(&stored)?;
     Ok(stored)
 }
@@ -144,7 +147,7 @@ mod tests {
     #[test]
     fn pending_insert_has_no_safe_version_and_all_of_the_unsafe_one() {
         let document = doc! {"_id": 1, "a": 2};
-        let stored = pending_insert(tx(), &document).unwrap();
+        let stored = pending_insert(tx(), &document, &ShardKey::default()).unwrap();
         let lock = lock_state(&stored).unwrap();
         assert_eq!((lock.writer, lock.insert, lock.remove), (Some(tx()), true, false));
         assert_eq!(extract(stored.clone(), Version::Unsafe), Some(document));
@@ -176,6 +179,9 @@ mod tests {
     #[test]
     fn pending_insert_too_large_is_refused_before_anything_is_written() {
         let document = doc! {"_id": 1, "a": "x".repeat(MAX_DOCUMENT_BYTES - 20)};
-        assert!(matches!(pending_insert(tx(), &document), Err(Error::Invalid { code: 10334, .. })));
+        assert!(matches!(
+            pending_insert(tx(), &document, &ShardKey::default()),
+            Err(Error::Invalid { code: 10334, .. })
+        ));
     }
 }

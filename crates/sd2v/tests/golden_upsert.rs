@@ -76,20 +76,20 @@ fn rewrite_upsert_operators_insert_a_pending_document() {
         ),
     ];
     for (filter, u, q, expected) in cases {
-        assert_eq!(rewrite_upsert(&filter, &update(u), &bson!(9), &bson!("w")), Ok((q, expected)));
+        assert_eq!(rewrite_upsert(&filter, &update(u), &bson!(9), &doc! {}, &bson!("w")), Ok((q, expected)));
     }
 }
 
 #[test]
 fn rewrite_upsert_pipeline_sees_an_id_only_from_the_filter() {
     let u = update(bson!([{ "$set": { "a": 1 } }]));
-    let (q, stages) = rewrite_upsert(&doc! { "b": 1 }, &u, &bson!(9), &bson!("w")).unwrap();
+    let (q, stages) = rewrite_upsert(&doc! { "b": 1 }, &u, &bson!(9), &doc! {}, &bson!("w")).unwrap();
     let pending =
         doc! { "_id": { "$eq": 9 }, "_xTxId": { "$eq": "w" }, "_insert": { "$eq": true }, "_slot": { "$eq": 9 } };
     let mut expected = pending.clone();
     expected.insert("_unsafe.b", 1);
     assert_eq!((q, Ok(stages)), (expected, rewrite_update(&u)));
-    let (q, _) = rewrite_upsert(&doc! { "_id": 9 }, &u, &bson!(9), &bson!("w")).unwrap();
+    let (q, _) = rewrite_upsert(&doc! { "_id": 9 }, &u, &bson!(9), &doc! {}, &bson!("w")).unwrap();
     let mut expected = pending;
     expected.insert("_unsafe._id", doc! { "$eq": 9 });
     assert_eq!(q, expected);
@@ -98,5 +98,8 @@ fn rewrite_upsert_pipeline_sees_an_id_only_from_the_filter() {
 #[test]
 fn rewrite_upsert_replacement_refused() {
     let u = Update::replacement(doc! { "a": 1 }).unwrap();
-    assert!(matches!(rewrite_upsert(&doc! {}, &u, &bson!(9), &bson!("w")), Err(Error::Invalid { code: 9, .. })));
+    assert!(matches!(
+        rewrite_upsert(&doc! {}, &u, &bson!(9), &doc! {}, &bson!("w")),
+        Err(Error::Invalid { code: 9, .. })
+    ));
 }

@@ -239,7 +239,7 @@ proptest! {
         ];
         for update in updates.into_iter().flatten() {
             let _ = (rewrite_update(&update), fuse(&update, &Bson::Null));
-            let _ = (upsert_id(&document, &update), rewrite_upsert(&document, &update, &value, &Bson::Null));
+            let _ = (upsert_id(&document, &update), rewrite_upsert(&document, &update, &value, &document, &Bson::Null));
         }
     }
 

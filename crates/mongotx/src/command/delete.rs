@@ -82,7 +82,7 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Delete
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
     let all = Query::of(command.filter.clone(), command.terms.clone());
-    let ids = find::ids(core, Some(tx), ns, &all, core.options.max_documents).await?;
-    let targets = Targets { ns, ids: &ids, filter: &command.filter, terms: &command.terms };
+    let found = find::addresses(core, Some(tx), ns, &all, core.options.max_documents).await?;
+    let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
     Ok(core.prepare_many(tx, &targets, &Change::Remove).await?.matched)
 }

@@ -7,7 +7,7 @@
 //! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a plain driver whose
 //! server cannot retry writes.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use sd2v::{
     filter::guard_filter,
     names::{INSERT, READERS, WRITER},
@@ -18,6 +18,7 @@ use super::{Terms, query};
 use crate::{
     coordinator::{
         Core,
+        address::Address,
         meet::{Patience, locks_only},
     },
     error::{Error, ErrorKind, Result},
@@ -53,9 +54,15 @@ async fn clear_the_way(
     patience: &mut Patience,
 ) -> Result<Obstacle> {
     let pinned = query::pinned_id(core, ns, filter, terms).await?;
+    let key = core.shard_key(ns).await?;
     let may_match = match &pinned {
         Some(id) => {
-            doc! {"_id": id.clone(), "$or": [guard_filter(filter), {WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]}
+            let mut at = Address::named(id.clone(), filter, terms, &key).filter();
+            at.insert(
+                "$or",
+                [guard_filter(filter), doc! {WRITER: {"$exists": true}}, doc! {READERS: {"$exists": true}}],
+            );
+            at
         }
         None => {
             core.settle_pending(ns, filter, terms, None).await?;
@@ -63,18 +70,18 @@ async fn clear_the_way(
             doc! {"$and": [view::without_pending_inserts(filter), locked]}
         }
     };
-    let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only()};
+    let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only(&key)};
     terms.add_to(&mut find);
     let Some(found) = core.server.find_first(ns, find).await? else {
         return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, terms).await };
     };
-    let (id, lock) = (found.get("_id").cloned().unwrap_or(Bson::Null), stored::lock_state(&found)?);
-    let Some(rival) = core.clear_locks(ns, &id, &lock, None).await? else { return Ok(Obstacle::Cleared) };
-    let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &id, filter, terms).await? };
+    let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
+    let Some(rival) = core.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
+    let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, terms).await? };
     if !in_the_way {
         return Ok(Obstacle::None);
     }
-    patience.wait_for(core, ns, &id, rival).await?;
+    patience.wait_for(core, ns, &at.id, rival).await?;
     Ok(Obstacle::Cleared)
 }
 
@@ -86,8 +93,8 @@ async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &
     Ok(if found.is_some() { Obstacle::Cleared } else { Obstacle::None })
 }
 
-async fn safe_matches(core: &Core, ns: &Namespace, id: &Bson, filter: &Document, terms: &Terms) -> Result<bool> {
-    let filter = doc! {"$and": [{"_id": id.clone(), INSERT: {"$exists": false}}, guard_filter(filter)]};
+async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Document, terms: &Terms) -> Result<bool> {
+    let filter = doc! {"$and": [at.filter(), {INSERT: {"$exists": false}}, guard_filter(filter)]};
     let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
     terms.add_to(&mut find);
     Ok(core.server.find_first(ns, find).await?.is_some())

@@ -5,7 +5,7 @@ use sd2v::{stored::check_path, view};
 
 use super::{aggregate, find, own_view, query::Query, repeatable, views};
 use crate::{
-    coordinator::{Core, finisher::among, transaction::Transaction},
+    coordinator::{Core, address::among, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };

@@ -26,7 +26,7 @@ use super::{
     repeatable, views,
 };
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{Core, address::Address, transaction::Transaction},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -103,7 +103,9 @@ pub(crate) async fn by_id_filter(
     if is_only_id(&query.filter) {
         return Ok(Some(query.filter.clone()));
     }
-    Ok(Some(doc! {"_id": id, "$or": [guard_filter(&query.filter), {WRITER: {"$exists": true}}]}))
+    let mut filter = Address::named(id, &query.filter, &query.terms, &core.shard_key(ns).await?).filter();
+    filter.insert("$or", [guard_filter(&query.filter), doc! {WRITER: {"$exists": true}}]);
+    Ok(Some(filter))
 }
 
 /// A document of which this transaction has written nothing.
@@ -136,11 +138,13 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, filter: Document, me:
             Some(Version::Unsafe) => {
                 let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
-                core.clear_locks(ns, &id, &lock, me).await?;
+                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
+                core.clear_locks(ns, &at, &lock, me).await?;
             }
             None => {
                 let Some(id) = query.pinned_id(core, ns).await? else { continue };
-                core.clear_locks(ns, &id, &lock, me).await?;
+                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
+                core.clear_locks(ns, &at, &lock, me).await?;
             }
         }
     }
@@ -200,23 +204,26 @@ pub(crate) fn aggregation(ns: &Namespace, pipeline: Vec<Document>, query: &Query
     command
 }
 
-/// The `_id`s of what a query finds, in its order, and at most `limit`.
-pub(crate) async fn ids(
+/// Where the documents are that a query finds, in its order, and at most `limit`.
+pub(crate) async fn addresses(
     core: &Core,
     tx: Option<&Transaction>,
     ns: &Namespace,
     query: &Query,
     limit: usize,
-) -> Result<Vec<Bson>> {
-    let ids_only = Query { projection: Some(doc! {"_id": 1}), ..query.clone() };
-    let found = committed(core, tx, ns, &ids_only).await?.all(limit.saturating_add(1)).await?;
+) -> Result<Vec<Address>> {
+    let key = core.shard_key(ns).await?;
+    let mut projection = doc! {"_id": 1};
+    key.show_in(&mut projection);
+    let addresses_only = Query { projection: Some(projection), ..query.clone() };
+    let found = committed(core, tx, ns, &addresses_only).await?.all(limit.saturating_add(1)).await?;
     if found.len() > limit {
         return Err(Error::invalid(
             290,
             format!("the query matches more than {limit} documents, the most that one transaction may hold"),
         ));
     }
-    Ok(found.into_iter().filter_map(|mut document| document.remove("_id")).collect())
+    found.iter().map(|document| Address::of(document, &key)).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        address::Address,
         prepare::{Change, Target},
         transaction::Transaction,
     },
@@ -172,8 +173,8 @@ async fn first_in_order(
 ) -> Result<Option<Option<Document>>> {
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let Some(id) = find::ids(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
-        let filter = doc! {"$and": [exactly(&[id], &query.terms), query.filter.clone()]};
+        let Some(at) = find::addresses(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
+        let filter = doc! {"$and": [exactly(&[at], &query.terms), query.filter.clone()]};
         if let Some(value) = until_matched(core, ns, command, &filter, query, false).await? {
             return Ok(Some(value));
         }
@@ -247,19 +248,19 @@ async fn inside(
     };
     if command.after {
         return match write_first(core, tx, ns, &query, &change).await? {
-            Some((id, _)) => show(core, tx, ns, &id, command).await,
+            Some((at, _)) => show(core, tx, ns, &at, command).await,
             None => upserted(core, tx, ns, command).await,
         };
     }
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let Some(id) = find::ids(core, Some(tx), ns, &first, 1).await?.pop() else {
+        let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
             return upserted(core, tx, ns, command).await;
         };
         // Locked first, by a change that changes nothing, and then looked at.
-        let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
+        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
         if core.lock(tx, &target).await? {
-            let before = show(core, tx, ns, &id, command).await?;
+            let before = show(core, tx, ns, &at, command).await?;
             core.prepare(tx, &target, &change).await?;
             return Ok(before);
         }
@@ -275,14 +276,11 @@ async fn show(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
-    id: &Bson,
+    at: &Address,
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
-    let query = Query {
-        projection: command.projection.clone(),
-        limit: 1,
-        ..Query::of(doc! {"_id": id.clone()}, super::Terms::default())
-    };
+    let query =
+        Query { projection: command.projection.clone(), limit: 1, ..Query::of(at.filter(), super::Terms::default()) };
     Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
@@ -296,6 +294,6 @@ async fn upserted(
         Modify::Update(update) if update.upsert => update,
         _ => return probe::find_and_modify(core, ns, command).await.map(|()| None),
     };
-    let id = upsert::run(core, tx, ns, update).await?;
-    if command.after { show(core, tx, ns, &id, command).await } else { Ok(None) }
+    let at = upsert::run(core, tx, ns, update).await?;
+    if command.after { show(core, tx, ns, &at, command).await } else { Ok(None) }
 }

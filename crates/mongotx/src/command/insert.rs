@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc, oid::ObjectId};
-use protocol::TxId;
+use protocol::{LockState, TxId};
 use sd2v::{
     index::Unique,
+    shard::ShardKey,
     statement,
     stored::{check_document, pending_insert},
 };
@@ -18,7 +19,7 @@ use super::implicit;
 use crate::{
     coordinator::{
         Core,
-        finisher::among,
+        address::{Address, among},
         meet::Patience,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
@@ -82,13 +83,15 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
         }
     }
     let (id, document) = with_id(document);
+    let key = core.shard_key(ns).await?;
+    let at = Address::of(&document, &key)?;
     let mut patience = Patience::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
         let answer = core.server.write(&ns.db, command).await.map_err(super::direct::indeterminate)?;
         match answer.ok() {
             Err(error) if error.is_duplicate_key() => {
-                if !way_is_free(core, ns, &id, None, &mut patience).await? {
+                if !way_is_free(core, ns, &at, None, &mut patience).await? {
                     return Err(error);
                 }
             }
@@ -105,18 +108,20 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let me = core.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
     let (id, document) = with_id(document);
-    let stored = pending_insert(me, &document)?;
-    tx.hold(core, ns, std::slice::from_ref(&id), Hold::Insert)?;
+    let key = core.shard_key(ns).await?;
+    let at = Address::of(&document, &key)?;
+    let stored = pending_insert(me, &document, &key)?;
+    tx.hold(core, ns, std::slice::from_ref(&at), Hold::Insert)?;
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
-        let before = match place(core, tx, ns, &stored, &document, me).await {
+        let before = match place(core, tx, ns, &at, &stored, &document, me).await {
             Ok(before) => before,
             Err(error) if error.is_pending_duplicate() => {
                 core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
                 continue;
             }
             Err(error) if error.is_duplicate_key() => {
-                if !way_is_free(core, ns, &id, Some(me), &mut patience).await? {
+                if !way_is_free(core, ns, &at, Some(me), &mut patience).await? {
                     return Err(error);
                 }
                 continue;
@@ -124,7 +129,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
             Err(error) => return Err(error),
         };
         let uniques = &collection.uniques;
-        let placed = Placed { ns, id: &id, uniques, before: &before, inserted: Some(&document) };
+        let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
         core.check_placed(tx, &placed, me, &mut patience).await?;
         return Ok(id);
     }
@@ -136,6 +141,7 @@ async fn place(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
+    at: &Address,
     stored: &Document,
     document: &Document,
     me: TxId,
@@ -143,8 +149,7 @@ async fn place(
     match send(core, tx, ns, vec![stored.clone()], true).await?.ok() {
         Ok(_) => Ok(Before::Absent),
         Err(error) if error.is_duplicate_key() && !error.is_pending_duplicate() => {
-            let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-            if revive(core, tx, ns, &id, document, me).await? { Ok(Before::Removed) } else { Err(error) }
+            if revive(core, tx, ns, at, document, me).await? { Ok(Before::Removed) } else { Err(error) }
         }
         Err(error) => Err(error),
     }
@@ -172,14 +177,14 @@ async fn revive(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
-    id: &Bson,
+    at: &Address,
     document: &Document,
     me: TxId,
 ) -> Result<bool> {
     if !tx.has_written(ns) {
         return Ok(false);
     }
-    let command = doc! {"update": &ns.coll, "updates": [statement::revive(id.clone(), document, me)]};
+    let command = doc! {"update": &ns.coll, "updates": [statement::revive(at.filter(), document, me)]};
     Ok(core.send_prepared(tx, ns, command).await?.ok()?.n == 1)
 }
 
@@ -187,21 +192,32 @@ async fn revive(
 async fn way_is_free(
     core: &Core,
     ns: &Namespace,
-    id: &Bson,
+    at: &Address,
     me: Option<TxId>,
     patience: &mut Patience,
 ) -> Result<bool> {
-    let Some(lock) = core.fetch_locks(ns, id).await? else { return Ok(true) };
+    let Some((at, lock)) = holder_of(core, ns, at).await? else { return Ok(true) };
     let Some(writer) = lock.writer.filter(|writer| Some(*writer) != me) else { return Ok(false) };
-    match core.clear_locks(ns, id, &lock, me).await? {
+    match core.clear_locks(ns, &at, &lock, me).await? {
         None => Ok(true),
         // It exists now and will exist, whatever becomes of the rival's change.
         Some(_) if !lock.insert && !lock.remove => Ok(false),
         Some(_) => {
-            patience.wait_for(core, ns, id, writer).await?;
+            patience.wait_for(core, ns, &at.id, writer).await?;
             Ok(true)
         }
     }
+}
+
+/// The document that has this `_id`: here, or with another shard key.
+async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(Address, LockState)>> {
+    let mut at = at.clone();
+    let mut lock = core.fetch_locks(ns, &at).await?;
+    if lock.is_none() && !at.key().is_empty() {
+        at = core.ask_where(ns, Address::bare(at.id), &core.shard_key(ns).await?).await?;
+        lock = core.fetch_locks(ns, &at).await?;
+    }
+    Ok(lock.map(|lock| (at, lock)))
 }
 
 /// Several documents in a transaction. Answers their `_id`s; an error carries what was refused and how many were
@@ -232,6 +248,10 @@ pub(crate) async fn many(
     batch.finish(ns)
 }
 
+fn addresses(documents: &[(usize, Document)], key: &ShardKey) -> Result<Vec<Address>> {
+    documents.iter().map(|(_, document)| Address::of(document, key)).collect()
+}
+
 struct Batch {
     ids: Vec<Bson>,
     refused: Vec<WriteError>,
@@ -249,16 +269,16 @@ impl Batch {
     ) -> Result<bool> {
         let me = core.ensure_started(tx, ns).await?;
         let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
+        let key = core.shard_key(ns).await?;
         let mut rest = &documents[..];
         while !rest.is_empty() {
             // Up to the first that cannot even be sent.
             let stored = rest.iter().map_while(|(_, document)| {
-                check_pending(document).and_then(|()| Ok(pending_insert(me, document)?)).ok()
+                check_pending(document).and_then(|()| Ok(pending_insert(me, document, &key)?)).ok()
             });
             let stored: Vec<Document> = stored.collect();
             let sent = stored.len();
-            let ids: Vec<Bson> = rest[..sent].iter().map(|(index, _)| self.ids[*index].clone()).collect();
-            tx.hold(core, ns, &ids, Hold::Insert)?;
+            tx.hold(core, ns, &addresses(&rest[..sent], &key)?, Hold::Insert)?;
             let done = match sent {
                 0 => 0,
                 _ => {
@@ -306,12 +326,13 @@ impl Batch {
         let documents: Vec<&Document> = placed.iter().map(|(_, document)| document).collect();
         let Some(me) = tx.id().filter(|_| !uniques.is_empty()) else { return Ok(true) };
         let Some(from) = core.first_duplicate(ns, uniques, &documents, me).await? else { return Ok(true) };
+        let key = core.shard_key(ns).await?;
         let mut patience = Patience::new(tx.options.lock_wait);
-        for (at, (index, document)) in placed.iter().enumerate().skip(from) {
-            let id = &self.ids[*index].clone();
-            let one = Placed { ns, id, uniques, before: &Before::Absent, inserted: Some(document) };
+        for (place, (index, document)) in placed.iter().enumerate().skip(from) {
+            let at = &Address::of(document, &key)?;
+            let one = Placed { ns, at, uniques, before: &Before::Absent, inserted: Some(document) };
             if let Err(error) = core.check_placed(tx, &one, me, &mut patience).await {
-                let behind: Vec<Bson> = placed[at + 1..].iter().map(|(index, _)| self.ids[*index].clone()).collect();
+                let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {
                     core.server.delete(ns, vec![statement::undo_delete(among(&behind), &[me])]).await?.ok()?;
                     return Ok(false);

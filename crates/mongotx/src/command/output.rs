@@ -25,6 +25,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        address::Address,
         meet::{Patience, locks_only},
     },
     error::{Error, ErrorKind, Result},
@@ -62,12 +63,13 @@ async fn out(
 async fn until_unlocked(core: &Core, target: &Namespace) -> Result<()> {
     let mut patience = Patience::new(core.options.write_wait);
     let locked = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
-    let find = doc! {"find": &target.coll, "filter": locked, "projection": locks_only()};
+    let key = core.shard_key(target).await?;
+    let find = doc! {"find": &target.coll, "filter": locked, "projection": locks_only(&key)};
     for _ in 0..core.options.max_documents {
         let Some(found) = core.server.find_first(target, find.clone()).await? else { return Ok(()) };
-        let (id, lock) = (found.get("_id").cloned().unwrap_or(Bson::Null), stored::lock_state(&found)?);
-        if let Some(rival) = core.clear_locks(target, &id, &lock, None).await? {
-            patience.wait_for(core, target, &id, rival).await?;
+        let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
+        if let Some(rival) = core.clear_locks(target, &at, &lock, None).await? {
+            patience.wait_for(core, target, &at.id, rival).await?;
         }
     }
     let message = format!("{target} cannot be replaced: there is always another locked document in it");

@@ -9,7 +9,11 @@ use sd2v::{filter, projection, stored};
 
 use super::Terms;
 use crate::{
-    coordinator::{Core, finisher::among, server::in_time},
+    coordinator::{
+        Core,
+        address::{Address, among},
+        server::in_time,
+    },
     error::Result,
     options::Namespace,
 };
@@ -121,11 +125,12 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
 
 /// The condition for just these `_id`s, in a command with these terms: under a collation a string equals others, but not
 /// as a pattern. (A document that holds strings has no such pattern.)
-pub(crate) fn exactly(ids: &[Bson], terms: &Terms) -> Document {
+pub(crate) fn exactly(addresses: &[Address], terms: &Terms) -> Document {
     if terms.collation.is_none() {
-        return among(ids);
+        return among(addresses);
     }
-    let patterns: Vec<Bson> = ids.iter().map(exact_pattern).collect();
+    let patterns: Vec<Address> =
+        addresses.iter().map(|at| Address::new(exact_pattern(&at.id), at.key().clone())).collect();
     among(&patterns)
 }
 

@@ -7,7 +7,7 @@
 //! A document that was read before must still carry this transaction's lock: a lock that is gone was taken by a rival
 //! after the lease had ended (or lost with the server), and the transaction cannot go on.
 
-use bson::{Bson, doc};
+use bson::doc;
 use protocol::TxId;
 use sd2v::{
     names::{READERS, WRITER, tx_id_to_bson},
@@ -21,7 +21,8 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        finisher::{IDS_PER_STATEMENT, among},
+        address::{Address, among},
+        finisher::IDS_PER_STATEMENT,
         meet::{Patience, locks_only},
         transaction::{Hold, Transaction},
     },
@@ -54,8 +55,8 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     Err(changed_too_often(tx, ns))
 }
 
-/// The `_id`s of everything that the query finds, read-locked and seen again under the locks.
-pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Vec<Bson>> {
+/// Where everything is that the query finds, read-locked and seen again under the locks.
+pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Vec<Address>> {
     for _ in 0..SELECTIONS {
         let ids = lock_matching(core, tx, ns, query).await?;
         if ids.is_empty() {
@@ -63,7 +64,7 @@ pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, 
         }
         let filter = doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]};
         let still = Query { filter, ..query.clone() };
-        if find::ids(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
+        if find::addresses(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
             return Ok(ids);
         }
     }
@@ -84,19 +85,19 @@ async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query:
     find::committed(core, Some(tx), ns, &nowhere).await.map(drop)
 }
 
-/// Steps 1 and 2: the `_id`s of what the query finds, all of them read-locked (or written by this transaction).
+/// Steps 1 and 2: where the documents are that the query finds, all of them read-locked (or written by this transaction).
 pub(crate) async fn lock_matching(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     query: &Query,
-) -> Result<Vec<Bson>> {
+) -> Result<Vec<Address>> {
     if query.terms.staleness.is_some() {
         return Err(Error::unsupported(
             "a read of a repeatable-read transaction cannot be stale: it locks what it reads",
         ));
     }
-    let ids = find::ids(core, Some(tx), ns, query, core.options.max_documents).await?;
+    let ids = find::addresses(core, Some(tx), ns, query, core.options.max_documents).await?;
     if ids.is_empty() {
         return Ok(ids);
     }
@@ -115,7 +116,7 @@ pub(crate) async fn lock_matching(
     Ok(ids)
 }
 
-async fn lock_some(core: &Core, tx: &mut Transaction, ns: &Namespace, ids: &[Bson], me: TxId) -> Result<usize> {
+async fn lock_some(core: &Core, tx: &mut Transaction, ns: &Namespace, ids: &[Address], me: TxId) -> Result<usize> {
     tx.check_alive()?;
     tx.sending();
     core.server.at(Step::BeforeReadLock).await;
@@ -133,25 +134,26 @@ async fn lock_some(core: &Core, tx: &mut Transaction, ns: &Namespace, ids: &[Bso
 async fn wait_for_writers(
     core: &Core,
     ns: &Namespace,
-    ids: &[Bson],
+    ids: &[Address],
     me: TxId,
     patience: &mut Patience,
 ) -> Result<bool> {
     let filter = doc! {"$and": [among(ids), {WRITER: {"$exists": true, "$ne": tx_id_to_bson(me)}}]};
-    let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only()};
+    let key = core.shard_key(ns).await?;
+    let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key)};
     let Some(held) = core.server.find_first(ns, find).await? else { return Ok(false) };
-    let (id, lock) = (held.get("_id").cloned().unwrap_or(Bson::Null), stored::lock_state(&held)?);
+    let (at, lock) = (Address::of(&held, &key)?, stored::lock_state(&held)?);
     if let Some(rival) =
-        core.clear_locks(ns, &id, &protocol::LockState { readers: Vec::new(), ..lock }, Some(me)).await?
+        core.clear_locks(ns, &at, &protocol::LockState { readers: Vec::new(), ..lock }, Some(me)).await?
     {
-        patience.wait_for(core, ns, &id, rival).await?;
+        patience.wait_for(core, ns, &at.id, rival).await?;
     }
     Ok(true)
 }
 
 /// What was read before must still be locked.
-async fn check_kept(core: &Core, tx: &Transaction, ns: &Namespace, ids: &[Bson], me: TxId) -> Result<()> {
-    let before: Vec<Bson> = ids.iter().filter(|id| tx.has_read(ns, id)).cloned().collect();
+async fn check_kept(core: &Core, tx: &Transaction, ns: &Namespace, ids: &[Address], me: TxId) -> Result<()> {
+    let before: Vec<Address> = ids.iter().filter(|at| tx.has_read(ns, &at.id)).cloned().collect();
     for some in before.chunks(IDS_PER_STATEMENT) {
         let mine = doc! {"$or": [{READERS: tx_id_to_bson(me)}, {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &ns.coll, "filter": {"$and": [among(some), mine]}, "projection": {"_id": 1}};

@@ -15,6 +15,7 @@ use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, u
 use crate::{
     coordinator::{
         Core,
+        address::Address,
         prepare::{Change, Target},
         prepare_many::Targets,
         server::WriteAnswer,
@@ -193,7 +194,8 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
             Ok(UpdateResult { matched_count: 1, modified_count: modified.into(), upserted_id: None })
         }
         None if command.upsert => {
-            Ok(UpdateResult { upserted_id: Some(upsert::run(core, tx, ns, command).await?), ..UpdateResult::default() })
+            let at = upsert::run(core, tx, ns, command).await?;
+            Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() })
         }
         None => {
             // The statement for one `_id` was sent, and so was seen by the server.
@@ -205,26 +207,27 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
     }
 }
 
-/// Changes the first document that the query finds in the transaction's view: its `_id` and whether it was modified.
+/// Changes the first document that the query finds in the transaction's view: where it is and whether it was modified.
 pub(crate) async fn write_first(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     query: &Query,
     change: &Change<'_>,
-) -> Result<Option<(Bson, bool)>> {
+) -> Result<Option<(Address, bool)>> {
     if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
-        let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
+        let at = core.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
+        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
         let applied = core.prepare(tx, &target, change).await?;
-        return Ok(applied.matched.then_some((id, applied.modified)));
+        return Ok(applied.matched.then_some((at, applied.modified)));
     }
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let Some(id) = find::ids(core, Some(tx), ns, &first, 1).await?.pop() else { return Ok(None) };
-        let target = Target { ns, id: &id, filter: &query.filter, terms: &query.terms };
+        let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else { return Ok(None) };
+        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
         let applied = core.prepare(tx, &target, change).await?;
         if applied.matched {
-            return Ok(Some((id, applied.modified)));
+            return Ok(Some((at, applied.modified)));
         }
     }
     Err(Error::new(
@@ -236,12 +239,12 @@ pub(crate) async fn write_first(
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let all = Query::of(command.filter.clone(), command.terms.clone());
-    let ids = find::ids(core, Some(tx), ns, &all, core.options.max_documents).await?;
-    let targets = Targets { ns, ids: &ids, filter: &command.filter, terms: &command.terms };
+    let found = find::addresses(core, Some(tx), ns, &all, core.options.max_documents).await?;
+    let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
     let done = core.prepare_many(tx, &targets, &command.change()).await?;
     let mut result = UpdateResult { matched_count: done.matched, modified_count: done.modified, upserted_id: None };
     if result.matched_count == 0 && command.upsert {
-        result.upserted_id = Some(upsert::run(core, tx, ns, command).await?);
+        result.upserted_id = Some(upsert::run(core, tx, ns, command).await?.id);
     } else if result.matched_count == 0 {
         probe::update(core, ns, command).await?;
     }

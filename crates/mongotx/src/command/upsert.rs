@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
 use sd2v::{
     names::{UNSAFE, tx_id_to_bson},
-    statement,
+    shard, statement,
     update::{Update, rewrite_upsert, upsert_id},
 };
 
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        address::Address,
         meet::Patience,
         prepare::{Change, Target},
         transaction::{Hold, Transaction},
@@ -28,25 +29,30 @@ use crate::{
 /// Times that it is tried again because a rival had one of its unique values.
 const ATTEMPTS: usize = 256;
 
-/// Inserts, and answers the new document's `_id`.
-pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Bson> {
+/// Inserts, and answers where the new document is.
+pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Address> {
     let id = upsert_id(&command.filter, &command.update)?;
+    let key = core.shard_key(ns).await?;
+    let demanded = key.of_filter(&command.filter).ok_or_else(|| shard::refused_upsert(&key))?;
     if let Update::Replacement(replacement) = &command.update {
         let (_, document) = replacement_to_insert(id, replacement);
-        return insert::one(core, tx, ns, document).await;
+        let at = Address::of(&document, &key)?;
+        check_key(&at, &demanded)?;
+        insert::one(core, tx, ns, document).await?;
+        return Ok(at);
     }
     let me = core.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
-    let id = id.unwrap_or_else(|| ObjectId::new().into());
+    let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
-        match place(core, tx, ns, command, &id, me).await {
-            Ok(false) => return Ok(id),
+        match place(core, tx, ns, command, &at, me).await {
+            Ok(false) => return Ok(at),
             Ok(true) => {
                 let uniques = &collection.uniques;
-                let placed = Placed { ns, id: &id, uniques, before: &Before::Absent, inserted: None };
+                let placed = Placed { ns, at: &at, uniques, before: &Before::Absent, inserted: None };
                 core.check_placed(tx, &placed, me, &mut patience).await?;
-                return Ok(id);
+                return Ok(at);
             }
             Err(error) if error.is_pending_duplicate() => {
                 core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
@@ -55,8 +61,13 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
         }
     }
     let message =
-        format!("the key of {{_id: {id}}} in {ns} changed hands {ATTEMPTS} times while it was to be upserted");
+        format!("the key of {{_id: {at}}} in {ns} changed hands {ATTEMPTS} times while it was to be upserted");
     Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+}
+
+/// What the filter demands of the shard key is where the document goes.
+fn check_key(at: &Address, demanded: &Document) -> Result<()> {
+    if shard::same(at.key(), demanded) { Ok(()) } else { Err(shard::refused_change(demanded, at.key()).into()) }
 }
 
 /// True: its unique values are still to be asked about.
@@ -65,17 +76,18 @@ async fn place(
     tx: &mut Transaction,
     ns: &Namespace,
     command: &UpdateCommand,
-    id: &Bson,
+    at: &Address,
     me: TxId,
 ) -> Result<bool> {
-    match build(core, tx, ns, command, id, me).await {
-        Ok(()) => Ok(true),
+    match build(core, tx, ns, command, at, me).await {
+        Ok(()) => check_built(core, ns, command, at, me).await.map(|()| true),
         Err(error) if error.is_pending_duplicate() => Err(error),
         Err(error) if error.is_duplicate_key() && matches!(command.update, Update::Pipeline(_)) => {
-            insert_and_change(core, tx, ns, command, id, me).await.map(|_| false)
+            insert_and_change(core, tx, ns, command, at, me).await.map(|_| false)
         }
         Err(error) if error.is_duplicate_key() => {
-            let document = build_aside(core, tx, ns, command, id, me).await?;
+            let document = build_aside(core, tx, ns, command, at, me).await?;
+            check_key(&Address::of(&document, &core.shard_key(ns).await?)?, at.key())?;
             insert::one(core, tx, ns, document).await.map(|_| false)
         }
         Err(error) => Err(error),
@@ -87,10 +99,10 @@ async fn build(
     tx: &mut Transaction,
     ns: &Namespace,
     command: &UpdateCommand,
-    id: &Bson,
+    at: &Address,
     me: TxId,
 ) -> Result<()> {
-    let (q, u) = rewrite_upsert(&command.filter, &command.update, id, &tx_id_to_bson(me))?;
+    let (q, u) = rewrite_upsert(&command.filter, &command.update, &at.id, at.key(), &tx_id_to_bson(me))?;
     let mut statement = doc! {"q": q, "u": u, "upsert": true, "multi": false};
     if let Some(filters) = &command.array_filters {
         statement.insert("arrayFilters", filters.clone());
@@ -102,7 +114,7 @@ async fn build(
     if let Some(variables) = &command.terms.variables {
         update.insert("let", variables.clone());
     }
-    tx.hold(core, ns, std::slice::from_ref(id), Hold::Insert)?;
+    tx.hold(core, ns, std::slice::from_ref(at), Hold::Insert)?;
     let answer = core.send_prepared(tx, ns, update).await?.ok()?;
     if answer.upserted.is_none() {
         return Err(Error::new(
@@ -113,23 +125,36 @@ async fn build(
     Ok(())
 }
 
+/// The update may have given the document another shard key than the filter demands, which is where it is now.
+async fn check_built(core: &Core, ns: &Namespace, command: &UpdateCommand, at: &Address, me: TxId) -> Result<()> {
+    let key = core.shard_key(ns).await?;
+    if !key.may_be_changed(&command.update, at.key()) {
+        return Ok(());
+    }
+    let changed = core.refuse_changed_key(ns, at, &key, me).await?;
+    if changed.is_err() {
+        core.server.delete(ns, vec![statement::undo_delete(at.filter(), &[me])]).await?.ok()?;
+    }
+    changed
+}
+
 /// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted, then changed.
 async fn insert_and_change(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     command: &UpdateCommand,
-    id: &Bson,
+    at: &Address,
     me: TxId,
-) -> Result<Bson> {
+) -> Result<()> {
     let unchanged = Update::Pipeline(vec![doc! {"$replaceWith": "$$ROOT"}]);
     let from_filter = UpdateCommand { update: unchanged, ..command.clone() };
-    let document = build_aside(core, tx, ns, &from_filter, id, me).await?;
+    let document = build_aside(core, tx, ns, &from_filter, at, me).await?;
     insert::one(core, tx, ns, document).await?;
     let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
-    let target = Target { ns, id, filter: &doc! {"_id": id.clone()}, terms: &terms };
+    let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms };
     match core.prepare(tx, &target, &command.change()).await {
-        Ok(_) => Ok(id.clone()),
+        Ok(_) => Ok(()),
         Err(refused) if refused.ends_transaction() => Err(refused),
         Err(refused) => {
             core.prepare(tx, &target, &Change::Remove).await?;
@@ -145,22 +170,22 @@ async fn build_aside(
     tx: &mut Transaction,
     ns: &Namespace,
     command: &UpdateCommand,
-    id: &Bson,
+    at: &Address,
     me: TxId,
 ) -> Result<Document> {
-    let aside = Bson::ObjectId(ObjectId::new());
+    let aside = Address::new(Bson::ObjectId(ObjectId::new()), at.key().clone());
     let without_id = UpdateCommand {
         filter: sd2v::filter::without_id(&command.filter).unwrap_or_else(|| command.filter.clone()),
         update: command.update.without_id(),
         ..command.clone()
     };
     build(core, tx, ns, &without_id, &aside, me).await?;
-    let find = doc! {"find": &ns.coll, "filter": {"_id": aside.clone()}, "projection": {UNSAFE: 1}};
+    let find = doc! {"find": &ns.coll, "filter": aside.filter(), "projection": {UNSAFE: 1}};
     let built = core.server.find_first(ns, find).await?;
-    core.server.delete(ns, vec![statement::undo_delete(doc! {"_id": aside}, &[me])]).await?.ok()?;
+    core.server.delete(ns, vec![statement::undo_delete(aside.filter(), &[me])]).await?.ok()?;
     let Some(Bson::Document(mut document)) = built.and_then(|mut stored| stored.remove(UNSAFE)) else {
         return Err(Error::new(ErrorKind::Corruption, format!("the document just upserted into {ns} is not there")));
     };
-    document.insert("_id", id.clone());
+    document.insert("_id", at.id.clone());
     Ok(document)
 }

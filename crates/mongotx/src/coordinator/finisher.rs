@@ -12,12 +12,16 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::statement;
 use tokio::sync::{Notify, mpsc};
 
-use super::{roll, server::Server, txlog::TxLog};
+use super::{
+    address::{Address, among},
+    roll,
+    server::Server,
+    txlog::TxLog,
+};
 use crate::{
     error::{ErrorKind, Result},
     options::Namespace,
@@ -35,9 +39,9 @@ const ATTEMPTS: u32 = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     /// Write-locked documents.
-    pub(crate) written: Vec<Bson>,
+    pub(crate) written: Vec<Address>,
     /// Read-locked documents.
-    pub(crate) read: Vec<Bson>,
+    pub(crate) read: Vec<Address>,
     /// Some were inserted.
     pub(crate) inserts: bool,
     /// Some were removed.
@@ -144,8 +148,8 @@ fn split(job: &Job) -> Vec<Job> {
     let one = |ns: &Namespace, held: Held| Job { id: job.id, committed: job.committed, held: vec![(ns.clone(), held)] };
     let documents = job.held.iter().flat_map(|(ns, held)| {
         let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
-        let written = held.written.iter().map(move |id| (ns, Held { written: vec![id.clone()], ..flags.clone() }));
-        let read = held.read.iter().map(move |id| (ns, Held { read: vec![id.clone()], ..Held::default() }));
+        let written = held.written.iter().map(move |at| (ns, Held { written: vec![at.clone()], ..flags.clone() }));
+        let read = held.read.iter().map(move |at| (ns, Held { read: vec![at.clone()], ..Held::default() }));
         written.chain(read)
     });
     documents.map(|(ns, held)| one(ns, held)).collect()
@@ -199,13 +203,13 @@ struct Merged {
     forward: Side,
     back: Side,
     readers: Vec<TxId>,
-    read: Vec<Bson>,
+    read: Vec<Address>,
 }
 
 #[derive(Default)]
 struct Side {
     writers: Vec<TxId>,
-    ids: Vec<Bson>,
+    at: Vec<Address>,
     deletes: bool,
 }
 
@@ -217,7 +221,7 @@ async fn finish_all(server: &Server, jobs: &[Job]) -> Result<()> {
             if !held.written.is_empty() {
                 let side = if job.committed { &mut entry.forward } else { &mut entry.back };
                 side.writers.push(job.id);
-                side.ids.extend(held.written.iter().cloned());
+                side.at.extend(held.written.iter().cloned());
                 side.deletes |= if job.committed { held.removes } else { held.inserts };
             }
             if !held.read.is_empty() {
@@ -234,37 +238,29 @@ async fn finish_all(server: &Server, jobs: &[Job]) -> Result<()> {
 
 async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<()> {
     let Merged { forward, back, readers, read } = merged;
-    if !forward.ids.is_empty() {
+    if !forward.at.is_empty() {
         server.at(Step::BeforeFinish).await;
         roll(server, ns, &forward, true).await?;
         server.at(Step::AfterFinish).await;
     }
-    if !back.ids.is_empty() {
+    if !back.at.is_empty() {
         server.at(Step::BeforeUndo).await;
         roll(server, ns, &back, false).await?;
         server.at(Step::AfterUndo).await;
     }
-    for ids in read.chunks(IDS_PER_STATEMENT) {
-        server.update_unjudged(ns, vec![statement::unlock_readers(among(ids), &readers)]).await?.ok()?;
+    for some in read.chunks(IDS_PER_STATEMENT) {
+        server.update_unjudged(ns, vec![statement::unlock_readers(among(some), &readers)]).await?.ok()?;
     }
     Ok(())
 }
 
 async fn roll(server: &Server, ns: &Namespace, side: &Side, forward: bool) -> Result<()> {
-    for ids in side.ids.chunks(IDS_PER_STATEMENT) {
-        let who = among(ids);
+    for some in side.at.chunks(IDS_PER_STATEMENT) {
+        let who = among(some);
         match forward {
             true => roll::forward(server, ns, &who, &side.writers, side.deletes).await?,
             false => roll::back(server, ns, &who, &side.writers, side.deletes).await?,
         };
     }
     Ok(())
-}
-
-/// The documents with these `_id`s.
-pub(crate) fn among(ids: &[Bson]) -> Document {
-    match ids {
-        [only] => doc! {"_id": only.clone()},
-        several => doc! {"_id": {"$in": several.to_vec()}},
-    }
 }

@@ -9,20 +9,23 @@ use protocol::{
 };
 use sd2v::{
     names::{INSERT, READERS, REMOVE, WRITER},
+    shard::ShardKey,
     statement,
     stored::lock_state,
 };
 
-use super::{Core, roll};
+use super::{Core, address::Address, roll};
 use crate::{
     error::{Conflict, Error, Result},
     options::Namespace,
     steps::Step,
 };
 
-/// A projection that shows the locks of a stored document.
-pub(crate) fn locks_only() -> Document {
-    doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1}
+/// A projection that shows the locks of a stored document, and where it is.
+pub(crate) fn locks_only(key: &ShardKey) -> Document {
+    let mut locks = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
+    key.show_in(&mut locks);
+    locks
 }
 
 impl Core {
@@ -30,7 +33,7 @@ impl Core {
     pub(crate) async fn clear_locks(
         &self,
         ns: &Namespace,
-        id: &Bson,
+        at: &Address,
         lock: &LockState,
         me: Option<TxId>,
     ) -> Result<Option<TxId>> {
@@ -45,40 +48,41 @@ impl Core {
                 Encounter::Active => return Ok(Some(writer)),
                 Encounter::Repair(repair) => {
                     let forward = status(writer) == TxStatus::Committed;
-                    self.repair(ns, id, writer, repair, forward).await?;
+                    self.repair(ns, at, writer, repair, forward).await?;
                 }
-                Encounter::FetchAgain => self.roll_back_orphan(ns, id, writer).await?,
+                Encounter::FetchAgain => self.roll_back_orphan(ns, at, writer).await?,
             }
         }
         let (active, dead): (Vec<TxId>, Vec<TxId>) =
             readers.into_iter().partition(|reader| status(*reader) == TxStatus::Active);
         if !dead.is_empty() {
-            let statement = statement::unlock_readers(doc! {"_id": id.clone()}, &dead);
+            let statement = statement::unlock_readers(at.filter(), &dead);
             self.server.update_unjudged(ns, vec![statement]).await?.ok()?;
         }
         Ok(active.first().copied())
     }
 
     /// The writer finished before its status was read. A lock of it that is still there arrived late.
-    async fn roll_back_orphan(&self, ns: &Namespace, id: &Bson, writer: TxId) -> Result<()> {
-        if let Some(lock) = self.fetch_locks(ns, id).await?
+    async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: TxId) -> Result<()> {
+        if let Some(lock) = self.fetch_locks(ns, at).await?
             && lock.writer == Some(writer)
         {
-            tracing::warn!(%ns, %id, %writer, "a lock that arrived after its transaction was finished is rolled back");
-            self.repair(ns, id, writer, roll_back(&lock), false).await?;
+            tracing::warn!(%ns, id = %at, %writer, "a lock that arrived after its transaction was finished is rolled back");
+            self.repair(ns, at, writer, roll_back(&lock), false).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn fetch_locks(&self, ns: &Namespace, id: &Bson) -> Result<Option<LockState>> {
-        let find = doc! {"find": &ns.coll, "filter": {"_id": id.clone()}, "projection": locks_only()};
+    pub(crate) async fn fetch_locks(&self, ns: &Namespace, at: &Address) -> Result<Option<LockState>> {
+        let locks = locks_only(&ShardKey::default());
+        let find = doc! {"find": &ns.coll, "filter": at.filter(), "projection": locks};
         Ok(self.server.find_first(ns, find).await?.map(|stored| lock_state(&stored)).transpose()?)
     }
 
     /// One repair of one document, conditional on the lock it removes.
-    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, %id, %writer, forward))]
-    async fn repair(&self, ns: &Namespace, id: &Bson, writer: TxId, repair: Repair, forward: bool) -> Result<()> {
-        let (who, writers) = (doc! {"_id": id.clone()}, [writer]);
+    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, id = %at, %writer, forward))]
+    async fn repair(&self, ns: &Namespace, at: &Address, writer: TxId, repair: Repair, forward: bool) -> Result<()> {
+        let (who, writers) = (at.filter(), [writer]);
         self.server.at(Step::BeforeRepair).await;
         let server = &self.server;
         let done = match repair {

@@ -5,6 +5,7 @@
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
 //! | [`transaction`] | begin, hold, commit, roll back |
 //! | [`prepare`], [`prepare_many`] | lock and change one document, or many |
+//! | [`address`] | which document a command is about |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`unique`] | unique indexes between pending and committed values |
@@ -14,6 +15,7 @@
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
 
+pub(crate) mod address;
 pub(crate) mod catalog;
 pub(crate) mod client_record;
 pub(crate) mod finisher;
@@ -33,8 +35,20 @@ pub(crate) mod unique;
 
 use std::sync::{Arc, Weak};
 
+use sd2v::shard::ShardKey;
+
 use self::{catalog::Catalog, finisher::Finisher, freshness::Freshness, server::Server, txlog::TxLog};
-use crate::options::ClientOptions;
+use crate::{
+    error::Result,
+    options::{ClientOptions, Namespace},
+};
+
+impl Core {
+    /// The shard key of a collection.
+    pub(crate) async fn shard_key(&self, ns: &Namespace) -> Result<ShardKey> {
+        self.catalog.shards.key(&self.server, ns).await
+    }
+}
 
 /// What all handles of one client share.
 pub(crate) struct Core {

@@ -9,17 +9,19 @@
 //! The command is sent once. When its answer is lost the transaction cannot go on (`in_doubt`), because the command
 //! may still arrive: its lock would then be an orphan, and is rolled back as one.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
+    shard::ShardKey,
     statement, stored,
     update::{Update, fuse, rewrite_update},
 };
 
 use super::{
     Core,
+    address::Address,
     meet::{Patience, locks_only},
     server::WriteAnswer,
     transaction::{Hold, Transaction},
@@ -58,7 +60,7 @@ enum Look {
 /// One document, and the conditions under which it is to be changed.
 pub(crate) struct Target<'a> {
     pub(crate) ns: &'a Namespace,
-    pub(crate) id: &'a Bson,
+    pub(crate) at: &'a Address,
     pub(crate) filter: &'a Document,
     pub(crate) terms: &'a Terms,
 }
@@ -80,8 +82,8 @@ impl Target<'_> {
 
     fn narrowed(&self, rest: Document) -> Document {
         let only = match &self.terms.collation {
-            None => doc! {"_id": self.id.clone()},
-            Some(_) => exactly(std::slice::from_ref(self.id), self.terms),
+            None => self.at.filter(),
+            Some(_) => exactly(std::slice::from_ref(self.at), self.terms),
         };
         if rest.is_empty() {
             only
@@ -115,7 +117,7 @@ impl Target<'_> {
 
 impl Core {
     /// Locks and changes one document inside a transaction, if it matches.
-    #[tracing::instrument(name = "mongotx.prepare", level = "debug", skip_all, fields(ns = %target.ns, id = %target.id))]
+    #[tracing::instrument(name = "mongotx.prepare", level = "debug", skip_all, fields(ns = %target.ns, id = %target.at))]
     pub(crate) async fn prepare(
         &self,
         tx: &mut Transaction,
@@ -128,15 +130,23 @@ impl Core {
             Change::Update { update, .. } => collection.uniques_touched(update),
             Change::Remove => Vec::new(),
         };
-        let before = match touched.is_empty() {
-            true => Before::Safe,
-            false => self.before(tx, target.ns, target.id).await?,
+        let key = self.shard_key(target.ns).await?;
+        let may_move = match change {
+            Change::Update { update, .. } => key.may_be_changed(update, target.at.key()),
+            Change::Remove => false,
         };
-        let placed = Placed { ns: target.ns, id: target.id, uniques: &touched, before: &before, inserted: None };
+        let before = match touched.is_empty() && !may_move {
+            true => Before::Safe,
+            false => self.before(tx, target.ns, target.at).await?,
+        };
+        let placed = Placed { ns: target.ns, at: target.at, uniques: &touched, before: &before, inserted: None };
         let mut patience = Patience::new(tx.options.lock_wait);
         for _ in 0..ATTEMPTS {
             match self.attempt(tx, me, target, change).await {
                 Ok(Some(applied)) => {
+                    if applied.modified && may_move {
+                        self.refuse_move(tx, &placed, &key, me, &mut patience).await?;
+                    }
                     if applied.modified {
                         self.check_placed(tx, &placed, me, &mut patience).await?;
                     }
@@ -153,15 +163,31 @@ impl Core {
             match self.look(target, me).await? {
                 Look::NoMatch => return Ok(Applied::default()),
                 Look::TryAgain => {}
-                Look::Rival(rival) => patience.wait_for(self, target.ns, target.id, rival).await?,
+                Look::Rival(rival) => patience.wait_for(self, target.ns, &target.at.id, rival).await?,
             }
             tx.check_alive()?;
         }
         let message = format!(
             "the document {{_id: {}}} of {} changed hands {ATTEMPTS} times while it was to be locked",
-            target.id, target.ns
+            target.at, target.ns
         );
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// A change of the shard key is taken back.
+    async fn refuse_move(
+        &self,
+        tx: &mut Transaction,
+        placed: &Placed<'_>,
+        key: &ShardKey,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let kept = self.refuse_changed_key(placed.ns, placed.at, key, me).await?;
+        if kept.is_err() {
+            self.put_back(tx, placed, me, patience).await?;
+        }
+        kept
     }
 
     /// Step 1. `None`: nothing matched.
@@ -176,11 +202,11 @@ impl Core {
         let rest = &condition.rest;
         let (safe, mine) = (target.safe(&condition), target.narrowed(rewrite_filter(rest)?));
         let read_locked = tx.has_read_locks(target.ns);
-        let owned = tx.may_hold(target.ns, target.id);
+        let owned = tx.may_hold(target.ns, &target.at.id);
         tx.hold(
             self,
             target.ns,
-            std::slice::from_ref(target.id),
+            std::slice::from_ref(target.at),
             if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
         )?;
         if read_locked && sees_lock_fields(rest) {
@@ -279,14 +305,14 @@ impl Core {
         let read_locked = doc! {"$exists": true, "$ne": [tx_id_to_bson(me)]};
         let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
         let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
-        let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only()};
+        let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only(&ShardKey::default())};
         target.terms.add_to(&mut find);
         let Some(found) = self.server.find_first(target.ns, find).await? else { return Ok(Look::NoMatch) };
         let lock = stored::lock_state(&found)?;
         if lock.writer == Some(me) {
             return Ok(Look::NoMatch);
         }
-        let Some(rival) = self.clear_locks(target.ns, target.id, &lock, Some(me)).await? else {
+        let Some(rival) = self.clear_locks(target.ns, target.at, &lock, Some(me)).await? else {
             // The look did not ask for words, which stand beside no other locks' conditions.
             let gone = condition.text.is_some() && !self.safe_matches(target, target.safe(&condition)).await?;
             return Ok(if gone { Look::NoMatch } else { Look::TryAgain });

@@ -7,7 +7,7 @@
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
 //!    without MongoTx.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
@@ -18,7 +18,7 @@ use sd2v::{
 
 use super::{
     Core,
-    finisher::among,
+    address::{Address, among},
     prepare::{Change, Target},
     transaction::{Hold, Transaction, id_key},
 };
@@ -38,20 +38,20 @@ pub(crate) struct AppliedMany {
 /// The documents, and the conditions under which they are to be changed.
 pub(crate) struct Targets<'a> {
     pub(crate) ns: &'a Namespace,
-    pub(crate) ids: &'a [Bson],
+    pub(crate) at: &'a [Address],
     pub(crate) filter: &'a Document,
     pub(crate) terms: &'a Terms,
 }
 
 impl<'a> Targets<'a> {
-    fn one(&self, id: &'a Bson) -> Target<'a> {
-        Target { ns: self.ns, id, filter: self.filter, terms: self.terms }
+    fn one(&self, at: &'a Address) -> Target<'a> {
+        Target { ns: self.ns, at, filter: self.filter, terms: self.terms }
     }
 }
 
 impl Core {
     /// Locks and changes these documents inside a transaction, as far as they match.
-    #[tracing::instrument(name = "mongotx.prepare_many", level = "debug", skip_all, fields(ns = %targets.ns, documents = targets.ids.len()))]
+    #[tracing::instrument(name = "mongotx.prepare_many", level = "debug", skip_all, fields(ns = %targets.ns, documents = targets.at.len()))]
     pub(crate) async fn prepare_many(
         &self,
         tx: &mut Transaction,
@@ -59,16 +59,18 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<AppliedMany> {
         let mut done = AppliedMany::default();
-        let by_unique = match change {
+        let checked = match change {
             Change::Update { update, .. } => {
-                self.catalog.look_up(&self.server, targets.ns).await?.needs_transaction(Some(update))
+                let key = self.shard_key(targets.ns).await?;
+                let unique = self.catalog.look_up(&self.server, targets.ns).await?.needs_transaction(Some(update));
+                unique || targets.at.iter().any(|at| key.may_be_changed(update, at.key()))
             }
             Change::Remove => false,
         };
-        // Values of unique indexes are placed one by one, as the server does. Strings that a collation calls equal need a statement of their own each.
-        if targets.ids.len() < 3 || by_unique || targets.terms.collation.is_some() {
-            for id in targets.ids {
-                self.prepare_single(tx, targets, id, change, &mut done).await?;
+        // Values of unique indexes are placed one by one, as the server does, and so are those of shard keys. Strings that a collation calls equal need a statement of their own each.
+        if targets.at.len() < 3 || checked || targets.terms.collation.is_some() {
+            for at in targets.at {
+                self.prepare_single(tx, targets, at, change, &mut done).await?;
             }
             return Ok(done);
         }
@@ -80,8 +82,8 @@ impl Core {
             }
             Change::Remove => 0,
         };
-        for ids in targets.ids.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
-            self.prepare_batch(tx, me, &Targets { ids, ..*targets }, change, &mut done).await?;
+        for at in targets.at.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
+            self.prepare_batch(tx, me, &Targets { at, ..*targets }, change, &mut done).await?;
         }
         Ok(done)
     }
@@ -90,11 +92,11 @@ impl Core {
         &self,
         tx: &mut Transaction,
         targets: &Targets<'_>,
-        id: &Bson,
+        at: &Address,
         change: &Change<'_>,
         done: &mut AppliedMany,
     ) -> Result<()> {
-        let target = Target { id, ..targets.one(id) };
+        let target = Target { at, ..targets.one(at) };
         let applied = self.prepare(tx, &target, change).await?;
         done.matched += u64::from(applied.matched);
         done.modified += u64::from(applied.modified);
@@ -117,12 +119,12 @@ impl Core {
         let read_locked = tx.has_read_locks(targets.ns);
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
-        let mut safe = vec![among(targets.ids), safe_rest];
+        let mut safe = vec![among(targets.at), safe_rest];
         safe.extend(text);
         let safe = doc! {"$and": safe};
-        let owned = targets.ids.iter().filter(|id| tx.may_hold(targets.ns, id)).count();
+        let owned = targets.at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).count();
         let removal = matches!(change, Change::Remove);
-        tx.hold(self, targets.ns, targets.ids, if removal { Hold::Remove } else { Hold::Change })?;
+        tx.hold(self, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
         let remove_now = removal && !ask_copies;
         let lock = match remove_now {
@@ -130,7 +132,7 @@ impl Core {
             false => statement::lock_copy(safe, me, read_locked, true),
         };
         let locked = self.send_prepared(tx, targets.ns, targets.command(vec![lock])).await?.ok()?.n;
-        let all = owned == 0 && locked as usize == targets.ids.len();
+        let all = owned == 0 && locked as usize == targets.at.len();
         if remove_now {
             done.matched += locked as u64;
             done.modified += locked as u64;
@@ -141,16 +143,16 @@ impl Core {
         let mine = if all { None } else { Some(self.held_among(targets, me).await?) };
         let unsafe_rest = rewrite_filter(&rest)?;
         let (mut statements, mut others) = (Vec::new(), Vec::new());
-        for id in targets.ids {
-            if mine.as_ref().is_none_or(|mine| mine.contains(&id_key(id))) {
+        for at in targets.at {
+            if mine.as_ref().is_none_or(|mine| mine.contains(&id_key(&at.id))) {
                 let unsafe_query = if unsafe_rest.is_empty() {
-                    doc! {"_id": id.clone()}
+                    at.filter()
                 } else {
-                    doc! {"$and": [{"_id": id.clone()}, unsafe_rest.clone()]}
+                    doc! {"$and": [at.filter(), unsafe_rest.clone()]}
                 };
                 statements.push(change_statement(unsafe_query, me, change)?);
             } else {
-                others.push(id);
+                others.push(at);
             }
         }
         if !statements.is_empty() {
@@ -161,16 +163,16 @@ impl Core {
                 return Err(answer.errors.swap_remove(0).1);
             }
         }
-        for id in others {
-            self.prepare_single(tx, targets, id, change, done).await?;
+        for at in others {
+            self.prepare_single(tx, targets, at, change, done).await?;
         }
         Ok(())
     }
 
     async fn held_among(&self, targets: &Targets<'_>, me: TxId) -> Result<std::collections::HashSet<Vec<u8>>> {
-        let filter = doc! {"$and": [among(targets.ids), {WRITER: tx_id_to_bson(me)}]};
+        let filter = doc! {"$and": [among(targets.at), {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &targets.ns.coll, "filter": filter, "projection": {"_id": 1}};
-        let found = self.server.collect(&targets.ns.db, find, targets.ids.len()).await?;
+        let found = self.server.collect(&targets.ns.db, find, targets.at.len()).await?;
         Ok(found.iter().filter_map(|document| document.get("_id").map(id_key)).collect())
     }
 }

@@ -21,6 +21,7 @@ use sd2v::{
 
 use super::{
     Core,
+    address::Address,
     meet::locks_only,
     records::{Records, StoredRecord},
 };
@@ -130,16 +131,17 @@ impl Core {
 
     /// Repairs every document that matches, as far as its rivals are decided.
     pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<usize> {
+        let key = self.shard_key(ns).await?;
         let mut repaired = 0;
         for _ in 0..ROUNDS {
-            let find =
-                doc! {"find": &ns.coll, "filter": filter.clone(), "projection": locks_only(), "limit": ROUND as i64};
+            let find = doc! {
+                "find": &ns.coll, "filter": filter.clone(), "projection": locks_only(&key), "limit": ROUND as i64,
+            };
             let found = self.server.collect(&ns.db, find, ROUND).await?;
             let mut cleared = 0;
             for stored in &found {
                 let lock = lock_state(stored)?;
-                let Some(id) = stored.get("_id") else { continue };
-                if self.clear_locks(ns, id, &lock, None).await?.is_none() {
+                if self.clear_locks(ns, &Address::of(stored, &key)?, &lock, None).await?.is_none() {
                     cleared += 1;
                 }
             }
@@ -152,11 +154,12 @@ impl Core {
     }
 
     /// The locked documents of a collection, for people.
-    pub(crate) async fn locked_documents(&self, ns: &Namespace, limit: usize) -> Result<Vec<(Bson, LockState)>> {
+    pub(crate) async fn locked_documents(&self, ns: &Namespace, limit: usize) -> Result<Vec<(Address, LockState)>> {
+        let key = self.shard_key(ns).await?;
         let filter = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
-        let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(), "limit": limit as i64};
+        let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": limit as i64};
         let found = self.server.collect(&ns.db, find, limit).await?;
-        found.iter().map(|stored| Ok((stored.get("_id").cloned().unwrap_or(Bson::Null), lock_state(stored)?))).collect()
+        found.iter().map(|stored| Ok((Address::of(stored, &key)?, lock_state(stored)?))).collect()
     }
 
     /// The documents that one transaction holds, in the collections its client's record names.
@@ -165,14 +168,15 @@ impl Core {
         id: TxId,
         namespaces: &[Namespace],
         limit: usize,
-    ) -> Result<Vec<(Namespace, Bson, LockState)>> {
+    ) -> Result<Vec<(Namespace, Address, LockState)>> {
         let stored_id = sd2v::names::tx_id_to_bson(id);
         let mut held = Vec::new();
         for ns in namespaces {
+            let key = self.shard_key(ns).await?;
             let filter = doc! {"$or": [{WRITER: stored_id.clone()}, {READERS: stored_id.clone()}]};
-            let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(), "limit": limit as i64};
+            let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": limit as i64};
             for stored in self.server.collect(&ns.db, find, limit).await? {
-                held.push((ns.clone(), stored.get("_id").cloned().unwrap_or(Bson::Null), lock_state(&stored)?));
+                held.push((ns.clone(), Address::of(&stored, &key)?, lock_state(&stored)?));
             }
         }
         Ok(held)

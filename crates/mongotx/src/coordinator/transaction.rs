@@ -12,10 +12,12 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use bson::{Bson, doc};
 use protocol::{Concern, TxId};
+use sd2v::shard;
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{
     Core,
+    address::Address,
     finisher::{Held, Job},
     txlog::Started,
 };
@@ -27,8 +29,8 @@ use crate::{
 /// The documents of one collection, by the bytes of their `_id`s.
 #[derive(Default)]
 pub(crate) struct HeldSet {
-    pub(crate) written: HashMap<Vec<u8>, Bson>,
-    pub(crate) read: HashMap<Vec<u8>, Bson>,
+    pub(crate) written: HashMap<Vec<u8>, Address>,
+    pub(crate) read: HashMap<Vec<u8>, Address>,
     pub(crate) inserts: bool,
     pub(crate) removes: bool,
 }
@@ -78,23 +80,35 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| held.read.contains_key(&id_key(id)))
     }
 
+    /// Where a document is that it holds already.
+    pub(crate) fn address_of(&self, ns: &Namespace, id: &Bson) -> Option<&Address> {
+        let (held, key) = (self.held.get(ns)?, id_key(id));
+        held.written.get(&key).or_else(|| held.read.get(&key))
+    }
+
     /// Notes documents that the next command may lock, unless they are too many.
-    pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, ids: &[Bson], what: Hold) -> Result<()> {
+    pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
         let held = self.held.entry(ns.clone()).or_default();
         match what {
             Hold::Insert => held.inserts = true,
             Hold::Remove => held.removes = true,
             Hold::Change | Hold::Read => {}
         }
+        for at in at {
+            let others = [&mut held.written, &mut held.read].into_iter();
+            for other in others.filter_map(|set| set.get_mut(&id_key(&at.id))) {
+                learn(ns, other, at)?;
+            }
+        }
         let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
-        let new: HashMap<Vec<u8>, &Bson> =
-            ids.iter().map(|id| (id_key(id), id)).filter(|(key, _)| !set.contains_key(key)).collect();
+        let new: HashMap<Vec<u8>, &Address> =
+            at.iter().map(|at| (id_key(&at.id), at)).filter(|(key, _)| !set.contains_key(key)).collect();
         if self.count + new.len() > core.options.max_documents {
             let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
             return Err(Error::invalid(290, message).for_transaction(self.id()));
         }
         self.count += new.len();
-        set.extend(new.into_iter().map(|(key, id)| (key, id.clone())));
+        set.extend(new.into_iter().map(|(key, at)| (key, at.clone())));
         Ok(())
     }
 
@@ -136,6 +150,21 @@ impl Transaction {
         });
         Some(Job { id, committed, held: held.collect() })
     }
+}
+
+/// The same `_id` is to be held again: its shard key may have become known.
+fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
+    if held.key().is_empty() {
+        *held = at.clone();
+    }
+    if at.key().is_empty() || shard::same(held.key(), at.key()) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "a transaction cannot write two documents of {ns} with the _id {at} and different shard keys: {} and {}",
+        held.key(),
+        at.key()
+    )))
 }
 
 /// How a document is held.

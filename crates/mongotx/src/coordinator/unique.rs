@@ -26,6 +26,7 @@ use sd2v::{
 
 use super::{
     Core,
+    address::Address,
     meet::{Patience, locks_only},
     transaction::{Transaction, id_key},
 };
@@ -58,7 +59,7 @@ pub(crate) enum Before {
 /// A document that was just placed, with the constraints that may be concerned.
 pub(crate) struct Placed<'a> {
     pub(crate) ns: &'a Namespace,
-    pub(crate) id: &'a Bson,
+    pub(crate) at: &'a Address,
     pub(crate) uniques: &'a [Unique],
     /// What it was before.
     pub(crate) before: &'a Before,
@@ -91,11 +92,13 @@ impl Core {
             Some(_) => Document::new(),
         };
         let there = doc! {UNSAFE: {"$exists": true}, WRITER: {"$exists": true}};
-        let find = doc! {"find": &ns.coll, "filter": {"$and": [there, filter]}, "projection": locks_only()};
+        let shard_key = self.shard_key(ns).await?;
+        let locks = locks_only(&shard_key);
+        let find = doc! {"find": &ns.coll, "filter": {"$and": [there, filter]}, "projection": locks};
         let holders = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
         let mut mine = false;
         for holder in &holders {
-            let (id, lock) = (holder.get("_id").cloned().unwrap_or(Bson::Null), lock_state(holder)?);
+            let (at, lock) = (Address::of(holder, &shard_key)?, lock_state(holder)?);
             match value_is_pending(self::holder(&lock, me)) {
                 Claim::Free => continue,
                 Claim::Duplicate => {
@@ -104,10 +107,10 @@ impl Core {
                 }
                 Claim::Conflict | Claim::Repair | Claim::FetchAgain => {}
             }
-            let rival = self.clear_locks(ns, &id, &writer_only(&lock), Some(me)).await?;
+            let rival = self.clear_locks(ns, &at, &writer_only(&lock), Some(me)).await?;
             return match rival {
                 None => Ok(()),
-                Some(rival) => patience.wait_for(self, ns, &id, rival).await,
+                Some(rival) => patience.wait_for(self, ns, &at.id, rival).await,
             };
         }
         // Under a collation this transaction's own documents prove nothing, unless it is refused again.
@@ -137,10 +140,9 @@ impl Core {
             if !self.is_indexed(placed, unique).await? {
                 continue;
             }
-            let found = self.wait_until_unique(placed.ns, unique, placed.id, &changed, me, patience).await?;
+            let found = self.wait_until_unique(placed.ns, unique, placed.at, &changed, me, patience).await?;
             if let Some(other) = found {
-                self.take_back(tx, placed, me).await?;
-                self.check_taken_back(placed, me, patience).await?;
+                self.put_back(tx, placed, me, patience).await?;
                 return Err(duplicate(placed.ns, unique, &changed, &other));
             }
         }
@@ -180,7 +182,7 @@ impl Core {
             projection.insert(head, 1);
             projection.insert(format!("{UNSAFE}.{head}"), 1);
         }
-        let mine = doc! {"_id": placed.id.clone(), WRITER: tx_id_to_bson(me)};
+        let mine = doc! {"$and": [placed.at.filter(), {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &placed.ns.coll, "filter": mine, "projection": projection};
         let Some(mut stored) = self.server.find_first(placed.ns, find).await? else { return Ok(None) };
         let lock = lock_state(&stored)?;
@@ -192,17 +194,18 @@ impl Core {
     /// Does a partial index hold the unsafe version?
     async fn is_indexed(&self, placed: &Placed<'_>, unique: &Unique) -> Result<bool> {
         let Some(partial) = &unique.partial else { return Ok(true) };
-        let filter = doc! {"$and": [{"_id": placed.id.clone()}, rewrite_filter(partial)?]};
+        let filter = doc! {"$and": [placed.at.filter(), rewrite_filter(partial)?]};
         let find = doc! {"find": &placed.ns.coll, "filter": filter, "projection": {"_id": 1}};
         Ok(self.server.find_first(placed.ns, find).await?.is_some())
     }
 
-    async fn rivals(&self, ns: &Namespace, unique: &Unique, asked: Document) -> Result<Vec<(Bson, LockState)>> {
-        let mut find = doc! {"find": &ns.coll, "filter": asked, "projection": locks_only()};
+    async fn rivals(&self, ns: &Namespace, unique: &Unique, asked: Document) -> Result<Vec<(Address, LockState)>> {
+        let key = self.shard_key(ns).await?;
+        let mut find = doc! {"find": &ns.coll, "filter": asked, "projection": locks_only(&key)};
         let terms = Terms { collation: unique.collation.clone(), ..Terms::default() };
         terms.add_to(&mut find);
         let found = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
-        let parse = |stored: &Document| Ok((stored.get("_id").cloned().unwrap_or(Bson::Null), lock_state(stored)?));
+        let parse = |stored: &Document| Ok((Address::of(stored, &key)?, lock_state(stored)?));
         found.iter().map(parse).collect()
     }
 
@@ -211,26 +214,26 @@ impl Core {
         &self,
         ns: &Namespace,
         unique: &Unique,
-        id: &Bson,
+        at: &Address,
         document: &Document,
         me: TxId,
         patience: &mut Patience,
     ) -> Result<Option<Bson>> {
         let Some(asked) = unique.rivals_of(document) else { return Ok(None) };
-        let own = id_key(id);
+        let own = id_key(&at.id);
         for _ in 0..ROUNDS {
             let mut again = false;
             for (other, lock) in self.rivals(ns, unique, asked.clone()).await? {
-                if id_key(&other) == own {
+                if id_key(&other.id) == own {
                     continue;
                 }
                 match value_is_safe(holder(&lock, me)) {
                     Claim::Free => {}
-                    Claim::Duplicate => return Ok(Some(other)),
+                    Claim::Duplicate => return Ok(Some(other.id)),
                     Claim::Conflict | Claim::Repair | Claim::FetchAgain => {
                         again = true;
                         if let Some(rival) = self.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await? {
-                            patience.wait_for(self, ns, &other, rival).await?;
+                            patience.wait_for(self, ns, &other.id, rival).await?;
                         }
                     }
                 }
@@ -239,30 +242,37 @@ impl Core {
                 return Ok(None);
             }
         }
-        let message = format!("documents of {ns} with the key of {{_id: {id}}} changed hands {ROUNDS} times");
+        let message = format!("documents of {ns} with the key of {{_id: {at}}} changed hands {ROUNDS} times");
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// A refused statement is taken back.
+    pub(crate) async fn put_back(
+        &self,
+        tx: &mut Transaction,
+        placed: &Placed<'_>,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        self.take_back(tx, placed, me).await?;
+        self.check_taken_back(placed, me, patience).await
     }
 
     /// The document as it was before. A value of it that somebody else has taken meanwhile ends the transaction.
     async fn take_back(&self, tx: &mut Transaction, placed: &Placed<'_>, me: TxId) -> Result<()> {
-        let (ns, id) = (placed.ns, placed.id.clone());
+        let (ns, who) = (placed.ns, placed.at.filter());
         let statement = match placed.before {
             Before::Absent => {
-                return self
-                    .server
-                    .delete(ns, vec![statement::undo_delete(doc! {"_id": id}, &[me])])
-                    .await?
-                    .ok()
-                    .map(drop);
+                return self.server.delete(ns, vec![statement::undo_delete(who, &[me])]).await?.ok().map(drop);
             }
-            Before::Removed => statement::mark_removed(doc! {"_id": id}, me, false),
-            Before::Safe => statement::restore_safe(id, me),
-            Before::Unsafe(before) => statement::restore_unsafe(id, before, me),
+            Before::Removed => statement::mark_removed(who, me, false),
+            Before::Safe => statement::restore_safe(who, me),
+            Before::Unsafe(before) => statement::restore_unsafe(who, before, me),
         };
         let command = doc! {"update": &ns.coll, "updates": [statement]};
         let restored = self.send_prepared(tx, ns, command).await?.ok();
         restored.map(drop).map_err(|error| {
-            let message = format!("what {{_id: {}}} of {ns} was before a duplicate key is taken: {error}", placed.id);
+            let message = format!("what {{_id: {}}} of {ns} was before a duplicate key is taken: {error}", placed.at);
             Error::new(ErrorKind::Conflict, message).for_transaction(Some(me))
         })
     }
@@ -275,8 +285,8 @@ impl Core {
             if !self.is_indexed(placed, unique).await? {
                 continue;
             }
-            if let Some(other) = self.wait_until_unique(placed.ns, unique, placed.id, before, me, patience).await? {
-                let message = format!("{{_id: {other}}} of {} has taken a key of {{_id: {}}}", placed.ns, placed.id);
+            if let Some(other) = self.wait_until_unique(placed.ns, unique, placed.at, before, me, patience).await? {
+                let message = format!("{{_id: {other}}} of {} has taken a key of {{_id: {}}}", placed.ns, placed.at);
                 return Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)));
             }
         }
@@ -284,9 +294,9 @@ impl Core {
     }
 
     /// What a document is now, before this transaction writes to it again; asked only where that may have to be put back.
-    pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, id: &Bson) -> Result<Before> {
-        let (Some(me), true) = (tx.id(), tx.may_hold(ns, id)) else { return Ok(Before::Safe) };
-        let mine = doc! {"_id": id.clone(), WRITER: tx_id_to_bson(me)};
+    pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, at: &Address) -> Result<Before> {
+        let (Some(me), true) = (tx.id(), tx.may_hold(ns, &at.id)) else { return Ok(Before::Safe) };
+        let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &ns.coll, "filter": mine, "projection": {UNSAFE: 1}};
         let stored = self.server.find_first(ns, find).await?;
         Ok(match stored.and_then(|mut stored| stored.remove(UNSAFE)) {

@@ -12,6 +12,7 @@ use crate::{
     expression::path,
     filter::{equal, equality_ids, is_conjunction, rewrite_filter, weakened},
     names::{INSERT, SLOT, WRITER},
+    shard,
 };
 
 /// The `_id` that the server would give to the inserted document: the filter's, else the update's; `None` when it
@@ -123,20 +124,29 @@ fn matched_twice() -> Error {
 /// have inserted, as a pending one of transaction `writer`:
 /// `{_id: id, _unsafe: {_id: id, …}, _xTxId: writer, _insert: true}`.
 ///
-/// `id` is what [`upsert_id`] answered, or a new ObjectId. The statement matches nothing but a document of the same
+/// `id` is what [`upsert_id`] answered, or a new ObjectId; `key` the values of the collection's shard key, which the
+/// document gets beside its `_id`. The statement matches nothing but a document of the same
 /// writer with the same `_id` whose unsafe version matches the filter; if there is one it is updated, and its `_insert`
 /// stays as it is.
 ///
 /// # Errors
 /// Those of [`rewrite_filter`] and [`super::rewrite_update`]; [`Error::Invalid`] (9) for a replacement, which is
 /// inserted directly.
-pub fn rewrite_upsert(filter: &Document, update: &Update, id: &Bson, writer: &Bson) -> Result<(Document, Bson), Error> {
+pub fn rewrite_upsert(
+    filter: &Document,
+    update: &Update,
+    id: &Bson,
+    key: &Document,
+    writer: &Bson,
+) -> Result<(Document, Bson), Error> {
     update.check()?;
     let nothing = Document::new();
     // What only an index answers gives no equalities.
     let filter = if is_never(filter, 0)? { nothing } else { weakened(filter) };
     let filter = &filter;
-    let mut q = doc! { "_id": { "$eq": id.clone() }, WRITER: { "$eq": writer.clone() } };
+    let mut q = doc! { "_id": { "$eq": id.clone() } };
+    q.extend(shard::condition(key));
+    q.extend(doc! { WRITER: { "$eq": writer.clone() } });
     let is_pipeline = matches!(update, Update::Pipeline(_));
     if is_pipeline {
         q.insert(INSERT, doc! { "$eq": true });

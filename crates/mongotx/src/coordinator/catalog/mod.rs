@@ -5,11 +5,13 @@
 //! | this one | looked up every few seconds and collection, once more when a record first names the collection |
 //! | [`collection`] | what matters about a collection |
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
+//! | [`shards`] | shard keys |
 //! | [`indexes`] | creating, dropping and listing indexes for the application |
 
 mod adopt;
 mod collection;
 pub(crate) mod indexes;
+mod shards;
 
 use std::{
     collections::HashMap,
@@ -21,7 +23,10 @@ use bson::{Document, doc};
 use protocol::{ClientId, TxId};
 use sd2v::index::{PENDING_INDEX, pending_index};
 
-pub(crate) use self::collection::{Collection, ViewOptions};
+pub(crate) use self::{
+    collection::{Collection, ViewOptions},
+    shards::Shards,
+};
 use super::server::Server;
 use crate::{
     error::{Error, Result},
@@ -38,6 +43,7 @@ const NOT_ON_A_VIEW: i32 = 166;
 
 #[derive(Default)]
 pub(crate) struct Catalog {
+    pub(crate) shards: Shards,
     known: Mutex<HashMap<Namespace, (Instant, Arc<Collection>)>>,
     indexed: Mutex<HashMap<Namespace, ()>>,
     /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
@@ -56,6 +62,10 @@ fn remember<T>(cache: &Mutex<HashMap<Namespace, T>>, ns: &Namespace, value: T) {
 }
 
 impl Catalog {
+    pub(crate) fn new(shards: Shards) -> Self {
+        Self { shards, ..Self::default() }
+    }
+
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
     pub(crate) async fn look_up(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
         if let Ok(known) = self.known.lock()

@@ -1,0 +1,178 @@
+//! Which document a command is about: its `_id` and, in a collection with a shard key, the values of that.
+//!
+//! Every command that is about documents that somebody knows already (lock, change, finish, undo, repair, fetch, read lock)
+//! takes its condition from here, so that a router sends it to the shards that have them.
+
+use std::{collections::BTreeMap, fmt};
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    names::{UNSAFE, WRITER, tx_id_to_bson},
+    shard::{self, ShardKey},
+};
+
+use super::{Core, transaction::Transaction};
+use crate::{command::Terms, error::Result, options::Namespace};
+
+/// One document.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    pub(crate) id: Bson,
+    /// The values of the shard key; empty where there is none, or where they are not known.
+    key: Document,
+}
+
+impl Address {
+    /// By its `_id` alone.
+    pub(crate) fn bare(id: Bson) -> Self {
+        Self { id, key: Document::new() }
+    }
+
+    pub(crate) fn new(id: Bson, key: Document) -> Self {
+        Self { id, key }
+    }
+
+    /// Of a document: as it is stored, or one of its versions.
+    pub(crate) fn of(document: &Document, key: &ShardKey) -> Result<Self> {
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        Ok(Self { id, key: key.of(document)? })
+    }
+
+    /// As a filter names it that matches one `_id`: with the values of the key, if it demands them all.
+    pub(crate) fn named(id: Bson, filter: &Document, terms: &Terms, key: &ShardKey) -> Self {
+        // Strings that a collation calls equal may be on other shards.
+        let demanded = if terms.collation.is_none() { key.of_filter(filter) } else { None };
+        Self { id, key: demanded.unwrap_or_default() }
+    }
+
+    pub(crate) fn key(&self) -> &Document {
+        &self.key
+    }
+
+    /// The condition for this document.
+    pub(crate) fn filter(&self) -> Document {
+        let mut filter = doc! {"_id": self.id.clone()};
+        filter.extend(shard::condition(&self.key));
+        filter
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+impl Core {
+    /// Where the document with this `_id` is: from what the transaction holds, from the filter, or else by asking. The
+    /// `_id` alone where there is none: a command for it finds nothing, on whatever shards.
+    pub(crate) async fn locate(
+        &self,
+        tx: Option<&Transaction>,
+        ns: &Namespace,
+        id: Bson,
+        filter: &Document,
+        terms: &Terms,
+    ) -> Result<Address> {
+        let key = self.shard_key(ns).await?;
+        if key.is_empty() {
+            return Ok(Address::bare(id));
+        }
+        if let Some(held) = tx.and_then(|tx| tx.address_of(ns, &id)).filter(|held| !held.key.is_empty()) {
+            return Ok(held.clone());
+        }
+        let named = Address::named(id, filter, terms, &key);
+        if !named.key.is_empty() {
+            return Ok(named);
+        }
+        self.ask_where(ns, named, &key).await
+    }
+
+    /// Has this transaction given the document another shard key than that by which it is stored? The inner error says so.
+    pub(crate) async fn refuse_changed_key(
+        &self,
+        ns: &Namespace,
+        at: &Address,
+        key: &ShardKey,
+        me: TxId,
+    ) -> Result<Result<()>> {
+        let mut projection = doc! {"_id": 1};
+        key.show_in(&mut projection);
+        projection.extend(key.fields().map(|field| (format!("{UNSAFE}.{field}"), Bson::Int32(1))));
+        let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me)}]};
+        let find = doc! {"find": &ns.coll, "filter": mine, "projection": projection};
+        let Some(mut stored) = self.server.find_first(ns, find).await? else { return Ok(Ok(())) };
+        let Some(Bson::Document(changed)) = stored.remove(UNSAFE) else { return Ok(Ok(())) };
+        let before = key.of(&stored)?;
+        Ok(match key.of(&changed) {
+            Ok(after) if shard::same(&before, &after) => Ok(()),
+            Ok(after) => Err(shard::refused_change(&before, &after).into()),
+            Err(refused) => Err(refused.into()),
+        })
+    }
+
+    /// Asks all shards.
+    pub(crate) async fn ask_where(&self, ns: &Namespace, at: Address, key: &ShardKey) -> Result<Address> {
+        let mut projection = doc! {"_id": 1};
+        key.show_in(&mut projection);
+        let find = doc! {"find": &ns.coll, "filter": {"_id": at.id.clone()}, "projection": projection};
+        Ok(match self.server.find_first(ns, find).await? {
+            Some(found) => Address { key: key.of(&found)?, ..at },
+            None => at,
+        })
+    }
+}
+
+/// The condition for these documents.
+pub(crate) fn among(addresses: &[Address]) -> Document {
+    if let [only] = addresses {
+        return only.filter();
+    }
+    let mut by_key: BTreeMap<Vec<u8>, (&Document, Vec<Bson>)> = BTreeMap::new();
+    for address in addresses {
+        let bytes = address.key.to_vec().unwrap_or_default();
+        by_key.entry(bytes).or_insert((&address.key, Vec::new())).1.push(address.id.clone());
+    }
+    let group = |(key, ids): (&Document, Vec<Bson>)| {
+        let mut filter = doc! {"_id": {"$in": ids}};
+        filter.extend(shard::condition(key));
+        filter
+    };
+    let mut groups: Vec<Document> = by_key.into_values().map(group).collect();
+    match groups.len() {
+        0 => doc! {"_id": {"$in": []}},
+        1 => groups.remove(0),
+        _ => doc! {"$or": groups},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(id: i32, region: i32) -> Address {
+        Address::new(id.into(), doc! {"region": region})
+    }
+
+    #[test]
+    fn filter_without_a_key_is_the_id() {
+        assert_eq!(Address::bare(1.into()).filter(), doc! {"_id": 1});
+        assert_eq!(at(1, 2).filter(), doc! {"_id": 1, "region": {"$eq": 2}});
+    }
+
+    #[test]
+    fn among_names_each_key_once() {
+        let bare = [Address::bare(1.into()), Address::bare(2.into())];
+        assert_eq!(among(&bare), doc! {"_id": {"$in": [1, 2]}});
+        assert_eq!(among(&bare[..1]), doc! {"_id": 1});
+        assert_eq!(among(&[at(1, 7), at(2, 7)]), doc! {"_id": {"$in": [1, 2]}, "region": {"$eq": 7}});
+        let several = among(&[at(1, 7), at(2, 8), at(3, 7)]);
+        let groups = doc! {"$or": [
+            {"_id": {"$in": [1, 3]}, "region": {"$eq": 7}},
+            {"_id": {"$in": [2]}, "region": {"$eq": 8}},
+        ]};
+        assert_eq!(several, groups);
+        assert_eq!(among(&[]), doc! {"_id": {"$in": []}});
+    }
+}
