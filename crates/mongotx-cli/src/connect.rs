@@ -1,6 +1,6 @@
 //! Connecting to the server that `--uri` names, within a bounded time.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use clap::Args;
 use mongotx::{Client, ClientOptions};
@@ -55,8 +55,12 @@ async fn within_limit<T>(connecting: impl Future<Output = Result<T, Failure>>) -
 
 /// The connection string with a limit for server selection, unless it has one.
 fn with_selection_limit(uri: &str) -> String {
-    const OPTION: &str = "serverSelectionTimeoutMS";
-    if uri.to_ascii_lowercase().contains(&OPTION.to_ascii_lowercase()) {
+    with_option(uri, "serverSelectionTimeoutMS", SELECTION_MS)
+}
+
+/// The connection string with an option, unless it has that option already.
+pub(crate) fn with_option(uri: &str, option: &str, value: impl fmt::Display) -> String {
+    if uri.to_ascii_lowercase().contains(&format!("{}=", option.to_ascii_lowercase())) {
         return uri.to_owned();
     }
     let hosts = uri.split_once("://").map_or(uri, |(_, hosts)| hosts);
@@ -66,7 +70,7 @@ fn with_selection_limit(uri: &str) -> String {
         (false, true) => "?",
         (false, false) => "/?",
     };
-    format!("{uri}{joint}{OPTION}={SELECTION_MS}")
+    format!("{uri}{joint}{option}={value}")
 }
 
 fn database_name(name: &str) -> Result<String, String> {
@@ -91,6 +95,14 @@ mod tests {
         assert_eq!(added("mongodb://h/?a=b"), "mongodb://h/?a=b&serverSelectionTimeoutMS=5000");
         let own = "mongodb://h/?serverselectiontimeoutms=1";
         assert_eq!(added(own), own);
+    }
+
+    #[test]
+    fn options_are_added_to_what_has_others() {
+        let added = |uri| with_option(uri, "maxPoolSize", 32);
+        assert_eq!(added("mongodb://h:1"), "mongodb://h:1/?maxPoolSize=32");
+        assert_eq!(added("mongodb://h:1/?replicaSet=rs0"), "mongodb://h:1/?replicaSet=rs0&maxPoolSize=32");
+        assert_eq!(added("mongodb://h:1/?maxpoolsize=5"), "mongodb://h:1/?maxpoolsize=5");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The servers of a benchmark: started here with equal settings, or named by the caller.
+//! A server of a benchmark: started here, always with the same settings, or named by the caller.
 
 use bson::{Document, doc};
 use mongodb::{Client, Database};
 use testkit::{Options, Server};
 
-use super::{BenchError, TransferArgs, machine, target::Kind};
+use super::BenchError;
 
 const CACHE_GB: f64 = 1.0;
 
@@ -18,55 +18,9 @@ pub(crate) struct Bench {
     _started: Option<Server>,
 }
 
-/// The servers that the targets need. They idle while another one is measured.
-pub(crate) struct Servers {
-    standalone: Option<Bench>,
-    replica_set: Option<Bench>,
-}
-
-impl Servers {
-    pub(crate) async fn start(args: &TransferArgs) -> Result<Self, BenchError> {
-        let replica_set = |kind: &Kind| kind.needs_replica_set();
-        let mut servers = Self { standalone: None, replica_set: None };
-        if !args.targets.iter().all(replica_set) {
-            servers.standalone = Some(Bench::open(args.uri.as_deref(), Options::standalone()).await?);
-        }
-        if args.targets.iter().any(replica_set) {
-            servers.replica_set = Some(Bench::open(args.replica_uri.as_deref(), Options::replica_set()).await?);
-        }
-        Ok(servers)
-    }
-
-    /// The server of a target.
-    pub(crate) fn of(&self, kind: Kind) -> Result<&Bench, BenchError> {
-        let server = if kind.needs_replica_set() { &self.replica_set } else { &self.standalone };
-        server.as_ref().ok_or_else(|| BenchError::Failed(format!("no server for {}", kind.title())))
-    }
-
-    /// Under what conditions was measured, a line each.
-    pub(crate) async fn facts(&self, args: &TransferArgs) -> Result<Vec<String>, BenchError> {
-        let mut facts = vec![
-            format!("Machine: {}. Clients and server share it.", machine::describe()),
-            format!(
-                "Transfers: two update_one by _id, each $inc of one field, out of {} documents of {} bytes chosen at random; \
-                 {} rounds of {} s for each line, the targets in turns; seed {}.",
-                args.documents, args.document_bytes, args.rounds, args.seconds, args.seed
-            ),
-        ];
-        for (name, server) in [("Standalone server", &self.standalone), ("Replica set", &self.replica_set)] {
-            if let Some(server) = server {
-                facts.push(format!("{name}: {}.", server.describe().await?));
-            }
-        }
-        for kind in &args.targets {
-            facts.push(format!("Durability of {}: {}.", kind.title(), kind.durability()));
-        }
-        Ok(facts)
-    }
-}
-
 impl Bench {
-    async fn open(uri: Option<&str>, options: Options) -> Result<Self, BenchError> {
+    /// The server that was named, or a new one.
+    pub(crate) async fn open(uri: Option<&str>, options: Options) -> Result<Self, BenchError> {
         let (uri, started) = match uri {
             Some(uri) => (uri.to_owned(), None),
             None => {
@@ -90,7 +44,8 @@ impl Bench {
         Ok(number("user_time_us").zip(number("system_time_us")).map(|(user, system)| user + system))
     }
 
-    async fn describe(&self) -> Result<String, BenchError> {
+    /// What it is and how it was started, in words.
+    pub(crate) async fn describe(&self) -> Result<String, BenchError> {
         let build = self.db().run_command(doc! {"buildInfo": 1}).await?;
         let hello = self.db().run_command(doc! {"hello": 1}).await?;
         let status = self.db().run_command(doc! {"serverStatus": 1}).await?;

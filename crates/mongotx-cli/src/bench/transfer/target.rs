@@ -2,21 +2,13 @@
 //!
 //! Loading and checking the documents is the same for all of them: see `ledger.rs`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
-
 use ::mongotx::Layout;
 use bson::{Document, doc};
 use clap::ValueEnum;
 use futures_util::future::BoxFuture;
-use mongodb::{
-    event::{EventHandler, command::CommandEvent},
-    options::ClientOptions,
-};
 
-use super::{BenchError, mongotx::MongoTx, native::Native, plain::Plain};
+use super::{super::BenchError, mongotx::MongoTx, native::Native, plain::Plain};
+use crate::connect::with_option;
 
 /// The collection of accounts, in a database of the measurement's own.
 pub(crate) const ACCOUNTS: &str = "accounts";
@@ -103,66 +95,11 @@ pub(crate) trait Worker: Send {
 
 /// Connects a target to a server, with a pool that has a connection for every client.
 pub(crate) async fn connect(kind: Kind, uri: &str, db: &str, clients: u32) -> Result<Box<dyn Target>, BenchError> {
-    let uri = with_pool_size(uri, clients.max(10));
+    let uri = with_option(uri, "maxPoolSize", clients.max(10));
     Ok(match kind {
         Kind::Mongotx => Box::new(MongoTx::connect(&uri, db, Layout::ClientRecord).await?),
         Kind::Published => Box::new(MongoTx::connect(&uri, db, Layout::Published).await?),
         Kind::Plain => Box::new(Plain::connect(&uri, db).await?),
         Kind::Native => Box::new(Native::connect(&uri, db).await?),
     })
-}
-
-fn with_pool_size(uri: &str, connections: u32) -> String {
-    let authority = uri.find("://").map_or(0, |at| at + 3);
-    let glue = match (uri[authority..].contains('/'), uri.contains('?')) {
-        (_, true) => "&",
-        (true, false) => "?",
-        (false, false) => "/?",
-    };
-    if uri.to_lowercase().contains("maxpoolsize=") {
-        uri.to_owned()
-    } else {
-        format!("{uri}{glue}maxPoolSize={connections}")
-    }
-}
-
-/// A driver of the target's own that counts the commands it sends.
-pub(crate) struct CountingDriver {
-    pub(crate) client: mongodb::Client,
-    commands: Arc<AtomicU64>,
-}
-
-impl CountingDriver {
-    pub(crate) async fn connect(uri: &str) -> Result<Self, BenchError> {
-        let mut options = ClientOptions::parse(uri).await?;
-        let commands = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&commands);
-        options.command_event_handler = Some(EventHandler::callback(move |event| {
-            if let CommandEvent::Started(_) = event {
-                count.fetch_add(1, Relaxed);
-            }
-        }));
-        Ok(Self { client: mongodb::Client::with_options(options)?, commands })
-    }
-
-    pub(crate) fn commands(&self) -> u64 {
-        self.commands.load(Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pool_size_is_added_to_any_uri_that_has_none() {
-        for (uri, with) in [
-            ("mongodb://h:1", "mongodb://h:1/?maxPoolSize=32"),
-            ("mongodb://h:1/", "mongodb://h:1/?maxPoolSize=32"),
-            ("mongodb://h:1/?replicaSet=rs0", "mongodb://h:1/?replicaSet=rs0&maxPoolSize=32"),
-            ("mongodb://h:1/?maxPoolSize=5", "mongodb://h:1/?maxPoolSize=5"),
-        ] {
-            assert_eq!(with_pool_size(uri, 32), with);
-        }
-    }
 }

@@ -9,8 +9,8 @@ use mongodb::{
 };
 
 use super::{
-    BenchError,
-    target::{ACCOUNTS, CountingDriver, Outcome, Target, Transfer, Worker},
+    super::{BenchError, counting::CountingDriver},
+    target::{ACCOUNTS, Outcome, Target, Transfer, Worker},
 };
 
 /// Times that a commit whose outcome is unknown is sent again.

@@ -9,7 +9,7 @@ use bson::Document;
 use futures_util::future::BoxFuture;
 
 use super::{
-    BenchError,
+    super::BenchError,
     target::{ACCOUNTS, Outcome, Target, Transfer, Worker},
 };
 

@@ -2,8 +2,9 @@
 
 use bson::{Document, doc};
 use mongodb::{Client, Collection, Database};
+use sd2v::names::RESERVED;
 
-use super::{BenchError, TransferArgs, target::ACCOUNTS};
+use super::{super::BenchError, TransferArgs, target::ACCOUNTS};
 
 const BALANCE: i64 = 1_000_000;
 const BATCH: usize = 5_000;
@@ -44,8 +45,7 @@ impl Ledger {
                 documents * BALANCE
             )));
         }
-        let reserved = ["_unsafe", "_xTxId", "_sTxIds", "_insert", "_remove"];
-        let any: Vec<Document> = reserved.iter().map(|field| doc! {*field: {"$exists": true}}).collect();
+        let any: Vec<Document> = RESERVED.iter().map(|field| doc! {*field: {"$exists": true}}).collect();
         match self.accounts().count_documents(doc! {"$or": any}).await? {
             0 => Ok(()),
             left => Err(BenchError::Failed(format!("{left} documents are still locked after all was finished"))),

@@ -8,8 +8,8 @@ use mongodb::{
 };
 
 use super::{
-    BenchError,
-    target::{ACCOUNTS, CountingDriver, Outcome, Target, Transfer, Worker},
+    super::{BenchError, counting::CountingDriver},
+    target::{ACCOUNTS, Outcome, Target, Transfer, Worker},
 };
 
 /// The official driver, without transactions.

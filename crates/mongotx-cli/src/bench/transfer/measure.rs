@@ -15,16 +15,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hdrhistogram::Histogram;
-use indicatif::{ProgressBar, ProgressStyle};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
 
 use super::{
-    BenchError, TransferArgs,
+    super::{BenchError, latency::Latencies, machine, progress, server::Bench},
+    TransferArgs,
     ledger::Ledger,
-    machine,
-    server::{Bench, Servers},
+    servers::Servers,
     target::{self, Kind, Outcome, Target, Transfer, Worker},
 };
 
@@ -51,32 +49,26 @@ pub(crate) struct Run {
 
 /// What the clients did in the time measured.
 pub(crate) struct Counts {
-    /// In microseconds, one for each transfer.
-    pub(crate) latencies: Histogram<u64>,
+    /// One for each transfer.
+    pub(crate) latencies: Latencies,
     pub(crate) conflicts: u64,
 }
 
 impl Counts {
     fn new() -> Result<Self, BenchError> {
-        let latencies = Histogram::new(3).map_err(|error| BenchError::Failed(format!("no histogram: {error}")))?;
-        Ok(Self { latencies, conflicts: 0 })
-    }
-
-    fn note_done(&mut self, latency: Duration) -> Result<(), BenchError> {
-        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        self.latencies.record(us).map_err(|error| BenchError::Failed(format!("histogram: {error}")))
+        Ok(Self { latencies: Latencies::new()?, conflicts: 0 })
     }
 
     fn add(&mut self, other: &Self) -> Result<(), BenchError> {
         self.conflicts += other.conflicts;
-        self.latencies.add(&other.latencies).map_err(|error| BenchError::Failed(format!("histogram: {error}")))
+        self.latencies.add(&other.latencies)
     }
 }
 
 /// All measurements: the targets take turns within each number of clients within each round.
 pub(crate) async fn measure_all(args: &TransferArgs, servers: &Servers) -> Result<Vec<Run>, BenchError> {
     let count = args.rounds.get() as usize * args.clients.len() * args.targets.len();
-    let progress = progress(count as u64);
+    let progress = progress::bar(count as u64);
     let mut runs = Vec::new();
     for round in 1..=args.rounds.get() {
         for clients in &args.clients {
@@ -89,14 +81,6 @@ pub(crate) async fn measure_all(args: &TransferArgs, servers: &Servers) -> Resul
     }
     progress.finish_and_clear();
     Ok(runs)
-}
-
-fn progress(length: u64) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    match ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 /// Steps 1 to 4.
@@ -169,7 +153,7 @@ async fn run_client(
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         if phase.load(SeqCst) == MEASURE {
-            counts.note_done(start.elapsed())?;
+            counts.latencies.note(start.elapsed())?;
         }
     }
     Ok(counts)
