@@ -54,7 +54,7 @@ async fn within_limit<T>(connecting: impl Future<Output = Result<T, Failure>>) -
 }
 
 /// The connection string with a limit for server selection, unless it has one.
-fn with_selection_limit(uri: &str) -> String {
+pub(crate) fn with_selection_limit(uri: &str) -> String {
     with_option(uri, "serverSelectionTimeoutMS", SELECTION_MS)
 }
 

@@ -5,6 +5,7 @@ use mongodb::{Client, Database};
 use testkit::{Options, Server};
 
 use super::BenchError;
+use crate::connect::with_selection_limit;
 
 const CACHE_GB: f64 = 1.0;
 
@@ -19,17 +20,20 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// The server that was named, or a new one.
-    pub(crate) async fn open(uri: Option<&str>, options: Options) -> Result<Self, BenchError> {
-        let (uri, started) = match uri {
-            Some(uri) => (uri.to_owned(), None),
-            None => {
-                let server = options.cache_size_gb(CACHE_GB).start().await?;
-                (server.uri(), Some(server))
-            }
+    /// The server that `option` names, or a new one.
+    ///
+    /// # Errors
+    /// A server that was named and cannot be used, by the name of the option.
+    pub(crate) async fn open(option: &str, uri: Option<&str>, options: Options) -> Result<Self, BenchError> {
+        let Some(uri) = uri.map(with_selection_limit) else {
+            let server = options.cache_size_gb(CACHE_GB).start().await?;
+            let (uri, admin) = (server.uri(), server.client().await?);
+            return Ok(Self { uri, admin, _started: Some(server) });
         };
-        let admin = Client::with_uri_str(&uri).await?;
-        Ok(Self { uri, admin, _started: started })
+        match answering(&uri).await {
+            Ok(admin) => Ok(Self { uri, admin, _started: None }),
+            Err(error) => Err(BenchError::Failed(format!("{option}: cannot use this server: {error}"))),
+        }
     }
 
     fn db(&self) -> Database {
@@ -62,6 +66,13 @@ impl Bench {
     async fn settings(&self) -> Document {
         self.db().run_command(doc! {"getCmdLineOpts": 1}).await.unwrap_or_default()
     }
+}
+
+/// A client, once the server has answered it.
+async fn answering(uri: &str) -> Result<Client, mongodb::error::Error> {
+    let client = Client::with_uri_str(uri).await?;
+    client.database("admin").run_command(doc! {"ping": 1}).await?;
+    Ok(client)
 }
 
 fn journal(settings: &Document) -> String {

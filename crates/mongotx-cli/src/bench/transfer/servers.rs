@@ -19,10 +19,11 @@ impl Servers {
         let replica_set = |kind: &Kind| kind.needs_replica_set();
         let mut servers = Self { standalone: None, replica_set: None };
         if !args.targets.iter().all(replica_set) {
-            servers.standalone = Some(Bench::open(args.uri.as_deref(), Options::standalone()).await?);
+            servers.standalone = Some(Bench::open("--uri", args.uri.as_deref(), Options::standalone()).await?);
         }
         if args.targets.iter().any(replica_set) {
-            servers.replica_set = Some(Bench::open(args.replica_uri.as_deref(), Options::replica_set()).await?);
+            servers.replica_set =
+                Some(Bench::open("--replica-uri", args.replica_uri.as_deref(), Options::replica_set()).await?);
         }
         Ok(servers)
     }
