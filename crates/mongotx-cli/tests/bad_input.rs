@@ -48,6 +48,7 @@ fn servers_that_cannot_be_used_are_named_by_their_option() {
     for uri in [nobody, "nonsense", "mongodb://", ""] {
         refused(&["ls", "--uri", uri], &["--uri"]);
         refused(&["doctor", "--uri", uri], &["--uri"]);
+        refused(&["bench", "queries", "--uri", uri], &["--uri"]);
         refused(&["bench", "transfer", "--targets", "plain", "--uri", uri], &["--uri"]);
         refused(&["bench", "transfer", "--targets", "native", "--replica-uri", uri], &["--replica-uri"]);
         refused(&["show", "65a1f0c2b3d4e5f601234567", "--uri", uri], &["--uri"]);

@@ -43,6 +43,11 @@ impl Latencies {
     pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
         self.spread.value_at_quantile(quantile) as f64 / 1_000_000.0
     }
+
+    /// The mean latency; 0 where there are none.
+    pub(crate) fn mean_ms(&self) -> f64 {
+        self.total.as_secs_f64() * 1_000.0 / self.count().max(1) as f64
+    }
 }
 
 #[cfg(test)]
@@ -57,6 +62,7 @@ mod tests {
         other.note(Duration::from_millis(3)).unwrap();
         one.add(&other).unwrap();
         assert_eq!(one.count(), 3);
+        assert!((one.mean_ms() - 1.4).abs() < 1e-9, "{}", one.mean_ms());
         assert!((one.quantile_ms(0.5) - 1.0).abs() < 0.01, "{}", one.quantile_ms(0.5));
         assert!((one.quantile_ms(0.99) - 3.0).abs() < 0.01, "{}", one.quantile_ms(0.99));
     }

@@ -8,6 +8,7 @@ mod error;
 mod latency;
 mod machine;
 mod progress;
+mod queries;
 mod report;
 mod server;
 mod transfer;
@@ -28,12 +29,15 @@ pub(crate) struct BenchArgs {
 enum Workload {
     /// Two-document transfers: MongoTx (both layouts), no transaction, native transactions.
     Transfer(transfer::TransferArgs),
+    /// Latency of queries through MongoTx and through the plain driver, with documents pending and without.
+    Queries(queries::QueriesArgs),
 }
 
 /// Runs a benchmark and prints the result.
 pub(crate) async fn run(args: &BenchArgs) -> Result<Status, Failure> {
     let done = match &args.workload {
         Workload::Transfer(args) => transfer::run(args).await,
+        Workload::Queries(args) => queries::run(args).await,
     };
     done.map_err(|error| Failure::new(error.to_string()))?;
     Ok(WELL)

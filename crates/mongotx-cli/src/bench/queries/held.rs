@@ -1,0 +1,80 @@
+//! Documents held by an open transaction while others read.
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use mongotx::{Client, ClientOptions, Session};
+use rand::{SeedableRng, rngs::StdRng, seq::index};
+
+use super::{
+    super::BenchError,
+    collection::{ITEMS, point},
+};
+
+/// Documents named in one update.
+const BATCH: usize = 1_000;
+/// How long the rollback may take.
+const ROLLBACK_LIMIT: Duration = Duration::from_secs(60);
+/// Far from every point that is asked for.
+const FAR_AWAY: (f64, f64) = (-170.0, -45.0);
+
+/// An open transaction of a client of its own.
+pub(crate) struct Held {
+    client: Client,
+    session: Session,
+}
+
+impl Held {
+    /// Updates so many documents, chosen at random, and leaves the transaction open.
+    pub(crate) async fn by_another_client(
+        uri: &str,
+        db: &str,
+        documents: u32,
+        count: u32,
+        seed: u64,
+    ) -> Result<Self, BenchError> {
+        let options = ClientOptions { tx_database: db.to_owned(), sweep: false, ..ClientOptions::default() };
+        let client = Client::connect_with(uri, options).await?;
+        let items = client.database(db).collection::<Document>(ITEMS);
+        let mut session = client.session();
+        session.begin()?;
+        let mut random = StdRng::seed_from_u64(seed);
+        let chosen = index::sample(&mut random, documents as usize, count as usize).into_vec();
+        let ids: Vec<i64> = chosen.into_iter().map(|id| id as i64).collect();
+        let (all_fields, note_only) = ids.split_at(ids.len() / 2);
+        for (ids, change) in [(note_only, new_note()), (all_fields, out_of_the_way())] {
+            for ids in ids.chunks(BATCH) {
+                let these = doc! {"_id": {"$in": ids.to_vec()}};
+                let updated = items.update_many(these, change.clone()).session(&mut session).await?;
+                if updated.matched_count != ids.len() as u64 {
+                    let reason = format!("{} of {} documents could be held", updated.matched_count, ids.len());
+                    return Err(BenchError::Failed(reason));
+                }
+            }
+        }
+        Ok(Self { client, session })
+    }
+
+    /// Rolls back and waits until every document is as it was.
+    pub(crate) async fn release(mut self) -> Result<(), BenchError> {
+        self.session.rollback().await?;
+        if !self.client.flush(ROLLBACK_LIMIT).await {
+            return Err(BenchError::Failed(format!("the rollback took longer than {ROLLBACK_LIMIT:?}")));
+        }
+        Ok(self.client.shutdown().await?)
+    }
+}
+
+fn new_note() -> Vec<Document> {
+    vec![doc! {"$set": {"note": "held"}}]
+}
+
+/// Every queried field gets a value that nobody asks for: numbers become negative.
+fn out_of_the_way() -> Vec<Document> {
+    let negative = |field: &str| doc! {"$subtract": [-1, format!("${field}")]};
+    let (longitude, latitude) = FAR_AWAY;
+    vec![doc! {"$set": {
+        "note": "held", "code": negative("code"), "k": negative("k"), "group": negative("group"),
+        "place": {"$literal": point(longitude, latitude)},
+    }}]
+}

@@ -1,0 +1,73 @@
+//! The tables of latencies and of plans.
+
+use super::{
+    super::report::Section,
+    measure::{Line, Measured},
+    plans::PlanLine,
+};
+
+const NOTES: &str = "x median, x mean: MongoTx's divided by the plain driver's. commands/query: everything the driver sent while \
+measured, divided by the queries. pending: documents of the collection that the other client's transaction holds; the plain driver \
+reads them as they are stored.";
+const PLAN_NOTES: &str = "Read from the server's profile of one query on each side, and explained by the server: of 20 queries \
+the first that sent the most commands (with max_staleness the last). A comma separates commands; + is before the pipeline of a $unionWith; getMore and commands that \
+are not queries are left out. Commands on other collections begin with their name.";
+
+/// Latencies, by shape.
+pub(crate) fn latencies(mut lines: Vec<Line>) -> Section {
+    lines.sort_by_key(|line| (line.shape, line.mirrored, line.pending));
+    let head = vec![
+        "query",
+        "mirrored",
+        "pending",
+        "plain p50 ms",
+        "plain p99 ms",
+        "MongoTx p50 ms",
+        "MongoTx p99 ms",
+        "x median",
+        "x mean",
+        "plain commands/query",
+        "MongoTx commands/query",
+    ];
+    Section { head, text_columns: 2, rows: lines.iter().map(cells).collect(), notes: NOTES }
+}
+
+fn cells(line: &Line) -> Vec<String> {
+    let Line { shape, mirrored, pending, plain, mongotx } = line;
+    let ms = |measured: &Measured, quantile| format!("{:.3}", measured.latencies.quantile_ms(quantile));
+    let ratio = |of: &dyn Fn(&Measured) -> f64| format!("{:.2}", of(mongotx) / of(plain));
+    let commands = |measured: &Measured| format!("{:.2}", measured.commands as f64 / measured.latencies.count() as f64);
+    vec![
+        shape.title().to_owned(),
+        yes_or_no(*mirrored),
+        pending.to_string(),
+        ms(plain, 0.5),
+        ms(plain, 0.99),
+        ms(mongotx, 0.5),
+        ms(mongotx, 0.99),
+        ratio(&|measured| measured.latencies.quantile_ms(0.5)),
+        ratio(&|measured| measured.latencies.mean_ms()),
+        commands(plain),
+        commands(mongotx),
+    ]
+}
+
+/// Plans, by shape.
+pub(crate) fn plans(mut lines: Vec<PlanLine>) -> Section {
+    lines.sort_by_key(|line| (line.shape, line.mirrored, line.pending));
+    let cells = |line: PlanLine| {
+        vec![
+            line.shape.title().to_owned(),
+            yes_or_no(line.mirrored),
+            line.pending.to_string(),
+            line.plain,
+            line.mongotx,
+        ]
+    };
+    let head = vec!["query", "mirrored", "pending", "plain driver", "MongoTx"];
+    Section { head, text_columns: 5, rows: lines.into_iter().map(cells).collect(), notes: PLAN_NOTES }
+}
+
+fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
