@@ -52,22 +52,41 @@ fn cells(line: &Line) -> Vec<String> {
     ]
 }
 
-/// Plans, by shape.
+/// Plans, by shape; one line for both where mirrored indexes make no difference.
 pub(crate) fn plans(mut lines: Vec<PlanLine>) -> Section {
-    lines.sort_by_key(|line| (line.shape, line.mirrored, line.pending));
-    let cells = |line: PlanLine| {
-        vec![
-            line.shape.title().to_owned(),
-            yes_or_no(line.mirrored),
-            line.pending.to_string(),
-            line.plain,
-            line.mongotx,
-        ]
-    };
+    lines.sort_by_key(|line| (line.shape, line.pending, line.mirrored));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for line in lines {
+        let (title, pending) = (line.shape.title().to_owned(), line.pending.to_string());
+        let row = vec![title, yes_or_no(line.mirrored), pending, line.plain, line.mongotx];
+        match rows.last_mut() {
+            Some(last) if last[0] == row[0] && last[2..] == row[2..] => last[1] = "either".to_owned(),
+            _ => rows.push(row),
+        }
+    }
     let head = vec!["query", "mirrored", "pending", "plain driver", "MongoTx"];
-    Section { head, text_columns: 5, rows: lines.into_iter().map(cells).collect(), notes: PLAN_NOTES }
+    Section { head, text_columns: 5, rows, notes: PLAN_NOTES }
 }
 
 fn yes_or_no(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::shape::Shape, *};
+
+    #[test]
+    fn equal_plans_with_and_without_mirrored_indexes_are_told_once() {
+        let line = |mirrored, pending, mongotx: &str| PlanLine {
+            shape: Shape::Equality,
+            mirrored,
+            pending,
+            plain: "IXSCAN".to_owned(),
+            mongotx: mongotx.to_owned(),
+        };
+        let told = plans(vec![line(true, 10, "a"), line(true, 0, "b"), line(false, 10, "c"), line(false, 0, "b")]);
+        let told: Vec<String> = told.rows.iter().map(|row| row[1..].join(" ")).collect();
+        assert_eq!(told, ["either 0 IXSCAN b", "no 10 IXSCAN c", "yes 10 IXSCAN a"]);
+    }
 }
