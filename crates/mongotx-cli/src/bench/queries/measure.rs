@@ -15,8 +15,8 @@ use super::{
 pub(crate) const BLOCK: usize = 50;
 /// Turns that each side has at least in the time to be measured, however slow its queries are.
 const TURNS: u32 = 4;
-/// How many times the time to be measured a line may take; the faster side may come short then.
-const PATIENCE: u32 = 20;
+/// How many times that long both sides may take together; then the faster one may come short.
+pub(crate) const PATIENCE: u32 = 20;
 
 /// What both sides needed for one shape of query.
 pub(crate) struct Line {

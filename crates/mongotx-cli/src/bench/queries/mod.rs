@@ -113,10 +113,11 @@ impl QueriesArgs {
             ),
             format!(
                 "Queries: random constants, the same for both sides; one client; MongoTx at read committed, outside a \
-                 transaction; after a warm-up the sides take turns in blocks of up to {} queries, for at least {} s each; \
-                 seed {}.",
+                 transaction; after a warm-up the sides take turns in blocks of up to {} queries, until each has had {} s \
+                 or both together {} times as long; seed {}.",
                 measure::BLOCK,
                 self.seconds.as_secs_f64(),
+                measure::PATIENCE,
                 self.seed
             ),
         ]
