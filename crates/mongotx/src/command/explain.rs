@@ -8,7 +8,7 @@ use sd2v::pipeline::{Output, split_output};
 
 use super::{
     aggregate::{AggregateCommand, Plan},
-    find, one_command,
+    find, one_command, own_view,
     query::Query,
     views,
 };
@@ -42,7 +42,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     let own = me.filter(|_| tx.is_some_and(|tx| tx.has_written(ns)));
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if own.is_some() || query.sees_lock_fields() {
-        return find::own_command(own, ns, query);
+        return own_view::command(own, ns, query);
     }
     // What is left is active, and not in the way.
     if let Some(command) = one_command::find_command(core, ns, query, me).await? {

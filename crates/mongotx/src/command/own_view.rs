@@ -36,6 +36,27 @@ pub(crate) async fn find(core: &Core, me: Option<TxId>, ns: &Namespace, query: &
     if parts.near.is_none() {
         return text::find(core, me, ns, query, &parts).await;
     }
+    run(core, me, ns, query, tail_of(query)?).await
+}
+
+/// The command of [`find`], to be explained.
+pub(crate) fn command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Document> {
+    if !has_special(&query.filter) {
+        return own_command(me, ns, query);
+    }
+    let parts = parts(&query.filter)?;
+    let Some(near) = &parts.near else {
+        let message =
+            "$text has no plan in a transaction that has written to the collection: it takes several commands";
+        return Err(Error::unsupported(message));
+    };
+    let (_, mut pipeline) = near_pipeline(me, ns, query, near, &parts.rest)?;
+    pipeline.extend(tail_of(query)?);
+    Ok(aggregation(ns, pipeline, query))
+}
+
+/// Order, place and shape, as asked.
+fn tail_of(query: &Query) -> Result<Vec<Document>> {
     let mut tail = Vec::new();
     if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {
         tail.push(doc! {"$sort": sort.clone()});
@@ -44,7 +65,7 @@ pub(crate) async fn find(core: &Core, me: Option<TxId>, ns: &Namespace, query: &
     if let Some(projection) = &query.projection {
         tail.extend(projection::as_stages(projection)?);
     }
-    run(core, me, ns, query, tail).await
+    Ok(tail)
 }
 
 /// What these stages make of the documents that `me` sees and that match the query's filter.

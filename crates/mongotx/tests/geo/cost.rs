@@ -1,7 +1,7 @@
 //! What queries by place cost, which indexes they use, and what they are refused for.
 
 use bson::{Document, doc};
-use mongotx::{ErrorKind, Isolation};
+use mongotx::{ErrorKind, Isolation, Verbosity};
 use sd2v::{
     filter::rewrite_filter,
     geo::{GeoNear, Near},
@@ -48,6 +48,12 @@ async fn both_versions_are_asked_through_an_index() {
         [(stage.safe_view(Some(me)), "place"), (stage.unsafe_view(me).unwrap(), "_mongotx_unsafe.place")]
     {
         assert_plan(&scene, doc! {"aggregate": "places", "pipeline": pipeline, "cursor": {}}, index).await;
+    }
+    for (session, index) in [(None, "place"), (Some(&mut scene.session), "_mongotx_unsafe.place")] {
+        let find = scene.coll.find(near()).limit(3);
+        let find = if let Some(session) = session { find.session(session) } else { find };
+        let plan = find.explain(Verbosity::QueryPlanner).await.unwrap().to_string();
+        assert!(plan.contains(r#""indexName": "place""#) && plan.contains(index), "{plan}");
     }
     let within = doc! {"p": {"$geoWithin": {"$centerSphere": [[0, 0], 0.01]}}};
     assert_plan(&scene, doc! {"find": "places", "filter": within.clone()}, "place").await;
