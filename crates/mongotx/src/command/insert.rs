@@ -107,6 +107,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     check_pending(&document)?;
     let me = core.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
+    collection.check_words(&document)?;
     let (id, document) = with_id(document);
     let key = core.shard_key(ns).await?;
     let at = Address::of(&document, &key)?;
@@ -274,7 +275,8 @@ impl Batch {
         while !rest.is_empty() {
             // Up to the first that cannot even be sent.
             let stored = rest.iter().map_while(|(_, document)| {
-                check_pending(document).and_then(|()| Ok(pending_insert(me, document, &key)?)).ok()
+                let checked = check_pending(document).and_then(|()| collection.check_words(document));
+                checked.and_then(|()| Ok(pending_insert(me, document, &key)?)).ok()
             });
             let stored: Vec<Document> = stored.collect();
             let sent = stored.len();

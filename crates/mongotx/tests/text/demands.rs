@@ -2,9 +2,10 @@
 
 use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt;
+use mongotx::{ErrorKind, Isolation};
 use sd2v::text::{check_text_document, find_text_index};
 
-use crate::random::Random;
+use crate::{random::Random, scene::Scene};
 
 const INDEXES: usize = 6;
 
@@ -75,4 +76,25 @@ async fn what_the_function_refuses_is_what_the_server_refuses() {
     }
     db.drop().await.unwrap();
     assert!(refused > 100 && taken > 100, "{refused} refused, {taken} taken");
+}
+
+#[tokio::test]
+async fn an_insert_that_the_index_cannot_hold_is_refused_at_the_write() {
+    let random = &mut Random::of_seed(910);
+    let scene = Scene::new(random).await;
+    let mut session = scene.begin(Isolation::ReadCommitted);
+    for (language, code) in [(Bson::from("zz"), 17262), (Bson::from(5), 17261)] {
+        let bad = doc! {"_id": 600, "s": "apple", "lang": language};
+        let refused = scene.ours.insert_one(&bad).session(&mut session).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.code()), (ErrorKind::Invalid, Some(code)), "{refused}");
+        let many = [doc! {"_id": 601 + code, "s": "tea"}, bad];
+        let refused = scene.ours.insert_many(&many).session(&mut session).await.unwrap_err();
+        assert_eq!(refused.write_errors()[0].code, code, "{refused}");
+    }
+    session.commit().await.unwrap();
+    assert!(scene.client.flush(std::time::Duration::from_secs(10)).await);
+    let kept =
+        scene.stored.count_documents(doc! {"_id": {"$gt": 10_000}, "_unsafe": {"$exists": false}}).await.unwrap();
+    assert_eq!((kept, scene.stored.count_documents(doc! {"_id": 600}).await.unwrap()), (2, 0));
+    scene.end().await;
 }

@@ -3,12 +3,12 @@
 use bson::{Bson, Document};
 use sd2v::{
     index::{self, Index, Unique, touches},
-    text::is_on_every_field,
+    text::{check_text_document, is_on_every_field},
     update::Update,
     validator,
 };
 
-use crate::options::Namespace;
+use crate::{error::Result, options::Namespace};
 
 /// A collection as transactions see it.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +74,12 @@ impl Collection {
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
         self.refused.is_none()
             && update.map_or(!self.uniques.is_empty(), |update| !self.uniques_touched(update).is_empty())
+    }
+
+    /// Refuses a document that the text index could not hold when it is finished.
+    pub(crate) fn check_words(&self, document: &Document) -> Result<()> {
+        let mut text = self.indexes.iter().filter(|index| index.spec.contains_key("textIndexVersion"));
+        text.try_for_each(|index| Ok(check_text_document(document, &index.spec)?))
     }
 
     /// A hint as the server must get it: the stored name where that is another.
