@@ -126,6 +126,9 @@ impl Core {
     ) -> Result<Applied> {
         let me = self.ensure_started(tx, target.ns).await?;
         let collection = self.catalog.admit_writes(&self.server, target.ns, me).await?;
+        if let Change::Update { update: Update::Replacement(document), .. } = change {
+            collection.check_words(document)?;
+        }
         let touched = match change {
             Change::Update { update, .. } => collection.uniques_touched(update),
             Change::Remove => Vec::new(),

@@ -78,6 +78,10 @@ async fn what_the_function_refuses_is_what_the_server_refuses() {
     assert!(refused > 100 && taken > 100, "{refused} refused, {taken} taken");
 }
 
+fn without_id(document: &Document) -> Document {
+    document.clone().into_iter().filter(|(field, _)| field != "_id").collect()
+}
+
 #[tokio::test]
 async fn an_insert_that_the_index_cannot_hold_is_refused_at_the_write() {
     let random = &mut Random::of_seed(910);
@@ -87,6 +91,9 @@ async fn an_insert_that_the_index_cannot_hold_is_refused_at_the_write() {
         let bad = doc! {"_id": 600, "s": "apple", "lang": language};
         let refused = scene.ours.insert_one(&bad).session(&mut session).await.unwrap_err();
         assert_eq!((refused.kind(), refused.code()), (ErrorKind::Invalid, Some(code)), "{refused}");
+        let refused =
+            scene.ours.replace_one(doc! {"_id": 8}, &without_id(&bad)).session(&mut session).await.unwrap_err();
+        assert_eq!(refused.code(), Some(code), "{refused}");
         let many = [doc! {"_id": 601 + code, "s": "tea"}, bad];
         let refused = scene.ours.insert_many(&many).session(&mut session).await.unwrap_err();
         assert_eq!(refused.write_errors()[0].code, code, "{refused}");
