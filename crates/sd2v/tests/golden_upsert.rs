@@ -96,6 +96,19 @@ fn rewrite_upsert_pipeline_sees_an_id_only_from_the_filter() {
 }
 
 #[test]
+fn rewrite_upsert_stores_the_shard_key_beside_the_id() {
+    let (filter, key) = (doc! { "_id": 9, "region": 1 }, doc! { "region": 1, "owner.id": null });
+    for u in [bson!({"$set": { "n": 1 }}), bson!([{ "$set": { "n": 1 } }])] {
+        let (q, _) = rewrite_upsert(&filter, &update(u), &bson!(9), &key, &bson!("w")).unwrap();
+        let head: Document = q.into_iter().take(4).collect();
+        let expected = doc! {
+            "_id": { "$eq": 9 }, "region": { "$eq": 1 }, "owner.id": { "$eq": null }, "_xTxId": { "$eq": "w" },
+        };
+        assert_eq!(head, expected);
+    }
+}
+
+#[test]
 fn rewrite_upsert_replacement_refused() {
     let u = Update::replacement(doc! { "a": 1 }).unwrap();
     assert!(matches!(
