@@ -16,7 +16,7 @@ async fn refusals_name_the_stage_and_the_transaction_goes_on() {
         (vec![doc! {"$merge": "c"}], "$merge", ErrorKind::Unsupported),
         (vec![doc! {"$changeStream": {}}], "$changeStream", ErrorKind::Unsupported),
         (vec![doc! {"$graphLookup": search}], "$graphLookup", ErrorKind::Unsupported),
-        (vec![doc! {"$geoNear": {"near": [0, 0], "distanceField": "d"}}], "$geoNear", ErrorKind::Unsupported),
+        (vec![doc! {"$geoNear": {"near": [0, 0], "distanceField": "d"}}], "$geoNear", ErrorKind::Invalid),
         (vec![doc! {"$match": {"$text": {"$search": "a"}}}], "$text", ErrorKind::Unsupported),
         (vec![doc! {"$set": {"_insert": 1}}], "_insert", ErrorKind::Invalid),
         (vec![doc! {"$merge": "c"}, doc! {"$limit": 1}], "$merge", ErrorKind::Invalid),
