@@ -27,10 +27,7 @@ impl<T: DeserializeOwned> Cursor<T> {
     /// [`crate::ErrorKind::Unavailable`] when the server cannot be asked for more, [`crate::ErrorKind::Invalid`] when a
     /// document is not a `T`.
     pub async fn next(&mut self) -> Result<Option<T>> {
-        match self.documents.next().await {
-            None => Ok(None),
-            Some(document) => Ok(Some(bson::deserialize_from_document(document?)?)),
-        }
+        self.documents.next_as().await.transpose()
     }
 
     /// All documents that are left.

@@ -4,6 +4,7 @@
 //! operators below a field (`$elemMatch`, `$not`, `$in`, `$geoWithin`, …) are relative to the field and stay as they are.
 //!
 //! - `check`: refusing reserved names and what cannot be rewritten.
+//! - `demands`: filters that a document without fields cannot match.
 //! - `guard`: expressions that fail where there is no document.
 //! - `rewrite`: the prefix. `schema`: `$jsonSchema`.
 //! - `script`: `$where` as an expression.
@@ -11,6 +12,7 @@
 //! - `ids`: which `_id`s a filter is limited to, or gives to an upsert.
 
 mod check;
+mod demands;
 mod guard;
 mod ids;
 mod rewrite;
@@ -19,6 +21,7 @@ mod script;
 mod special;
 
 pub use check::{check_filter, has_expression, sees_lock_fields};
+pub use demands::demands_a_field;
 pub use guard::guard_filter;
 pub(crate) use ids::{equal, equalities, equality_ids, is_conjunction};
 pub use ids::{equality_id, is_only_id, pinned_ids, without_id};

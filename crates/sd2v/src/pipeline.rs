@@ -53,6 +53,8 @@ pub struct Sources {
     pub collated: bool,
     /// What `$geoNear` without `key` means, by collection: [`crate::geo::only_geo_field`].
     pub geo_fields: BTreeMap<String, String>,
+    /// Documents that wait to be inserted have no field but their `_id`: see [`crate::view::safe_filter`].
+    pub bare_inserts: bool,
 }
 
 impl Sources {
@@ -132,10 +134,10 @@ impl Mapper<'_> {
     fn stages(&mut self, user: &[Document], place: Place, depth: usize) -> Result<Vec<Document>, Error> {
         let depth = path::deeper(depth)?;
         let mut mapped = Vec::with_capacity(user.len());
-        for stage in user {
+        for (at, stage) in user.iter().enumerate() {
             let (name, spec) = parts(stage)?;
             check::check_stage(name, spec)?;
-            self.stage(name, spec, place, depth, &mut mapped)?;
+            self.stage(name, spec, user.get(at + 1), place, depth, &mut mapped)?;
         }
         Ok(mapped)
     }

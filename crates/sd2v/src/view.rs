@@ -10,7 +10,7 @@ use protocol::TxId;
 
 use crate::{
     error::Error,
-    filter::{easily_asked, guard_filter, rewrite_filter, weakened},
+    filter::{demands_a_field, easily_asked, guard_filter, rewrite_filter, weakened},
     names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
 };
 
@@ -25,12 +25,21 @@ pub fn without_pending_inserts(filter: &Document) -> Document {
     }
 }
 
+/// The filter for safe versions, as plain as it can be. `bare_inserts`: a document that waits to be inserted has no field
+/// but its `_id`, so a filter that demands one leaves it out already, and the server can answer from the index alone.
+pub fn safe_filter(filter: &Document, bare_inserts: bool) -> Document {
+    if bare_inserts && demands_a_field(filter) { guard_filter(filter) } else { without_pending_inserts(filter) }
+}
+
 /// Stored documents whose safe or unsafe version could match and which hold a write lock that is not `mine`. Conditions
 /// that cannot be asked of both (an order by distance, `$text`, what reads the document as a whole) are left out.
 ///
+/// `two_indexes`: each of the two versions is asked about by itself, which pays where a mirrored index answers for the unsafe
+/// one and much is pending; otherwise the index on pending documents answers.
+///
 /// # Errors
 /// As [`rewrite_filter`].
-pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document, Error> {
+pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) -> Result<Document, Error> {
     let mut locked = doc! {"$exists": true};
     if let Some(mine) = mine {
         locked.insert("$ne", tx_id_to_bson(mine));
@@ -42,7 +51,11 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>) -> Result<Document,
     if filter.is_empty() || guard_filter(&filter) != filter {
         return Ok(locked);
     }
-    // Two whole conditions, so that each can be answered from an index of its own: the user's and its mirror.
+    if !two_indexes {
+        let mut pending = locked;
+        pending.insert("$or", vec![filter, rewritten]);
+        return Ok(pending);
+    }
     let changed = doc! {UNSAFE: {"$exists": true}};
     Ok(doc! {"$or": [{"$and": [filter, locked.clone()]}, {"$and": [rewritten, locked, changed]}]})
 }

@@ -127,7 +127,7 @@ fn scripts_are_guarded_rewritten_and_left_out_where_they_could_fail() {
     assert!(guard_filter(&filter).to_string().contains("\"$_insert\""));
     assert!(rewrite_filter(&filter).unwrap().to_string().contains("\"$$ROOT._unsafe\""));
     assert_eq!(weakened(&filter), doc! { "$and": [{ "a": 1 }] });
-    let pending = sd2v::view::pending_filter(&filter, None).unwrap().to_string();
+    let pending = sd2v::view::pending_filter(&filter, None, false).unwrap().to_string();
     assert!(!pending.contains("$function") && pending.contains("_unsafe.a"), "{pending}");
 }
 

@@ -145,7 +145,13 @@ fn foreign_collections_are_mapped_where_they_are_read() {
     let by_field = doc! {"from": "f", "localField": "a", "foreignField": "b", "as": "x"};
     let mut expected = by_field.clone();
     expected.insert("pipeline", vec![doc! {"$match": no_insert()}, unset()]);
-    assert_eq!(safe(&[doc! {"$lookup": by_field}]).unwrap()[1], doc! {"$lookup": expected});
+    // What a dotted field holds, or an array that is taken apart at once, is not cleaned up afterwards.
+    let unwind = doc! {"$unwind": "$x"};
+    assert_eq!(safe(&[doc! {"$lookup": by_field.clone()}, unwind]).unwrap()[1], doc! {"$lookup": expected});
+    let mapped = safe(&[doc! {"$lookup": by_field.clone()}]).unwrap();
+    assert_eq!(mapped[1], doc! {"$lookup": by_field});
+    let cleaned = mapped[2].get_document("$set").unwrap().get_document("x").unwrap().to_string();
+    assert!(RESERVED.iter().all(|name| cleaned.contains(name)), "{cleaned}");
 
     let inner = doc! {"$unionWith": {"coll": "g", "pipeline": [{"$match": {"a": 1}}, {"$count": "n"}]}};
     let user = doc! {"$facet": {"x": [{"$lookup": {"from": "f", "pipeline": [inner], "as": "y"}}]}};

@@ -17,7 +17,6 @@ use bson::{Bson, Document, doc};
 use sd2v::{
     geo::only_geo_field,
     pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
-    view,
 };
 
 use super::{
@@ -121,7 +120,12 @@ impl Plan {
         let Resolved { ns, pipeline, collation, collated } = Resolved::of(core, ns, command).await?;
         let terms = Terms { collation, ..command.terms.clone() };
         let command = AggregateCommand { pipeline, terms, ..command.clone() };
-        let sources = Sources { me: tx.and_then(Transaction::id), collated, ..Sources::default() };
+        let sources = Sources {
+            me: tx.and_then(Transaction::id),
+            collated,
+            bare_inserts: core.catalog.shards.none(),
+            ..Sources::default()
+        };
         let mapped = map_pipeline(main(&ns), &command.pipeline, &sources, true)?;
         let mut plan = Self { ns, command, sources, mapped };
         plan.find_geo_fields(core).await?;
@@ -207,7 +211,8 @@ impl Plan {
                 // Variables are known to the user's own command only.
                 let knows = self.command.terms.variables.is_none();
                 let condition = if knows { self.condition(read) } else { Document::new() };
-                probes.push((read.collection.as_str(), view::pending_filter(&condition, self.sources.me)?));
+                let ns = self.namespace(&read.collection);
+                probes.push((read.collection.as_str(), core.pending_filter(&ns, &condition, self.sources.me).await?));
             }
         }
         Ok(probes)
@@ -221,7 +226,7 @@ impl Plan {
         let probes = self.probes(core).await?;
         let Some((coll, _)) = probes.first() else { return Ok(true) };
         let terms = Terms { collation: self.command.terms.collation.clone(), ..Terms::default() };
-        let nothing = vec![doc! {"$match": {"$alwaysFalse": 1}}];
+        let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
         let Some(command) = one_command::command(coll, &probes, nothing, &terms) else { return Ok(false) };
         Ok(one_command::ask(core, &self.ns, command).await?.is_some())
     }

@@ -52,7 +52,7 @@ async fn values(
         let groups = own_view::run(core, me, ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
         return Ok(values_of(groups));
     }
-    let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::without_pending_inserts(&query.filter)};
+    let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::safe_filter(&query.filter, core.catalog.shards.none())};
     if let Some(collation) = &query.terms.collation {
         distinct.insert("collation", collation.clone());
     }

@@ -48,7 +48,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     if let Some(command) = one_command::find_command(core, ns, query, me).await? {
         return Ok(command);
     }
-    Ok(query.to_find(ns, sd2v::view::without_pending_inserts(&query.filter)))
+    Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())))
 }
 
 pub(crate) async fn aggregate(

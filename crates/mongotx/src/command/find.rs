@@ -11,7 +11,7 @@
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
-    filter::{guard_filter, has_special, is_only_id, sees_lock_fields},
+    filter::{guard_filter, has_special, is_only_id},
     names::WRITER,
     pipeline::{Sources, map_pipeline},
     projection,
@@ -81,7 +81,7 @@ pub(crate) async fn committed(
 /// The safe versions, once those are the latest.
 async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
+    let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
@@ -187,14 +187,6 @@ pub(crate) fn visible_pipeline(me: Option<TxId>, filter: &Document) -> Vec<Docum
         pipeline.push(doc! {"$match": filter.clone()});
     }
     pipeline
-}
-
-/// The same where nothing of `me` is pending and the safe versions are to be used, which an index can answer.
-pub(crate) fn visible_or_safe(me: Option<TxId>, filter: &Document) -> Vec<Document> {
-    if me.is_some() || sees_lock_fields(filter) {
-        return visible_pipeline(me, filter);
-    }
-    vec![doc! {"$match": view::without_pending_inserts(filter)}]
 }
 
 pub(crate) fn aggregation(ns: &Namespace, pipeline: Vec<Document>, query: &Query) -> Document {

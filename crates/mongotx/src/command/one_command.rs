@@ -91,9 +91,9 @@ async fn of_query(
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(None);
     }
-    let mut answer = vec![doc! {"$match": view::without_pending_inserts(&query.filter)}];
+    let mut answer = vec![doc! {"$match": view::safe_filter(&query.filter, core.catalog.shards.none())}];
     answer.extend(tail);
-    let probes = [(ns.coll.as_str(), view::pending_filter(&query.filter, me)?)];
+    let probes = [(ns.coll.as_str(), core.pending_filter(ns, &query.filter, me).await?)];
     let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {
         command.insert("cursor", doc! {"batchSize": i64::from(size)});
@@ -112,7 +112,7 @@ pub(crate) fn command(
     if terms.hint.is_some() || terms.variables.is_some() {
         return None;
     }
-    let nowhere = doc! {"$alwaysFalse": 1};
+    let nowhere = doc! {"_id": {"$in": []}};
     let (first, others) = match probes.split_first() {
         Some(((first, filter), others)) if *first == coll => (filter.clone(), others),
         _ => (nowhere, probes),
@@ -131,7 +131,9 @@ fn probe(pending: Document) -> Vec<Document> {
     let mark = doc! {UNSAFE: {"$literal": true}, WRITER: "$_id"};
     vec![
         doc! {"$match": pending},
-        doc! {"$group": {"_id": format!("${WRITER}")}},
+        // A stage in between keeps the server from planning match and group as one, anew for every query.
+        doc! {"$replaceWith": {"writer": format!("${WRITER}")}},
+        doc! {"$group": {"_id": "$writer"}},
         doc! {"$limit": MAX_WRITERS as i64 + 1},
         doc! {"$replaceWith": mark},
     ]

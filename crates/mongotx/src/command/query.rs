@@ -2,10 +2,11 @@
 
 use std::{borrow::Cow, collections::VecDeque};
 
-use bson::{Bson, Document, Regex, doc};
+use bson::{Bson, Document, RawDocumentBuf, Regex, doc};
 use futures_util::TryStreamExt;
 use mongodb::Cursor;
-use sd2v::{filter, projection, stored};
+use sd2v::{filter, names::RESERVED, projection, stored};
+use serde::de::DeserializeOwned;
 
 use super::Terms;
 use crate::{
@@ -156,7 +157,7 @@ pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, ter
 #[derive(Default)]
 pub(crate) struct Documents {
     ready: VecDeque<Document>,
-    live: Option<Cursor<Document>>,
+    live: Option<Cursor<RawDocumentBuf>>,
 }
 
 impl Documents {
@@ -165,7 +166,7 @@ impl Documents {
     }
 
     pub(crate) fn streaming(cursor: Cursor<Document>) -> Self {
-        Self { ready: VecDeque::new(), live: Some(cursor) }
+        Self { ready: VecDeque::new(), live: Some(cursor.with_type()) }
     }
 
     /// The first document that is left, as the server sent it.
@@ -174,7 +175,7 @@ impl Documents {
             && let Some(live) = self.live.as_mut()
             && let Some(first) = in_time(live.try_next()).await?
         {
-            self.ready.push_back(first);
+            self.ready.push_back(decoded(&first)?);
         }
         Ok(self.ready.front())
     }
@@ -186,14 +187,23 @@ impl Documents {
     }
 
     pub(crate) async fn next(&mut self) -> Option<Result<Document>> {
+        self.next_as().await
+    }
+
+    /// The next document as the application has it. Decoded once, where it carries nothing of MongoTx's.
+    pub(crate) async fn next_as<T: DeserializeOwned>(&mut self) -> Option<Result<T>> {
         if let Some(mut document) = self.ready.pop_front() {
             stored::strip(&mut document);
-            return Some(Ok(document));
+            return Some(bson::deserialize_from_document(document).map_err(Into::into));
         }
         let next = in_time(self.live.as_mut()?.try_next()).await.transpose()?;
-        Some(next.map(|mut document| {
+        Some(next.and_then(|raw| {
+            if !carries_reserved(&raw) {
+                return Ok(bson::deserialize_from_slice(raw.as_bytes())?);
+            }
+            let mut document = decoded(&raw)?;
             stored::strip(&mut document);
-            document
+            Ok(bson::deserialize_from_document(document)?)
         }))
     }
 
@@ -206,4 +216,13 @@ impl Documents {
         }
         Ok(documents)
     }
+}
+
+fn decoded(raw: &RawDocumentBuf) -> Result<Document> {
+    Ok(bson::deserialize_from_slice(raw.as_bytes())?)
+}
+
+/// Looks at the names of fields only. What cannot be read is decoded, and refused there.
+fn carries_reserved(raw: &RawDocumentBuf) -> bool {
+    raw.iter_elements().any(|element| element.is_ok_and(|element| RESERVED.contains(&element.key().as_str())))
 }

@@ -96,6 +96,12 @@ impl Core {
         ))
     }
 
+    /// The condition for pending documents that matter, as the collection's indexes answer it best.
+    pub(crate) async fn pending_filter(&self, ns: &Namespace, filter: &Document, me: Option<TxId>) -> Result<Document> {
+        let two_indexes = self.catalog.look_up(&self.server, ns).await?.asks_mirrors(filter);
+        Ok(view::pending_filter(filter, me, two_indexes)?)
+    }
+
     async fn find_pending(
         &self,
         ns: &Namespace,
@@ -108,7 +114,7 @@ impl Core {
             "inserts": {"$max": format!("${INSERT}")},
             "removes": {"$max": format!("${REMOVE}")},
         }};
-        let pipeline = vec![doc! {"$match": view::pending_filter(filter, me)?}, group];
+        let pipeline = vec![doc! {"$match": self.pending_filter(ns, filter, me).await?}, group];
         let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
         terms.add_to(&mut command);
         let groups = self.server.collect(&ns.db, command, 100_000).await?;

@@ -46,7 +46,10 @@ impl Mapper<'_> {
                 let parts = Parts { filter: self.bounded(collection, parts.filter), ..parts };
                 match own {
                     Some(me) => self.own_view(collection, parts, me, place, depth),
-                    None => self.safe_view(view::without_pending_inserts(&parts.filter), parts, place, depth),
+                    None => {
+                        let filter = view::safe_filter(&parts.filter, self.sources.bare_inserts);
+                        self.safe_view(filter, parts, place, depth)
+                    }
                 }
             }
         }

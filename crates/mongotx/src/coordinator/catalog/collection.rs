@@ -23,6 +23,8 @@ pub(crate) struct Collection {
     pub(crate) indexes: Vec<Index>,
     /// The unique ones, but for that on `_id`.
     pub(crate) uniques: Vec<Unique>,
+    /// So many documents are pending that queries had better ask its mirrored indexes for them.
+    pub(super) crowded: bool,
     /// The validator as it is stored.
     pub(super) validator: Option<Document>,
 }
@@ -52,6 +54,7 @@ impl Collection {
         Self {
             refused: refused_kind(ns, kind, &options).or_else(|| indexes.iter().find_map(refused_index)),
             view: ViewOptions::parse_view(kind, &options),
+            crowded: false,
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
             indexes,
@@ -63,6 +66,17 @@ impl Collection {
     pub(super) fn is_adopted(&self) -> bool {
         let validated = self.validator.as_ref().is_none_or(|stored| validator::unwrap(stored).is_some());
         validated && self.indexes.iter().all(Index::is_adopted)
+    }
+
+    /// Does a mirrored index find pending documents faster than the index on all of them?
+    pub(crate) fn asks_mirrors(&self, filter: &Document) -> bool {
+        let leads = |index: &Index| index.key().keys().next().is_some_and(|field| filter.contains_key(field));
+        self.crowded && self.indexes.iter().any(|index| index.mirrored && leads(index))
+    }
+
+    /// Has it any mirrored index?
+    pub(super) fn has_mirrors(&self) -> bool {
+        self.indexes.iter().any(|index| index.mirrored)
     }
 
     /// The unique indexes that an update may touch.

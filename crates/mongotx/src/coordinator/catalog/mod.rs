@@ -27,7 +27,7 @@ pub(crate) use self::{
     collection::{Collection, ViewOptions},
     shards::Shards,
 };
-use super::server::Server;
+use super::server::{Server, as_i64};
 use crate::{
     error::{Error, Result},
     options::Namespace,
@@ -35,6 +35,8 @@ use crate::{
 
 /// How long what is known of a collection is trusted.
 pub(crate) const FRESH: Duration = Duration::from_secs(10);
+/// More pending documents than this are many.
+const CROWD: i64 = 100;
 const MAX_CACHED: usize = 10_000;
 /// NamespaceNotFound.
 const NO_SUCH_COLLECTION: i32 = 26;
@@ -153,5 +155,17 @@ async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<Collection>> 
         Ok("view") => Vec::new(),
         _ => list_stored(server, ns).await?.unwrap_or_default(),
     };
-    Ok(Some(Collection::read(ns, &info, &indexes)))
+    let mut found = Collection::read(ns, &info, &indexes);
+    if found.has_mirrors() {
+        found.crowded = is_crowded(server, ns).await?;
+    }
+    Ok(Some(found))
+}
+
+/// Are many documents pending? Then each query asks a mirrored index, which costs it a little when nothing is.
+async fn is_crowded(server: &Server, ns: &Namespace) -> Result<bool> {
+    let pipeline =
+        vec![doc! {"$match": {sd2v::names::WRITER: {"$exists": true}}}, doc! {"$limit": CROWD}, doc! {"$count": "n"}];
+    let counted = server.collect(&ns.db, doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}}, 1).await?;
+    Ok(counted.first().and_then(|count| count.get("n")).is_some_and(|n| as_i64(n) >= CROWD))
 }

@@ -31,6 +31,11 @@ impl Shards {
         Ok(Self { declared: declared.iter().map(parse).collect::<Result<_>>()?, routed, known: Mutex::default() })
     }
 
+    /// Has no collection a key, so that a document that waits to be inserted has nothing but its `_id`?
+    pub(crate) fn none(&self) -> bool {
+        self.declared.is_empty() && !self.routed
+    }
+
     /// The key of a collection: none where it has none, and no command where there is no router.
     pub(crate) async fn key(&self, server: &Server, ns: &Namespace) -> Result<ShardKey> {
         if let Some(declared) = self.declared.get(ns) {
