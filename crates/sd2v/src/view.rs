@@ -60,6 +60,18 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) 
     Ok(doc! {"$or": [{"$and": [filter, locked.clone()]}, {"$and": [rewritten, locked, changed]}]})
 }
 
+/// The stages that find whose documents are pending, from a [`pending_filter`]: each transaction once, under `_id`. Where
+/// any pending document will do, `mine` may be among them.
+pub fn writers(pending: Document) -> Vec<Document> {
+    let writer = format!("${WRITER}");
+    if pending.len() == 1 && pending.contains_key(WRITER) {
+        // The index alone answers, one step for each transaction.
+        return vec![doc! {"$match": {WRITER: {"$gte": {}}}}, doc! {"$group": {"_id": writer}}];
+    }
+    // A stage in between keeps the server from planning match and group as one, anew for every query.
+    vec![doc! {"$match": pending}, doc! {"$replaceWith": {"writer": writer}}, doc! {"$group": {"_id": "$writer"}}]
+}
+
 /// The first stage: every stored document of which the visible version could match the filter.
 pub fn select(filter: &Document, visible: &[TxId]) -> Document {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();

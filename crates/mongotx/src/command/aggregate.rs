@@ -178,7 +178,7 @@ impl Plan {
 
     pub(crate) async fn run(self, core: &Core) -> Result<Documents> {
         if let Some(command) = self.one_command(core).await?
-            && let Some(answer) = one_command::ask(core, &self.ns, command).await?
+            && let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await?
         {
             return Ok(answer);
         }
@@ -228,7 +228,7 @@ impl Plan {
         let terms = Terms { collation: self.command.terms.collation.clone(), ..Terms::default() };
         let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
         let Some(command) = one_command::command(coll, &probes, nothing, &terms) else { return Ok(false) };
-        Ok(one_command::ask(core, &self.ns, command).await?.is_some())
+        Ok(one_command::ask(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 
     /// Afterwards the safe versions are the latest, or as fresh as the terms ask.

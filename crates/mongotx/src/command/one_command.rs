@@ -30,7 +30,7 @@ const MAX_WRITERS: usize = 90;
 /// `None`: something decided is pending, or the query has parts that an aggregation cannot take over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
     match find_command(core, ns, query, me).await? {
-        Some(command) => ask(core, ns, command).await,
+        Some(command) => ask(core, ns, command, me).await,
         None => Ok(None),
     }
 }
@@ -72,7 +72,7 @@ pub(crate) async fn run(
     tail: Vec<Document>,
 ) -> Result<Option<Documents>> {
     match of_query(core, ns, query, me, tail).await? {
-        Some(command) => ask(core, ns, command).await,
+        Some(command) => ask(core, ns, command, me).await,
         None => Ok(None),
     }
 }
@@ -129,30 +129,26 @@ pub(crate) fn command(
 
 fn probe(pending: Document) -> Vec<Document> {
     let mark = doc! {UNSAFE: {"$literal": true}, WRITER: "$_id"};
-    vec![
-        doc! {"$match": pending},
-        // A stage in between keeps the server from planning match and group as one, anew for every query.
-        doc! {"$replaceWith": {"writer": format!("${WRITER}")}},
-        doc! {"$group": {"_id": "$writer"}},
-        doc! {"$limit": MAX_WRITERS as i64 + 1},
-        doc! {"$replaceWith": mark},
-    ]
+    let mut stages = view::writers(pending);
+    stages.extend([doc! {"$limit": MAX_WRITERS as i64 + 1}, doc! {"$replaceWith": mark}]);
+    stages
 }
 
 /// The answer; `None` when something is pending that is decided, or when the server refuses to give one: an expression may
 /// have failed on a version that is not the latest, behind a mark that did not arrive. The long way finds out.
-pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document) -> Result<Option<Documents>> {
-    match unless_marked(core, ns, command).await {
+pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
+    match unless_marked(core, ns, command, me).await {
         Err(refused) if refused.kind() == ErrorKind::Invalid => Ok(None),
         answer => answer,
     }
 }
 
-async fn unless_marked(core: &Core, ns: &Namespace, command: Document) -> Result<Option<Documents>> {
+async fn unless_marked(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
     let mut writers = Vec::new();
     while let Some(mark) = answer.next_if(is_mark).await? {
         match mark.get(WRITER).and_then(tx_id_from_bson) {
+            Some(writer) if Some(writer) == me => {}
             Some(writer) if writers.len() < MAX_WRITERS => writers.push(writer),
             _ => return Ok(None),
         }

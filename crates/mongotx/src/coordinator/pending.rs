@@ -11,7 +11,7 @@
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
-    names::{INSERT, REMOVE, WRITER, tx_id_from_bson},
+    names::{WRITER, tx_id_from_bson},
     view,
 };
 
@@ -31,13 +31,6 @@ const ROUNDS: usize = 16;
 pub(crate) enum Settled {
     NothingPending,
     SomethingPending,
-}
-
-/// A transaction with unfinished documents in a collection.
-struct Pending {
-    writer: TxId,
-    inserts: bool,
-    removes: bool,
 }
 
 impl Core {
@@ -71,20 +64,26 @@ impl Core {
         }
         let mut finished_before: Vec<TxId> = Vec::new();
         for round in 0..ROUNDS {
-            let pending = self.find_pending(ns, filter, terms, me).await?;
-            if pending.is_empty() {
+            let writers = self.find_pending(ns, filter, terms, me).await?;
+            if writers.is_empty() {
                 return Ok(if round == 0 { Settled::NothingPending } else { Settled::SomethingPending });
             }
-            let writers: Vec<TxId> = pending.iter().map(|p| p.writer).collect();
             let statuses = self.log.statuses(&writers).await?;
-            let of =
-                |wanted: TxStatus| pending.iter().zip(&statuses).filter(move |(_, s)| **s == wanted).map(|(p, _)| p);
-            self.roll_pending(ns, of(TxStatus::Committed).collect(), true).await?;
-            self.roll_pending(ns, of(TxStatus::RolledBack).collect(), false).await?;
+            let of = |wanted: TxStatus| -> Vec<TxId> {
+                writers
+                    .iter()
+                    .zip(&statuses)
+                    .filter(|(_, status)| **status == wanted)
+                    .map(|(writer, _)| *writer)
+                    .collect()
+            };
+            self.roll_pending(ns, &of(TxStatus::Committed), true).await?;
+            self.roll_pending(ns, &of(TxStatus::RolledBack), false).await?;
             // Finished when asked: gone when looked for again, or an orphan.
-            let finished: Vec<TxId> = of(TxStatus::Finished).map(|p| p.writer).collect();
-            let orphans = of(TxStatus::Finished).filter(|p| finished_before.contains(&p.writer)).collect();
-            self.roll_pending(ns, orphans, false).await?;
+            let finished = of(TxStatus::Finished);
+            let orphans: Vec<TxId> =
+                finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
+            self.roll_pending(ns, &orphans, false).await?;
             if finished.is_empty() {
                 return Ok(Settled::SomethingPending);
             }
@@ -102,35 +101,31 @@ impl Core {
         Ok(view::pending_filter(filter, me, two_indexes)?)
     }
 
+    /// Whose documents are pending, other than `me`'s.
     async fn find_pending(
         &self,
         ns: &Namespace,
         filter: &Document,
         terms: &Terms,
         me: Option<TxId>,
-    ) -> Result<Vec<Pending>> {
-        let group = doc! {"$group": {
-            "_id": format!("${WRITER}"),
-            "inserts": {"$max": format!("${INSERT}")},
-            "removes": {"$max": format!("${REMOVE}")},
-        }};
-        let pipeline = vec![doc! {"$match": self.pending_filter(ns, filter, me).await?}, group];
+    ) -> Result<Vec<TxId>> {
+        let pipeline = view::writers(self.pending_filter(ns, filter, me).await?);
         let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
         terms.add_to(&mut command);
         let groups = self.server.collect(&ns.db, command, 100_000).await?;
-        groups.iter().map(|group| parse_pending(ns, group)).collect()
+        let writers = groups.iter().map(|group| parse_writer(ns, group)).collect::<Result<Vec<TxId>>>()?;
+        Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
     }
 
-    async fn roll_pending(&self, ns: &Namespace, pending: Vec<&Pending>, forward: bool) -> Result<()> {
-        if pending.is_empty() {
+    async fn roll_pending(&self, ns: &Namespace, writers: &[TxId], forward: bool) -> Result<()> {
+        if writers.is_empty() {
             return Ok(());
         }
         self.server.at(Step::BeforeRepair).await;
-        let writers: Vec<TxId> = pending.iter().map(|p| p.writer).collect();
         let (everything, server) = (Document::new(), &self.server);
         let done = match forward {
-            true => roll::forward(server, ns, &everything, &writers, pending.iter().any(|p| p.removes)).await?,
-            false => roll::back(server, ns, &everything, &writers, pending.iter().any(|p| p.inserts)).await?,
+            true => roll::forward(server, ns, &everything, writers, true).await?,
+            false => roll::back(server, ns, &everything, writers, true).await?,
         };
         let counters = &self.server.counters;
         counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done as u64);
@@ -139,14 +134,9 @@ impl Core {
     }
 }
 
-fn parse_pending(ns: &Namespace, group: &Document) -> Result<Pending> {
-    let writer = group.get("_id").and_then(tx_id_from_bson).ok_or_else(|| {
-        let found = group.get("_id").unwrap_or(&Bson::Null);
-        Error::new(ErrorKind::Corruption, format!("{ns} has documents with a malformed {WRITER:?}: {found}"))
-    })?;
-    Ok(Pending {
-        writer,
-        inserts: group.get_bool("inserts").unwrap_or(false),
-        removes: group.get_bool("removes").unwrap_or(false),
+fn parse_writer(ns: &Namespace, group: &Document) -> Result<TxId> {
+    let id = group.get("_id").unwrap_or(&Bson::Null);
+    tx_id_from_bson(id).ok_or_else(|| {
+        Error::new(ErrorKind::Corruption, format!("{ns} has documents with a malformed {WRITER:?}: {id}"))
     })
 }
