@@ -51,6 +51,9 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
             Ok(true) => {
                 let uniques = &collection.uniques;
                 let placed = Placed { ns, at: &at, uniques, before: &Before::Absent, inserted: None };
+                if collection.has_words() {
+                    core.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
+                }
                 core.check_placed(tx, &placed, me, &mut patience).await?;
                 return Ok(at);
             }

@@ -22,6 +22,7 @@ use sd2v::{
 use super::{
     Core,
     address::Address,
+    catalog::Collection,
     meet::{Patience, locks_only},
     server::WriteAnswer,
     transaction::{Hold, Transaction},
@@ -138,7 +139,11 @@ impl Core {
             Change::Update { update, .. } => key.may_be_changed(update, target.at.key()),
             Change::Remove => false,
         };
-        let before = match touched.is_empty() && !may_move {
+        let worded = match change {
+            Change::Update { update: Update::Replacement(_), .. } | Change::Remove => false,
+            Change::Update { update, .. } => collection.words_touched(update),
+        };
+        let before = match touched.is_empty() && !may_move && !worded {
             true => Before::Safe,
             false => self.before(tx, target.ns, target.at).await?,
         };
@@ -149,6 +154,9 @@ impl Core {
                 Ok(Some(applied)) => {
                     if applied.modified && may_move {
                         self.refuse_move(tx, &placed, &key, me, &mut patience).await?;
+                    }
+                    if applied.modified && worded {
+                        self.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
                     }
                     if applied.modified {
                         self.check_placed(tx, &placed, me, &mut patience).await?;
@@ -187,6 +195,23 @@ impl Core {
         patience: &mut Patience,
     ) -> Result<()> {
         let kept = self.refuse_changed_key(placed.ns, placed.at, key, me).await?;
+        if kept.is_err() {
+            self.put_back(tx, placed, me, patience).await?;
+        }
+        kept
+    }
+
+    /// What a text index could not hold is taken back: the server would refuse it when it is finished.
+    pub(crate) async fn refuse_words(
+        &self,
+        tx: &mut Transaction,
+        placed: &Placed<'_>,
+        collection: &Collection,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let Before::Unsafe(now) = self.before(tx, placed.ns, placed.at).await? else { return Ok(()) };
+        let kept = collection.check_words(&now);
         if kept.is_err() {
             self.put_back(tx, placed, me, patience).await?;
         }

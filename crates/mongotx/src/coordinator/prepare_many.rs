@@ -62,12 +62,14 @@ impl Core {
         let checked = match change {
             Change::Update { update, .. } => {
                 let key = self.shard_key(targets.ns).await?;
-                let unique = self.catalog.look_up(&self.server, targets.ns).await?.needs_transaction(Some(update));
-                unique || targets.at.iter().any(|at| key.may_be_changed(update, at.key()))
+                let collection = self.catalog.look_up(&self.server, targets.ns).await?;
+                let placed = collection.needs_transaction(Some(update)) || collection.words_touched(update);
+                placed || targets.at.iter().any(|at| key.may_be_changed(update, at.key()))
             }
             Change::Remove => false,
         };
-        // Values of unique indexes are placed one by one, as the server does, and so are those of shard keys. Strings that a collation calls equal need a statement of their own each.
+        // What may have to be taken back is changed one by one, as the server does: values of unique indexes and shard keys,
+        // words. Strings that a collation calls equal need a statement of their own each.
         if targets.at.len() < 3 || checked || targets.terms.collation.is_some() {
             for at in targets.at {
                 self.prepare_single(tx, targets, at, change, &mut done).await?;

@@ -83,7 +83,7 @@ fn without_id(document: &Document) -> Document {
 }
 
 #[tokio::test]
-async fn an_insert_that_the_index_cannot_hold_is_refused_at_the_write() {
+async fn a_write_that_the_index_cannot_hold_is_refused_at_the_write() {
     let random = &mut Random::of_seed(910);
     let scene = Scene::new(random).await;
     let mut session = scene.begin(Isolation::ReadCommitted);
@@ -94,6 +94,18 @@ async fn an_insert_that_the_index_cannot_hold_is_refused_at_the_write() {
         let refused =
             scene.ours.replace_one(doc! {"_id": 8}, &without_id(&bad)).session(&mut session).await.unwrap_err();
         assert_eq!(refused.code(), Some(code), "{refused}");
+        let set = doc! {"$set": {"lang": bad.get("lang").unwrap().clone()}};
+        let eighth = doc! {"_id": {"$gte": 8, "$lte": 8}};
+        let before = scene.ours.find_one(doc! {"_id": 8}).session(&mut session).await.unwrap();
+        for update in
+            [scene.ours.update_one(doc! {"_id": 8}, set.clone()), scene.ours.update_many(eighth.clone(), set.clone())]
+        {
+            let refused = update.session(&mut session).await.unwrap_err();
+            assert_eq!(refused.code(), Some(code), "{refused}");
+        }
+        assert_eq!(scene.ours.find_one(doc! {"_id": 8}).session(&mut session).await.unwrap(), before);
+        let upsert = scene.ours.update_one(doc! {"_id": 650}, set).upsert(true).session(&mut session).await;
+        assert_eq!(upsert.unwrap_err().code(), Some(code));
         let many = [doc! {"_id": 601 + code, "s": "tea"}, bad];
         let refused = scene.ours.insert_many(&many).session(&mut session).await.unwrap_err();
         assert_eq!(refused.write_errors()[0].code, code, "{refused}");
@@ -102,6 +114,6 @@ async fn an_insert_that_the_index_cannot_hold_is_refused_at_the_write() {
     assert!(scene.client.flush(std::time::Duration::from_secs(10)).await);
     let kept =
         scene.stored.count_documents(doc! {"_id": {"$gt": 10_000}, "_unsafe": {"$exists": false}}).await.unwrap();
-    assert_eq!((kept, scene.stored.count_documents(doc! {"_id": 600}).await.unwrap()), (2, 0));
+    assert_eq!((kept, scene.stored.count_documents(doc! {"_id": {"$in": [600, 650]}}).await.unwrap()), (2, 0));
     scene.end().await;
 }

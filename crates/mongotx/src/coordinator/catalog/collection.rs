@@ -96,6 +96,16 @@ impl Collection {
         text.try_for_each(|index| Ok(check_text_document(document, &index.spec)?))
     }
 
+    /// Has it a text index?
+    pub(crate) fn has_words(&self) -> bool {
+        self.indexes.iter().any(|index| index.spec.contains_key("textIndexVersion"))
+    }
+
+    /// Could a text index refuse what the update makes of a document?
+    pub(crate) fn words_touched(&self, update: &Update) -> bool {
+        self.indexes.iter().any(|index| touches(update, &text_fields(&index.spec)))
+    }
+
     /// A hint as the server must get it: the stored name where that is another.
     pub(crate) fn stored_hint(&self, hint: &Bson) -> Option<Bson> {
         let asked = self.indexes.iter().find(|index| match hint {
@@ -105,6 +115,15 @@ impl Collection {
         })?;
         (asked.stored_name != asked.name()).then(|| Bson::String(asked.stored_name.clone()))
     }
+}
+
+/// What a text index looks at in a document; nothing, where it is another kind of index.
+fn text_fields(spec: &Document) -> Vec<&str> {
+    let Ok(weights) = spec.get_document("weights") else { return Vec::new() };
+    let others =
+        spec.get_document("key").into_iter().flat_map(Document::keys).filter(|field| !field.starts_with("_fts"));
+    let language = spec.get_str("language_override").unwrap_or("language");
+    weights.keys().chain(others).map(String::as_str).chain([language]).collect()
 }
 
 /// A text index on every field covers uncommitted versions, too.
