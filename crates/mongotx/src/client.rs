@@ -143,7 +143,7 @@ impl Client {
             server,
             log,
             finisher,
-            catalog: Catalog::new(shards),
+            catalog: Catalog::new(shards, &options.tx_database),
             freshness: Freshness::default(),
             options,
             replicated,

@@ -15,7 +15,7 @@ pub use self::actions::{
     InsertMany, InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
 };
 pub use self::indexes::IndexModel;
-use crate::{coordinator::Core, options::Namespace};
+use crate::{coordinator::Core, error::Result, options::Namespace};
 
 /// A collection of a database.
 pub struct Collection<T = Document> {
@@ -83,6 +83,21 @@ impl<T> Collection<T> {
         Delete::new(&self.core, &self.namespace, filter, true)
     }
 
+    /// Drops the collection with its indexes; one that is not there is no error. Takes effect at once, also while the caller
+    /// has a transaction open, and stays when that is rolled back.
+    ///
+    /// Waits until no document is locked by a living transaction, the caller's own included, up to the client's
+    /// `write_wait`. A document that is locked between the last look and the drop goes with the collection: its
+    /// transaction is not told and may commit, as if it had done so right before the drop; what it writes afterwards
+    /// makes the collection anew.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the holders;
+    /// [`crate::ErrorKind::Unsupported`] for the records of clients and the storage of time series.
+    pub async fn drop(&self) -> Result<()> {
+        self.core.drop_collection(&self.namespace).await
+    }
+
     /// Several writes. Outside a transaction they are one of their own.
     pub fn bulk_write(&self, models: impl IntoIterator<Item = WriteModel>) -> BulkWrite<'_> {
         BulkWrite::new(&self.core, &self.namespace, models.into_iter().collect())
@@ -141,13 +156,13 @@ impl<T: Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-type Encoded = crate::error::Result<Document>;
+type Encoded = Result<Document>;
 
 fn encode<T: Serialize>(document: &T) -> Encoded {
     Ok(bson::serialize_to_document(document)?)
 }
 
-fn replacement_of<T: Serialize>(replacement: &T) -> (crate::error::Result<Update>, Bson) {
+fn replacement_of<T: Serialize>(replacement: &T) -> (Result<Update>, Bson) {
     match encode(replacement) {
         Ok(document) => (Update::replacement(document.clone()).map_err(Into::into), Bson::Document(document)),
         Err(error) => (Err(error), Bson::Null),

@@ -1,9 +1,12 @@
 //! A database: where collections are.
 
+mod collections;
+
 use std::{borrow::Cow, sync::Arc};
 
 use bson::Document;
 
+pub use self::collections::{CollectionInfo, CreateCollection};
 use crate::{
     collection::{Aggregate, Collection},
     coordinator::Core,

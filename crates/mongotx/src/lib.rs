@@ -39,7 +39,7 @@ pub use self::{
     command::{bulk::BulkWriteResult, update::UpdateResult},
     coordinator::{sweep::Swept, txlog::Fate},
     cursor::Cursor,
-    database::Database,
+    database::{CollectionInfo, Database},
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
     options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},

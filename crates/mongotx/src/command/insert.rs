@@ -71,6 +71,7 @@ fn check_pending(document: &Document) -> Result<()> {
 
 /// Outside a transaction: one plain insert, unless pending values of a unique index count.
 pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Document) -> Result<Bson> {
+    core.catalog.check_written(ns)?;
     check(&document)?;
     if core.catalog.look_up(&core.server, ns).await?.needs_transaction(None) {
         let (_, document) = with_id(document);

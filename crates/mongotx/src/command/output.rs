@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use sd2v::{
-    names::{READERS, WRITER},
     pipeline::{Merge, Output, WhenMatched, WhenNotMatched},
-    stored,
     update::Update,
 };
 
@@ -23,11 +21,7 @@ use super::{
     update::{self, UpdateCommand},
 };
 use crate::{
-    coordinator::{
-        Core,
-        address::Address,
-        meet::{Patience, locks_only},
-    },
+    coordinator::{Core, meet::Patience},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -53,27 +47,10 @@ async fn out(
     stage: Document,
 ) -> Result<()> {
     let plan = Plan::of(core, None, ns, before).await?;
-    until_unlocked(core, target).await?;
+    core.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
     plan.settle(core).await?;
     let command = plan.writing_command(stage)?;
     core.server.run(&ns.db, command).await.map(drop).map_err(direct::indeterminate)
-}
-
-/// Repairs what is decided, and waits for what is not.
-async fn until_unlocked(core: &Core, target: &Namespace) -> Result<()> {
-    let mut patience = Patience::new(core.options.write_wait);
-    let locked = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
-    let key = core.shard_key(target).await?;
-    let find = doc! {"find": &target.coll, "filter": locked, "projection": locks_only(&key)};
-    for _ in 0..core.options.max_documents {
-        let Some(found) = core.server.find_first(target, find.clone()).await? else { return Ok(()) };
-        let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
-        if let Some(rival) = core.clear_locks(target, &at, &lock, None).await? {
-            patience.wait_for(core, target, &at.id, rival).await?;
-        }
-    }
-    let message = format!("{target} cannot be replaced: there is always another locked document in it");
-    Err(Error::new(ErrorKind::Conflict, message))
 }
 
 async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {

@@ -101,6 +101,10 @@ pub(crate) async fn lock_matching(
     if ids.is_empty() {
         return Ok(ids);
     }
+    if let Some(reason) = &core.catalog.look_up(&core.server, ns).await?.unlockable {
+        let message = format!("repeatable read cannot lock what it reads in {ns}: {reason}");
+        return Err(Error::unsupported(message));
+    }
     let me = core.ensure_started(tx, ns).await?;
     check_kept(core, tx, ns, &ids, me).await?;
     tx.hold(core, ns, &ids, Hold::Read)?;

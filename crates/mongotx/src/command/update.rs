@@ -107,6 +107,7 @@ pub(crate) async fn run(
     ns: &Namespace,
     command: &UpdateCommand,
 ) -> Result<UpdateResult> {
+    core.catalog.check_written(ns)?;
     command.check()?;
     command.check_upsert()?;
     let command = &*command.resolved(core, ns).await?;

@@ -8,6 +8,7 @@
 //! | [`address`] | which document a command is about |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`pending`] | repair of what a query would have to see |
+//! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`roll`] | roll forward or back, any number of documents |
 //! | [`freshness`] | reads that may be a little old |
@@ -32,6 +33,7 @@ pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
 pub(crate) mod unique;
+pub(crate) mod unlocked;
 
 use std::sync::{Arc, Weak};
 

@@ -8,13 +8,18 @@ use sd2v::{
     validator,
 };
 
-use crate::{error::Result, options::Namespace};
+use super::special::unlockable_kind;
+use crate::error::Result;
 
 /// A collection as transactions see it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collection {
-    /// Why no transaction may write to it.
+    /// Why transactions can lock nothing in it, not even for reading.
+    pub(crate) unlockable: Option<String>,
+    /// Why no transaction may write to it: that, or another reason.
     pub(super) refused: Option<String>,
+    /// It is a time series, in which nothing is ever pending.
+    pub(super) is_series: bool,
     /// Strings compare by its default collation, not by their bytes.
     pub(crate) has_collation: bool,
     /// It is a view.
@@ -47,12 +52,21 @@ impl ViewOptions {
 }
 
 impl Collection {
-    pub(super) fn read(ns: &Namespace, info: &Document, stored: &[Document]) -> Self {
+    /// One that is not there: it will be an ordinary one, unless its name says otherwise.
+    pub(super) fn missing(unlockable: Option<String>) -> Self {
+        Self { refused: unlockable.clone(), unlockable, ..Self::default() }
+    }
+
+    /// `by_name`: why its name alone makes it unlockable.
+    pub(super) fn read(by_name: Option<String>, info: &Document, stored: &[Document]) -> Self {
         let options = info.get_document("options").cloned().unwrap_or_default();
         let indexes = index::interpret(stored);
         let kind = info.get_str("type").unwrap_or("collection");
+        let unlockable = by_name.or_else(|| unlockable_kind(kind, &options));
         Self {
-            refused: refused_kind(ns, kind, &options).or_else(|| indexes.iter().find_map(refused_index)),
+            refused: unlockable.clone().or_else(|| indexes.iter().find_map(refused_index)),
+            unlockable,
+            is_series: kind == "timeseries",
             view: ViewOptions::parse_view(kind, &options),
             crowded: false,
             has_collation: options.contains_key("collation"),
@@ -130,17 +144,4 @@ fn text_fields(spec: &Document) -> Vec<&str> {
 fn refused_index(index: &Index) -> Option<String> {
     let on_every_field = is_on_every_field(&index.spec);
     on_every_field.then(|| format!("its text index {:?} on every field would find what is not committed", index.name()))
-}
-
-fn refused_kind(ns: &Namespace, kind: &str, options: &Document) -> Option<String> {
-    if kind != "collection" {
-        return Some(format!("it is a {kind}"));
-    }
-    if ns.coll.starts_with("system.") {
-        return Some("it belongs to the server".to_owned());
-    }
-    if options.get_bool("capped").unwrap_or(false) {
-        return Some("it is capped, and documents there cannot grow or be removed".to_owned());
-    }
-    None
 }

@@ -45,10 +45,15 @@ impl Core {
             return Err(Error::invalid(67, format!("between 1 and {MAX_INDEXES} indexes must be given")));
         }
         let existing = interpret(&list_stored(&self.server, ns).await?.unwrap_or_default());
+        let lockable = self.catalog.look_up(&self.server, ns).await?.unlockable.is_none();
         let mut names = Vec::new();
         for (spec, mirror) in specs {
-            let creation = plan_creation(spec, *mirror)?;
+            let mut creation = plan_creation(spec, *mirror)?;
             let Some(wanted) = creation.index() else { continue };
+            if !lockable {
+                // No unsafe version is ever there: it is stored as it is.
+                creation = Creation { mirror: None, main: vec![wanted.spec.clone()] };
+            }
             let name = wanted.name().to_owned();
             let unfinished = existing.iter().any(|index| index.name() == name && !index.is_stored());
             if unfinished || !self.exists_already(ns, &existing, &wanted, creation.mirror.is_some())? {
@@ -88,8 +93,8 @@ impl Core {
             mirror.iter().filter_map(|spec| spec.get_str("name").ok().map(str::to_owned)).collect();
         adopt::create(&self.server, ns, mirror).await?;
         let made = match wanted.unique() {
-            Some(_) => self.wait_for_writers(ns).await,
-            None => Ok(()),
+            Some(_) if !mirror_names.is_empty() => self.wait_for_writers(ns).await,
+            _ => Ok(()),
         };
         let made = match made {
             Ok(()) => adopt::create(&self.server, ns, creation.main).await,

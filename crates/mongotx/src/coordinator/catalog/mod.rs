@@ -5,13 +5,17 @@
 //! | this one | looked up every few seconds and collection, once more when a record first names the collection |
 //! | [`collection`] | what matters about a collection |
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
+//! | [`special`] | collections in which transactions can lock nothing |
 //! | [`shards`] | shard keys |
+//! | [`collections`] | creating, dropping and listing collections for the application |
 //! | [`indexes`] | creating, dropping and listing indexes for the application |
 
 mod adopt;
 mod collection;
+pub(crate) mod collections;
 pub(crate) mod indexes;
 mod shards;
+mod special;
 
 use std::{
     collections::HashMap,
@@ -45,6 +49,8 @@ const NOT_ON_A_VIEW: i32 = 166;
 
 #[derive(Default)]
 pub(crate) struct Catalog {
+    /// Where the records of clients are.
+    tx_database: String,
     pub(crate) shards: Shards,
     known: Mutex<HashMap<Namespace, (Instant, Arc<Collection>)>>,
     indexed: Mutex<HashMap<Namespace, ()>>,
@@ -64,8 +70,25 @@ fn remember<T>(cache: &Mutex<HashMap<Namespace, T>>, ns: &Namespace, value: T) {
 }
 
 impl Catalog {
-    pub(crate) fn new(shards: Shards) -> Self {
-        Self { shards, ..Self::default() }
+    pub(crate) fn new(shards: Shards, tx_database: &str) -> Self {
+        Self { shards, tx_database: tx_database.to_owned(), ..Self::default() }
+    }
+
+    /// Why nobody may write to it or drop it, in a transaction or not.
+    pub(crate) fn never_written(&self, ns: &Namespace) -> Option<&'static str> {
+        special::never_written(ns, &self.tx_database)
+    }
+
+    /// Refuses a write, in a transaction or not.
+    pub(crate) fn check_written(&self, ns: &Namespace) -> Result<()> {
+        match self.never_written(ns) {
+            Some(reason) => Err(Error::unsupported(format!("{ns} cannot be written to: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn unlockable_name(&self, ns: &Namespace) -> Option<String> {
+        special::unlockable_name(ns, &self.tx_database)
     }
 
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
@@ -79,7 +102,13 @@ impl Catalog {
             return Ok(Arc::clone(found));
         }
         let asked = Instant::now();
-        let Some(found) = inspect(server, ns).await? else { return Ok(Arc::default()) };
+        let Some((info, indexes)) = inspect(server, ns).await? else {
+            return Ok(Arc::new(Collection::missing(self.unlockable_name(ns))));
+        };
+        let mut found = Collection::read(self.unlockable_name(ns), &info, &indexes);
+        if found.has_mirrors() {
+            found.crowded = is_crowded(server, ns).await?;
+        }
         let found = Arc::new(found);
         remember(&self.known, ns, (asked, Arc::clone(&found)));
         Ok(found)
@@ -118,14 +147,31 @@ impl Catalog {
         self.known.lock().ok()?.remove(ns).map(|(_, known)| known)
     }
 
-    /// Makes sure that pending documents of `ns` are found by index. False when there is no such collection, and so
-    /// nothing pending.
+    /// Nothing that was known of the collections of a database counts any more.
+    pub(crate) fn forget_database(&self, db: &str) {
+        if let Ok(mut indexed) = self.indexed.lock() {
+            indexed.retain(|ns, ()| ns.db != db);
+        }
+        if let Ok(mut known) = self.known.lock() {
+            known.retain(|ns, _| ns.db != db);
+        }
+    }
+
+    /// Makes sure that pending documents of `ns` are found by index. False when nothing can be pending there: there is no
+    /// such collection, or it is the server's own or a time series.
     pub(crate) async fn ensure_pending_index(&self, server: &Server, ns: &Namespace) -> Result<bool> {
         if self.indexed.lock().is_ok_and(|indexed| indexed.contains_key(ns)) {
             return Ok(true);
         }
+        if self.unlockable_name(ns).is_some() {
+            return Ok(false);
+        }
         let Some(indexes) = list_stored(server, ns).await? else { return Ok(false) };
-        if !indexes.iter().any(|index| index.get_str("name").is_ok_and(|name| name == PENDING_INDEX)) {
+        let has = |wanted: &str| indexes.iter().any(|index| index.get_str("name").is_ok_and(|name| name == wanted));
+        if !has("_id_") && self.look_up(server, ns).await?.is_series {
+            return Ok(false);
+        }
+        if !has(PENDING_INDEX) {
             let create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
             if let Err(error) = server.run(&ns.db, create).await {
                 // Without it (no privilege, a view, too many indexes) the same query scans the collection.
@@ -148,18 +194,15 @@ pub(super) async fn list_stored(server: &Server, ns: &Namespace) -> Result<Optio
     }
 }
 
-async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<Collection>> {
+/// The server's description of a collection, and its indexes as they are stored.
+async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<(Document, Vec<Document>)>> {
     let list = doc! {"listCollections": 1, "filter": {"name": &ns.coll}, "cursor": {}};
     let Some(info) = server.collect(&ns.db, list, 1).await?.pop() else { return Ok(None) };
     let indexes = match info.get_str("type") {
         Ok("view") => Vec::new(),
         _ => list_stored(server, ns).await?.unwrap_or_default(),
     };
-    let mut found = Collection::read(ns, &info, &indexes);
-    if found.has_mirrors() {
-        found.crowded = is_crowded(server, ns).await?;
-    }
-    Ok(Some(found))
+    Ok(Some((info, indexes)))
 }
 
 /// Are many documents pending? Then each query asks a mirrored index, which costs it a little when nothing is.

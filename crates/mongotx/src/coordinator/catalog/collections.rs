@@ -1,0 +1,109 @@
+//! Creating, dropping and listing collections for the application.
+//!
+//! None of it is part of a transaction: it takes effect at once, and stays when the caller's transaction is rolled back.
+
+use bson::{Bson, Document, doc};
+use sd2v::{text::SCRATCH, validator};
+
+use super::NO_SUCH_COLLECTION;
+use crate::{
+    coordinator::{Core, meet::Patience},
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// InvalidNamespace.
+const INVALID_NAME: i32 = 73;
+/// Collections listed of one database.
+const MAX_COLLECTIONS: usize = 1_000_000;
+
+impl Core {
+    /// Creates a collection, a time series or a view. A validator is stored as transactions need it.
+    pub(crate) async fn create_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
+        if is_scratch(&ns.coll) {
+            let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
+            return Err(Error::invalid(INVALID_NAME, message));
+        }
+        let mut command = doc! {"create": &ns.coll};
+        for (name, value) in options {
+            let value = match (name.as_str(), value) {
+                ("create", _) => return Err(Error::invalid(72, "\"create\" is the command, not an option of it")),
+                ("validator", Bson::Document(condition)) if !condition.is_empty() => {
+                    Bson::Document(validator::wrap(condition)?)
+                }
+                _ => value.clone(),
+            };
+            command.insert(name, value);
+        }
+        self.server.run(&ns.db, command).await?;
+        self.catalog.forget(ns);
+        Ok(())
+    }
+
+    /// The server's descriptions of the collections, as the application made them.
+    pub(crate) async fn list_collections(&self, db: &str) -> Result<Vec<Document>> {
+        let listed =
+            self.server.collect(db, doc! {"listCollections": 1, "cursor": {}}, MAX_COLLECTIONS).await?.into_iter();
+        let own = |info: &Document| info.get_str("name").is_ok_and(is_scratch);
+        Ok(listed.filter(|info| !own(info)).map(as_made).collect())
+    }
+
+    /// The names alone, which takes no lock on the collections.
+    pub(crate) async fn list_collection_names(&self, db: &str) -> Result<Vec<String>> {
+        let list = doc! {"listCollections": 1, "nameOnly": true, "cursor": {}};
+        let listed = self.server.collect(db, list, MAX_COLLECTIONS).await?.into_iter();
+        let names = listed.filter_map(|info| info.get_str("name").ok().map(str::to_owned));
+        Ok(names.filter(|name| !is_scratch(name)).collect())
+    }
+
+    /// Drops a collection when nothing in it is locked any more; one that is not there is no error.
+    pub(crate) async fn drop_collection(&self, ns: &Namespace) -> Result<()> {
+        if let Some(reason) = self.catalog.never_written(ns) {
+            return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
+        }
+        if self.catalog.look_up(&self.server, ns).await?.unlockable.is_none() {
+            self.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
+        }
+        let dropped = match self.server.run(&ns.db, doc! {"drop": &ns.coll}).await {
+            Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(()),
+            other => other.map(drop),
+        };
+        self.catalog.forget(ns);
+        dropped
+    }
+
+    /// Drops a database when nothing in it is locked any more.
+    pub(crate) async fn drop_database(&self, db: &str) -> Result<()> {
+        if db == self.options.tx_database {
+            let message = format!("the database {db:?} cannot be dropped: it holds the records of all clients");
+            return Err(Error::unsupported(message));
+        }
+        let mut patience = Patience::new(self.options.write_wait);
+        let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
+        for info in self.server.collect(db, list, MAX_COLLECTIONS).await? {
+            let name = info.get_str("name").unwrap_or_default();
+            let ns = Namespace::new(db, name);
+            if !is_scratch(name) && self.catalog.look_up(&self.server, &ns).await?.unlockable.is_none() {
+                self.until_unlocked(&ns, "dropped", &mut patience).await?;
+            }
+        }
+        let dropped = self.server.run(db, doc! {"dropDatabase": 1}).await.map(drop);
+        self.catalog.forget_database(db);
+        dropped
+    }
+}
+
+/// A collection of a text search that is under way.
+fn is_scratch(name: &str) -> bool {
+    name.starts_with(SCRATCH)
+}
+
+/// With the application's own validator.
+fn as_made(mut info: Document) -> Document {
+    if let Ok(options) = info.get_document_mut("options")
+        && let Some(own) = options.get_document("validator").ok().and_then(validator::unwrap)
+    {
+        options.insert("validator", own);
+    }
+    info
+}
