@@ -196,6 +196,12 @@ impl Error {
         self.0.duplicate.as_ref()
     }
 
+    /// Is it the `_id` that another document has? (Servers that do not tell the index: it may be.)
+    pub(crate) fn is_duplicate_id(&self) -> bool {
+        let of_id = |duplicate: &DuplicateKey| !duplicate.pending && duplicate.pattern.keys().eq(["_id"]);
+        self.is_duplicate_key() && self.0.duplicate.as_ref().is_none_or(of_id)
+    }
+
     /// Did a mirrored unique index refuse it?
     pub(crate) fn is_pending_duplicate(&self) -> bool {
         self.is_duplicate_key() && self.0.duplicate.as_ref().is_some_and(|duplicate| duplicate.pending)

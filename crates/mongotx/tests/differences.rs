@@ -252,3 +252,27 @@ async fn difference_16_coll_stats_count_pending_inserts() {
     assert_eq!(stats[0].get_i32("count").unwrap(), 3);
     assert_eq!(b.ours.count_documents(doc! {}).await.unwrap(), 2);
 }
+
+#[tokio::test]
+async fn difference_17_an_equal_id_of_a_removed_document_is_refused() {
+    let b = both(&[]).await;
+    let server = testkit::shared_standalone().await.unwrap();
+    let client = Client::connect(&server.uri()).await.unwrap();
+    let db = client.database(&b.ours.namespace().db);
+    let (small, large) = (doc! {"_id": "b"}, doc! {"_id": "B"});
+    for name in ["collated", "collated_plain"] {
+        db.create_collection(name).option("collation", doc! {"locale": "en", "strength": 2}).await.unwrap();
+        db.collection(name).insert_one(&small).await.unwrap();
+    }
+    let driver = server.client().await.unwrap().database(db.name());
+    let plain: Plain = driver.collection("collated_plain");
+    plain.delete_one(small.clone()).await.unwrap();
+    plain.insert_one(large.clone()).await.unwrap();
+    let ours = db.collection::<Document>("collated");
+    let mut session = client.session();
+    session.begin().unwrap();
+    assert_eq!(ours.delete_one(small.clone()).session(&mut session).await.unwrap(), 1);
+    assert_unsupported(&ours.insert_one(&large).session(&mut session).await.unwrap_err(), "its _id is equal");
+    ours.insert_one(&small).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+}

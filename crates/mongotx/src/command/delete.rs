@@ -27,7 +27,7 @@ pub(crate) async fn run(
     ns: &Namespace,
     command: &DeleteCommand,
 ) -> Result<u64> {
-    core.catalog.check_written(ns)?;
+    core.catalog.check_written(ns, tx.is_some() || command.multi)?;
     check_filter(&command.filter)?;
     let terms = command.terms.resolved(core, ns).await?.into_owned();
     let command = &DeleteCommand { terms, ..command.clone() };

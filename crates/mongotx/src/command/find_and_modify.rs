@@ -112,7 +112,7 @@ pub(crate) async fn run(
     ns: &Namespace,
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
-    core.catalog.check_written(ns)?;
+    core.catalog.check_written(ns, tx.is_some())?;
     let command = &command.resolved(core, ns).await?;
     match &command.modify {
         Modify::Update(update) => update.check().and_then(|()| update.check_upsert())?,

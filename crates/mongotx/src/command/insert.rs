@@ -10,6 +10,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{LockState, TxId};
 use sd2v::{
     index::Unique,
+    names::{REMOVE, WRITER, tx_id_to_bson},
     shard::ShardKey,
     statement,
     stored::{check_document, pending_insert},
@@ -71,7 +72,7 @@ fn check_pending(document: &Document) -> Result<()> {
 
 /// Outside a transaction: one plain insert, unless pending values of a unique index count.
 pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Document) -> Result<Bson> {
-    core.catalog.check_written(ns)?;
+    core.catalog.check_written(ns, false)?;
     check(&document)?;
     if core.catalog.look_up(&core.server, ns).await?.needs_transaction(None) {
         let (_, document) = with_id(document);
@@ -91,7 +92,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
         let answer = core.server.write(&ns.db, command).await.map_err(super::direct::indeterminate)?;
         match answer.ok() {
-            Err(error) if error.is_duplicate_key() => {
+            Err(error) if error.is_duplicate_id() => {
                 if !way_is_free(core, ns, &at, None, &mut patience).await? {
                     return Err(error);
                 }
@@ -122,7 +123,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
                 core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
                 continue;
             }
-            Err(error) if error.is_duplicate_key() => {
+            Err(error) if error.is_duplicate_id() => {
                 if !way_is_free(core, ns, &at, Some(me), &mut patience).await? {
                     return Err(error);
                 }
@@ -186,8 +187,38 @@ async fn revive(
     if !tx.has_written(ns) {
         return Ok(false);
     }
+    if core.catalog.look_up(&core.server, ns).await?.has_collation {
+        refuse_other_id(core, ns, at, me).await?;
+    }
     let command = doc! {"update": &ns.coll, "updates": [statement::revive(at.filter(), document, me)]};
     Ok(core.send_prepared(tx, ns, command).await?.ok()?.n == 1)
+}
+
+/// Under the collection's collation the removed document may have another `_id`, which could not be changed at the end.
+async fn refuse_other_id(core: &Core, ns: &Namespace, at: &Address, me: TxId) -> Result<()> {
+    let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me), REMOVE: true}]};
+    let find = doc! {"find": &ns.coll, "filter": mine, "projection": {"_id": 1}};
+    let Some(removed) = core.server.find_first(ns, find).await? else { return Ok(()) };
+    match removed.get("_id") {
+        Some(id) if !has_same_strings(id, &at.id) => Err(Error::unsupported(format!(
+            "the document {{_id: {at}}} cannot be inserted into {ns}: its _id is equal to {id}, of a document that the transaction has removed, and not the same"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Of two equal values, in all that a collation may have made equal.
+fn has_same_strings(one: &Bson, other: &Bson) -> bool {
+    match (one, other) {
+        (Bson::String(one), Bson::String(other)) => one == other,
+        (Bson::Document(one), Bson::Document(other)) => {
+            one.values().zip(other.values()).all(|(one, other)| has_same_strings(one, other))
+        }
+        (Bson::Array(one), Bson::Array(other)) => {
+            one.iter().zip(other).all(|(one, other)| has_same_strings(one, other))
+        }
+        _ => true,
+    }
 }
 
 /// Was it a leftover, now repaired, that had the `_id`? False: the `_id` is taken.

@@ -107,7 +107,7 @@ pub(crate) async fn run(
     ns: &Namespace,
     command: &UpdateCommand,
 ) -> Result<UpdateResult> {
-    core.catalog.check_written(ns)?;
+    core.catalog.check_written(ns, tx.is_some() || command.multi)?;
     command.check()?;
     command.check_upsert()?;
     let command = &*command.resolved(core, ns).await?;

@@ -79,10 +79,13 @@ impl Catalog {
         special::never_written(ns, &self.tx_database)
     }
 
-    /// Refuses a write, in a transaction or not.
-    pub(crate) fn check_written(&self, ns: &Namespace) -> Result<()> {
-        match self.never_written(ns) {
-            Some(reason) => Err(Error::unsupported(format!("{ns} cannot be written to: {reason}"))),
+    /// Refuses a write for the collection's name, before anything is asked.
+    pub(crate) fn check_written(&self, ns: &Namespace, in_transaction: bool) -> Result<()> {
+        if let Some(reason) = self.never_written(ns) {
+            return Err(Error::unsupported(format!("{ns} cannot be written to: {reason}")));
+        }
+        match self.unlockable_name(ns).filter(|_| in_transaction) {
+            Some(reason) => Err(refused(ns, &reason)),
             None => Ok(()),
         }
     }
@@ -134,7 +137,7 @@ impl Catalog {
             found = self.look_up(server, ns).await?;
         }
         match &found.refused {
-            Some(reason) => Err(Error::unsupported(format!("transactions cannot write to {ns}: {reason}"))),
+            Some(reason) => Err(refused(ns, reason)),
             None => Ok(found),
         }
     }
@@ -181,6 +184,10 @@ impl Catalog {
         remember(&self.indexed, ns, ());
         Ok(true)
     }
+}
+
+fn refused(ns: &Namespace, reason: &str) -> Error {
+    Error::unsupported(format!("transactions cannot write to {ns}: {reason}"))
 }
 
 /// The indexes as they are stored; `None` when there is no such collection.
