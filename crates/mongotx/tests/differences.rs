@@ -276,3 +276,15 @@ async fn difference_17_an_equal_id_of_a_removed_document_is_refused() {
     ours.insert_one(&small).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
 }
+
+#[tokio::test]
+async fn difference_18_of_several_values_the_first_is_shown_as_the_duplicate() {
+    let mut b = both(&[doc! {"_id": 1, "a": 5}]).await;
+    let unique = mongotx::IndexModel::new(doc! {"a": 1}).unique(true).sparse(true);
+    b.session.rollback().await.unwrap();
+    b.ours.create_index(unique).await.unwrap();
+    b.session.begin().unwrap();
+    let error = b.ours.insert_one(&doc! {"a": [7, 5]}).session(&mut b.session).await.unwrap_err();
+    assert_eq!(error.code(), Some(11000), "{error}");
+    assert_eq!(error.duplicate_key().unwrap().value, doc! {"a": 7}, "the server would show 5");
+}

@@ -130,7 +130,7 @@ impl Sequence {
         let hook: Arc<dyn StepHook> = Arc::new(Unfinished(Semaphore::new(0)));
         let options = ClientOptions { hook: Some(hook), ..options };
         let unfinished = Client::connect_with(&server.uri(), options).await.unwrap();
-        let make = Operations { random, indexes: Vec::new() };
+        let make = Operations { random, indexes: Vec::new(), hints: Vec::new() };
         Self { make, plain, stored, client: client.clone(), rival, unfinished, tally: Tally::default() }
     }
 

@@ -60,12 +60,12 @@ impl Tally {
 }
 
 fn in_transactions(groups: usize, group_size: usize, rolled_back: usize) -> Plan {
-    Plan { groups, group_size, transaction: Some(TransactionOptions::default()), rolled_back }
+    Plan { groups, group_size, transaction: Some(TransactionOptions::default()), rolled_back, every_index: false }
 }
 
 #[tokio::test]
 async fn operations_outside_transactions_are_the_drivers() {
-    let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0 };
+    let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0, every_index: false };
     run("operations_outside_transactions_are_the_drivers", 50, ClientOptions::default(), plan).await;
 }
 
@@ -101,4 +101,19 @@ async fn published_layout_is_no_different() {
         ..ClientOptions::default()
     };
     run("published_layout_is_no_different", 15, options, in_transactions(8, 6, 30)).await;
+}
+
+/// One by one, in committed transactions, and as the transaction itself sees its own writes.
+#[tokio::test]
+async fn every_index_finds_and_refuses_the_same() {
+    let outside = Plan { groups: 1, group_size: 40, transaction: None, rolled_back: 0, every_index: true };
+    let plans = [
+        ("outside", outside),
+        ("committed", Plan { every_index: true, ..in_transactions(8, 4, 0) }),
+        ("own writes", Plan { every_index: true, ..in_transactions(3, 16, 40) }),
+    ];
+    for (name, plan) in plans {
+        let test = format!("every_index_finds_and_refuses_the_same, {name}");
+        run(&test, 12, ClientOptions::default(), plan).await;
+    }
 }

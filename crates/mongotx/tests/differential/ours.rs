@@ -4,6 +4,8 @@ use bson::{Bson, Document};
 use mongotx::{Collection, Error, ErrorKind, Modification, Result, ReturnDocument, Session, WriteModel};
 
 use crate::{
+    compare,
+    generate::indexes,
     operation::{Change, Delete, FindAndModify, Modify, Operation, Query, Update},
     subject::{Answer, Subject, Written},
 };
@@ -210,10 +212,18 @@ pub(crate) fn refused(error: Error) -> Answer {
     let message = error.to_string();
     let writes: Vec<(usize, i32)> = error.write_errors().iter().map(|error| (error.index, error.code)).collect();
     match error.kind() {
-        ErrorKind::Invalid => Answer::Refused { code: error.code(), writes, message },
+        ErrorKind::Invalid => Answer::Refused { code: error.code(), writes, message, duplicate: key_of(&error) },
         ErrorKind::Unsupported => Answer::Unsupported(message),
         _ => Answer::Failed(format!("{error:?}")),
     }
+}
+
+fn key_of(error: &Error) -> Option<(String, Option<String>)> {
+    let key = error.duplicate_key().filter(|_| error.code() == Some(11000))?;
+    // Of several values in an array: difference D18.
+    let several = key.pattern.contains_key("l.v") || key.pattern.contains_key("ключ");
+    let value = (key.value.len() == 1 && !several).then(|| key.value.values().next().and_then(compare::shown_value));
+    Some((indexes::name_of(&key.pattern), value.flatten()))
 }
 
 /// The `_id` of a document, for messages and sorting.

@@ -213,7 +213,7 @@ impl Plain {
         }
         match first {
             None => Answer::Written(total),
-            Some((code, message)) => Answer::Refused { code, writes: refused, message },
+            Some((code, message)) => Answer::Refused { code, writes: refused, message, duplicate: None },
         }
     }
 }
@@ -262,5 +262,16 @@ pub(crate) fn refused(error: Error) -> Answer {
         ErrorKind::InvalidArgument { .. } => (None, Vec::new()),
         other => panic!("the driver fails: {other:?}"),
     };
-    Answer::Refused { code, writes, message }
+    let duplicate = if code == Some(11000) && writes.is_empty() { key_in(&message) } else { None };
+    Answer::Refused { code, writes, message, duplicate }
+}
+
+/// `… index: NAME … dup key: { FIELD: VALUE } …`, where it has one field with a value of one line.
+fn key_in(message: &str) -> Option<(String, Option<String>)> {
+    let message = message.replace(r#"\""#, "\"");
+    let name = message.split_once("index: ")?.1.split(" collation: ").next()?.split(" dup key: ").next()?;
+    let key = message.split_once("dup key: { ").and_then(|(_, key)| key.split_once(" }")).map(|(key, _)| key);
+    let value = key.filter(|key| key.matches(": ").count() == 1).and_then(|key| key.split_once(": "));
+    let simple = |value: &&str| !value.contains(['{', '[', '(', '.']) || value.starts_with('"');
+    Some((name.to_owned(), value.map(|(_, value)| value).filter(simple).map(str::to_owned)))
 }

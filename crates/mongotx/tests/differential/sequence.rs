@@ -15,6 +15,7 @@ use mongotx::{Client, TransactionOptions};
 use crate::{
     compare,
     generate::{
+        indexes,
         operations::{self, Operations},
         values,
     },
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) transaction: Option<TransactionOptions>,
     /// Of a hundred transactions, how many are rolled back.
     pub(crate) rolled_back: usize,
+    /// A random set of indexes of every kind, instead of some that refuse nothing.
+    pub(crate) every_index: bool,
 }
 
 /// What has been compared.
@@ -57,6 +60,8 @@ pub(crate) struct Sequence {
     tally: Tally,
     /// The documents before the operation, for messages.
     view: Vec<Document>,
+    /// Which of them refuses a document that none of them would take is not promised.
+    several_uniques: bool,
 }
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -66,19 +71,32 @@ impl Sequence {
     pub(crate) async fn begin(driver: &mongodb::Client, client: &Client, plan: Plan, seed: u64) -> Self {
         let db = testkit::unique_db("differential");
         let mut random = Random::of_seed(seed);
-        let indexes: Vec<Document> = operations::indexes().into_iter().filter(|_| random.chance(35)).collect();
+        let specs = match plan.every_index {
+            true => indexes::indexes(&mut random),
+            false => plain_indexes(&mut random),
+        };
         let [plain, stored] = ["plain", "ours"].map(|name| Plain(driver.database(&db).collection(name)));
         let collection = client.database(&db).collection("ours");
-        let documents = starting_documents(&mut random);
-        for one in [&plain, &stored] {
-            one.0.insert_many(&documents).await.unwrap();
-            for keys in &indexes {
-                one.0.create_index(mongodb::IndexModel::builder().keys(keys.clone()).build()).await.unwrap();
+        let ours = Ours { collection, session: None };
+        let mut documents = starting_documents(&mut random);
+        if plan.every_index {
+            index_both(driver, &db, &ours, &specs).await;
+            documents = insert_both(&plain, &ours, documents).await;
+        } else {
+            for one in [&plain, &stored] {
+                one.0.insert_many(&documents).await.unwrap();
+                for spec in &specs {
+                    let keys = indexes::key_of(spec);
+                    one.0.create_index(mongodb::IndexModel::builder().keys(keys).build()).await.unwrap();
+                }
             }
         }
-        let make = Operations { random, indexes };
-        let ours = Ours { collection, session: None };
-        Self { plan, make, plain, ours, stored, client: client.clone(), tally: Tally::default(), view: documents }
+        let indexes: Vec<Document> = specs.iter().map(indexes::key_of).collect();
+        let hints = specs.iter().filter(|spec| indexes::may_be_hinted(spec)).map(indexes::key_of).collect();
+        let make = Operations { random, indexes, hints };
+        let several_uniques = specs.iter().filter(|spec| indexes::is_unique(spec)).count() > 1;
+        let client = client.clone();
+        Self { plan, make, plain, ours, stored, client, tally: Tally::default(), view: documents, several_uniques }
     }
 
     pub(crate) async fn run(mut self) -> Result<Tally, String> {
@@ -146,7 +164,10 @@ impl Sequence {
             *self.tally.unsupported.entry(reason.to_owned()).or_default() += 1;
             return self.same_views(operation).await;
         }
-        let plain = self.plain.run(operation).await;
+        let mut plain = self.plain.run(operation).await;
+        if let (Answer::Refused { duplicate, .. }, true) = (&mut plain, self.several_uniques) {
+            *duplicate = None;
+        }
         self.tally.refused += usize::from(matches!(plain, Answer::Refused { .. }));
         let stopped = operation.updates_many() && compare::both_refused(&plain, &ours);
         if !stopped && let Some(difference) = compare::difference(&plain, &ours, operation.is_ordered()) {
@@ -206,6 +227,41 @@ impl Sequence {
         let what = format!("stored {when}, after {} operations", self.tally.operations);
         differs(&Answer::Documents(plain), &Answer::Documents(ours), false, &what)
     }
+}
+
+/// Some of those that refuse nothing.
+fn plain_indexes(random: &mut Random) -> Vec<Document> {
+    let keys = operations::indexes().into_iter().filter(|_| random.chance(35));
+    keys.map(|key| doc! {"key": key}).collect()
+}
+
+/// Through MongoTx on its side.
+async fn index_both(driver: &mongodb::Client, db: &str, ours: &Ours, specs: &[Document]) {
+    if specs.is_empty() {
+        return;
+    }
+    driver.database(db).run_command(doc! {"createIndexes": "plain", "indexes": specs.to_vec()}).await.unwrap();
+    for spec in specs {
+        let mut model = mongotx::IndexModel::new(indexes::key_of(spec));
+        for (option, value) in spec.iter().filter(|(option, _)| *option != "key") {
+            model = model.option(option, value.clone());
+        }
+        ours.collection.create_index(model).await.unwrap();
+    }
+}
+
+/// One by one; answers those that the indexes take.
+async fn insert_both(plain: &Plain, ours: &Ours, documents: Vec<Document>) -> Vec<Document> {
+    let mut taken = Vec::new();
+    for document in documents {
+        let by_plain = plain.0.insert_one(&document).await.is_ok();
+        let by_ours = ours.collection.insert_one(&document).await;
+        assert_eq!(by_plain, by_ours.is_ok(), "{document}: {by_ours:?}");
+        if by_plain {
+            taken.push(document);
+        }
+    }
+    taken
 }
 
 fn starting_documents(random: &mut Random) -> Vec<Document> {

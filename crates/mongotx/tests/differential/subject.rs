@@ -27,6 +27,8 @@ pub(crate) enum Answer {
         code: Option<i32>,
         writes: Vec<(usize, i32)>,
         message: String,
+        /// Of a duplicate key: the index, and the key where it is one simple value.
+        duplicate: Option<(String, Option<String>)>,
     },
     /// MongoTx says by name that it cannot do this: no difference, and nothing was done.
     Unsupported(String),

@@ -98,3 +98,14 @@ async fn hint_by_name_or_key_finds_a_unique_index() {
     assert_eq!(deleted, 1);
     session.commit().await.unwrap();
 }
+
+/// What the server is asked to look at has the same key twice.
+#[tokio::test]
+async fn hint_by_the_key_of_an_expiring_index_means_one() {
+    let place = Place::new("listing_hint_ttl").await;
+    place.coll.create_index(IndexModel::new(doc! {"at": 1}).expire_after(Duration::from_secs(3600))).await.unwrap();
+    place.coll.insert_one(&doc! {"_id": 1, "at": 5}).await.unwrap();
+    for hint in [bson::Bson::from(doc! {"at": 1}), "at_1".into()] {
+        assert_eq!(place.coll.find_one(doc! {"at": 5}).hint(hint).await.unwrap(), Some(doc! {"_id": 1, "at": 5}));
+    }
+}

@@ -81,6 +81,11 @@ impl Index {
         (is_true(&self.spec, "unique") && !self.is_id()).then(|| Unique::of(&self.spec))
     }
 
+    /// Is there another stored index with the same key pattern, so that the pattern alone does not say which is meant?
+    pub fn has_twin(&self) -> bool {
+        self.guarded
+    }
+
     /// Every name under which something of it is stored.
     pub fn stored_names(&self) -> Vec<String> {
         let mut names = if self.partial { Vec::new() } else { vec![self.stored_name.clone()] };
@@ -231,20 +236,15 @@ fn mirror_spec(spec: &Document) -> Result<Document, Error> {
     }
     let key = spec.get_document("key").cloned().unwrap_or_default();
     let prefixed: Document = key.iter().map(|(field, kind)| (format!("{UNSAFE}.{field}"), kind.clone())).collect();
-    let mut there = doc! {UNSAFE: {"$exists": true}};
-    if is_true(spec, "sparse") && is_true(spec, "unique") {
-        let exist = prefixed.keys().map(|field| doc! {field: {"$exists": true}});
-        match prefixed.len() {
-            1 => there.extend(exist.flatten()),
-            _ => drop(there.insert("$or", exist.collect::<Vec<_>>())),
-        }
-    }
-    if let Ok(filter) = spec.get_document("partialFilterExpression") {
-        there = doc! {"$and": [there, rewrite_filter(filter)?]};
-    }
+    let there = doc! {UNSAFE: {"$exists": true}};
     mirror.insert("key", prefixed);
     mirror.insert("name", format!("{MIRROR}{}", spec.get_str("name").unwrap_or_default()));
-    mirror.insert("partialFilterExpression", there);
+    match spec.get_document("partialFilterExpression") {
+        Ok(filter) => drop(mirror.insert("partialFilterExpression", doc! {"$and": [there, rewrite_filter(filter)?]})),
+        // Elements of an array without the field: only a sparse index does not count them as null.
+        Err(_) if is_true(spec, "sparse") && is_true(spec, "unique") => drop(mirror.insert("sparse", true)),
+        Err(_) => drop(mirror.insert("partialFilterExpression", there)),
+    }
     Ok(mirror)
 }
 

@@ -45,15 +45,24 @@ impl Unique {
     /// Two array fields at once are refused by the index itself; what is asked here is exact otherwise, but for arrays
     /// that are elements of arrays, which also equal an array as a whole.
     pub fn rivals_of(&self, document: &Document) -> Option<Document> {
-        let keys: Vec<(&str, Vec<Bson>)> =
-            self.key.keys().map(|path| (path.as_str(), values_at(document, path))).collect();
-        if self.sparse && keys.iter().all(|(_, values)| values.is_empty()) {
+        if self.sparse && self.key.keys().all(|path| values_at(document, path, Missing::Ignored).is_empty()) {
             return None;
         }
-        let mut all: Vec<Document> = keys.iter().map(|(path, values)| has_one_of(path, values)).collect();
+        let one_of = |path: &String| has_one_of(path, &values_at(document, path, self.missing()), self.missing());
+        let mut all: Vec<Document> = self.key.keys().map(one_of).collect();
+        if self.sparse && self.key.len() > 1 {
+            let there = self.key.keys().map(|path| doc! {path: {"$exists": true}});
+            all.push(doc! {"$or": there.collect::<Vec<_>>()});
+        }
         all.push(doc! {INSERT: {"$exists": false}});
         all.extend(self.partial.clone());
         Some(doc! {"$and": all})
+    }
+
+    /// A sparse index of one field knows no missing values, not even those of some elements of an array; one of several
+    /// fields does, beside another field that is there.
+    fn missing(&self) -> Missing {
+        if self.sparse && self.key.len() == 1 { Missing::Ignored } else { Missing::Null }
     }
 
     /// Do the two versions have the same keys, so that the index has checked the one already?
@@ -66,7 +75,7 @@ impl Unique {
     pub fn key_value(&self, document: &Document) -> Document {
         let mut bare = document.clone();
         strip(&mut bare);
-        let first = |path: &String| values_at(&bare, path).into_iter().next().unwrap_or(Bson::Null);
+        let first = |path: &String| values_at(&bare, path, self.missing()).into_iter().next().unwrap_or(Bson::Null);
         self.key.keys().map(|path| (path.clone(), first(path))).collect()
     }
 }
@@ -83,27 +92,36 @@ fn collect_fields<'a>(filter: &'a Document, fields: &mut Vec<&'a str>) {
     }
 }
 
-fn has_one_of(path: &str, values: &[Bson]) -> Document {
+/// What a value that is not there counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Null,
+    Ignored,
+}
+
+fn has_one_of(path: &str, values: &[Bson], missing: Missing) -> Document {
+    let equal = |value: &Bson| match (value, missing) {
+        // Just `null` would match missing values, too.
+        (Bson::Null, Missing::Ignored) => doc! {path: {"$type": "null"}},
+        _ => doc! {path: {"$eq": value.clone()}},
+    };
     match values {
         [] => doc! {path: Bson::Null},
-        [only] => doc! {path: {"$eq": only.clone()}},
-        several => {
-            let each = several.iter().map(|value| doc! {path: {"$eq": value.clone()}});
-            doc! {"$or": each.collect::<Vec<_>>()}
-        }
+        [only] => equal(only),
+        several => doc! {"$or": several.iter().map(equal).collect::<Vec<_>>()},
     }
 }
 
 /// The values of a path as an index takes them: through arrays of documents, and each element of an array at its end.
 /// Empty when the path is missing everywhere.
-fn values_at(document: &Document, path: &str) -> Vec<Bson> {
+fn values_at(document: &Document, path: &str, missing: Missing) -> Vec<Bson> {
     let components: Vec<&str> = path.split('.').collect();
     let mut values = Vec::new();
-    collect_values(document, &components, &mut values);
+    collect_values(document, &components, missing, &mut values);
     values
 }
 
-fn collect_values(document: &Document, path: &[&str], values: &mut Vec<Bson>) {
+fn collect_values(document: &Document, path: &[&str], missing: Missing, values: &mut Vec<Bson>) {
     let Some((first, rest)) = path.split_first() else { return };
     let Some(value) = document.get(first) else { return };
     match (value, rest) {
@@ -116,24 +134,25 @@ fn collect_values(document: &Document, path: &[&str], values: &mut Vec<Bson>) {
             }
         }
         (value, []) => values.push(value.clone()),
-        (Bson::Document(inner), rest) => collect_values(inner, rest, values),
-        (Bson::Array(items), rest) => collect_from_items(items, rest, values),
+        (Bson::Document(inner), rest) => collect_values(inner, rest, missing, values),
+        (Bson::Array(items), rest) => collect_from_items(items, rest, missing, values),
         _ => {}
     }
 }
 
-fn collect_from_items(items: &[Bson], rest: &[&str], values: &mut Vec<Bson>) {
+fn collect_from_items(items: &[Bson], rest: &[&str], missing: Missing, values: &mut Vec<Bson>) {
     let place = rest.first().and_then(|component| component.parse::<usize>().ok());
     if let Some(Bson::Document(inner)) = place.and_then(|place| items.get(place)) {
-        collect_values(inner, &rest[1..], values);
+        collect_values(inner, &rest[1..], missing, values);
     } else if let Some(item) = place.and_then(|place| items.get(place)).filter(|_| rest.len() == 1) {
         values.push(item.clone());
     }
     for inner in items.iter().filter_map(Bson::as_document) {
         let before = values.len();
-        collect_values(inner, rest, values);
+        collect_values(inner, rest, missing, values);
         // An element without the field counts as null.
-        if place.is_none() && values.len() == before && inner.get(rest[0]).is_none() && !values.contains(&Bson::Null) {
+        let counts = missing == Missing::Null && !values.contains(&Bson::Null);
+        if place.is_none() && values.len() == before && inner.get(rest[0]).is_none() && counts {
             values.push(Bson::Null);
         }
     }
@@ -150,11 +169,14 @@ mod tests {
     #[test]
     fn values_at_follows_arrays_as_an_index_does() {
         let document = doc! {"a": [1, 2, 1], "b": {"c": [{"d": 1}, {"d": [2, 3]}, {"e": 0}]}, "n": {"x": Bson::Null}};
-        assert_eq!(values_at(&document, "a"), vec![Bson::Int32(1), Bson::Int32(2)]);
-        assert_eq!(values_at(&document, "b.c.d"), vec![Bson::Int32(1), Bson::Int32(2), Bson::Int32(3), Bson::Null]);
-        assert_eq!(values_at(&document, "b.c.0.d"), vec![Bson::Int32(1)]);
-        assert_eq!(values_at(&document, "n.x"), vec![Bson::Null]);
-        assert!(values_at(&document, "z.y").is_empty());
+        assert_eq!(values_at(&document, "a", Missing::Null), vec![Bson::Int32(1), Bson::Int32(2)]);
+        assert_eq!(
+            values_at(&document, "b.c.d", Missing::Null),
+            vec![Bson::Int32(1), Bson::Int32(2), Bson::Int32(3), Bson::Null]
+        );
+        assert_eq!(values_at(&document, "b.c.0.d", Missing::Null), vec![Bson::Int32(1)]);
+        assert_eq!(values_at(&document, "n.x", Missing::Null), vec![Bson::Null]);
+        assert!(values_at(&document, "z.y", Missing::Null).is_empty());
     }
 
     #[test]
@@ -171,5 +193,20 @@ mod tests {
         let sparse = Unique { sparse: true, ..unique(doc! {"a": 1}) };
         assert_eq!(sparse.rivals_of(&doc! {"b": 1}), None);
         assert!(sparse.rivals_of(&doc! {"a": Bson::Null}).is_some());
+    }
+
+    #[test]
+    fn rivals_of_asks_a_sparse_index_for_no_missing_values() {
+        let sparse = Unique { sparse: true, ..unique(doc! {"a.b": 1}) };
+        let not_inserted = doc! {INSERT: {"$exists": false}};
+        let asked = sparse.rivals_of(&doc! {"a": [{"b": 4}, {"c": 1}]}).unwrap();
+        assert_eq!(asked, doc! {"$and": [{"a.b": {"$eq": 4}}, not_inserted.clone()]});
+        let asked = sparse.rivals_of(&doc! {"a": [{"b": Bson::Null}, {"c": 1}]}).unwrap();
+        assert_eq!(asked, doc! {"$and": [{"a.b": {"$type": "null"}}, not_inserted.clone()]});
+        assert_eq!(sparse.rivals_of(&doc! {"a": [{"c": 1}]}), None);
+        let two = Unique { sparse: true, ..unique(doc! {"a": 1, "b": 1}) };
+        let there = doc! {"$or": [{"a": {"$exists": true}}, {"b": {"$exists": true}}]};
+        let asked = two.rivals_of(&doc! {"a": Bson::Null}).unwrap();
+        assert_eq!(asked, doc! {"$and": [{"a": {"$eq": Bson::Null}}, {"b": Bson::Null}, there, not_inserted]});
     }
 }

@@ -127,7 +127,8 @@ impl Collection {
             Bson::Document(key) => index.key() == *key,
             _ => false,
         })?;
-        (asked.stored_name != asked.name()).then(|| Bson::String(asked.stored_name.clone()))
+        let ambiguous = matches!(hint, Bson::Document(_)) && asked.has_twin();
+        (ambiguous || asked.stored_name != asked.name()).then(|| Bson::String(asked.stored_name.clone()))
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod expressions;
 pub(crate) mod filters;
+pub(crate) mod indexes;
 pub(crate) mod operations;
 pub(crate) mod pipelines;
 pub(crate) mod updates;

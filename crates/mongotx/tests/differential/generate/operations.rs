@@ -19,6 +19,8 @@ const NO_INDEX: &str = "no_such_index";
 pub(crate) struct Operations {
     pub(crate) random: Random,
     pub(crate) indexes: Vec<Document>,
+    /// Those that queries may name.
+    pub(crate) hints: Vec<Document>,
 }
 
 impl Operations {
@@ -74,7 +76,7 @@ impl Operations {
         match self.random.below(40) {
             0 => Some("_id_".into()),
             1 => Some(doc! {"_id": 1}.into()),
-            2..=4 if !self.indexes.is_empty() => Some(self.random.pick(&self.indexes).clone().into()),
+            2..=4 if !self.hints.is_empty() => Some(self.random.pick(&self.hints).clone().into()),
             5 if self.random.chance(30) => Some(NO_INDEX.into()),
             _ => None,
         }
