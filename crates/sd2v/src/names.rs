@@ -1,6 +1,6 @@
 //! The reserved field names of a stored document: the one file that spells them.
 
-use bson::{Bson, doc, oid::ObjectId};
+use bson::{Binary, Bson, doc, oid::ObjectId, spec::BinarySubtype};
 use protocol::{ClientId, TxId};
 
 /// The unsafe version: what a transaction wrote and has not finished.
@@ -21,6 +21,18 @@ pub const SLOT: &str = "_slot";
 /// All of them.
 pub const RESERVED: [&str; 6] = [UNSAFE, WRITER, READERS, INSERT, REMOVE, SLOT];
 
+/// The slot of a document that waits to be inserted: different for every `_id`, as no clean document has it (a missing field
+/// counts as null), and under every collation.
+pub fn slot_of(id: &Bson) -> Bson {
+    match id {
+        Bson::Null | Bson::Undefined | Bson::String(_) | Bson::Symbol(_) | Bson::Document(_) | Bson::Array(_) => {
+            let bytes = doc! {"": id.clone()}.to_vec().unwrap_or_default();
+            doc! {"b": Binary { subtype: BinarySubtype::Generic, bytes }}.into()
+        }
+        other => other.clone(),
+    }
+}
+
 /// The stored form of a transaction id: `{c: ObjectId, n: Int64}`.
 pub fn tx_id_to_bson(id: TxId) -> Bson {
     Bson::Document(doc! { "c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64 })
@@ -32,4 +44,19 @@ pub fn tx_id_from_bson(value: &Bson) -> Option<TxId> {
     let client = ClientId(doc.get_object_id("c").ok()?.bytes());
     let seq = u64::try_from(doc.get_i64("n").ok()?).ok()?;
     (doc.len() == 2).then_some(TxId { client, seq })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_differ_from_each_other_and_from_null_under_any_collation() {
+        let ids: [Bson; 6] = [Bson::Null, "b".into(), "B".into(), doc! {"x": "b"}.into(), 1.into(), true.into()];
+        let slots: Vec<Bson> = ids.iter().map(slot_of).collect();
+        for (at, slot) in slots.iter().enumerate() {
+            assert!(slot != &Bson::Null && !matches!(slot, Bson::String(_)), "{slot}");
+            assert!(!slots[..at].contains(slot), "{slot}");
+        }
+    }
 }

@@ -115,7 +115,7 @@ pub fn finish_delete(query: Document, writers: &[TxId]) -> Document {
 /// values. Their safe versions stay readable.
 pub fn step_aside(writers: &[TxId]) -> Document {
     let q = doc! {WRITER: ids_in(writers), SLOT: {"$exists": false}};
-    doc! {"q": q, "u": [{"$set": {SLOT: "$_id"}}], "multi": true}
+    doc! {"q": q, "u": [{"$set": {SLOT: {"_id": "$_id"}}}], "multi": true}
 }
 
 /// Takes back everything that the writer has changed in a document that it did not insert.

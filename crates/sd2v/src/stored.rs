@@ -5,7 +5,7 @@ use protocol::{LockState, TxId, Version};
 
 use crate::{
     error::Error,
-    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
+    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, slot_of, tx_id_from_bson, tx_id_to_bson},
     shard::ShardKey,
 };
 
@@ -84,7 +84,7 @@ pub fn pending_insert(writer: TxId, document: &Document, key: &ShardKey) -> Resu
         UNSAFE: document.clone(),
         WRITER: tx_id_to_bson(writer),
         INSERT: true,
-        SLOT: id,
+        SLOT: slot_of(&id),
     };
     key.copy(document, &mut stored)?;
     check_size(&stored)?;

@@ -218,3 +218,36 @@ async fn arrays_partial_sparse_and_collated_indexes_are_honoured() {
     session.commit().await.unwrap();
     assert_eq!(place.stored().await.len(), 7);
 }
+
+/// What keeps documents that wait to be inserted apart must be no null, and no string that a collation takes for another.
+#[tokio::test]
+async fn waiting_documents_with_any_ids_are_kept_apart() {
+    let place = Place::new("unique_ids").await;
+    let (sparse, collated) = (mongotx::IndexModel::new(doc! {"s": 1}), mongotx::IndexModel::new(doc! {"c": 1}));
+    place.coll.create_index(sparse.unique(true).sparse(true)).await.unwrap();
+    place.coll.create_index(collated.unique(true).collation(doc! {"locale": "en", "strength": 2})).await.unwrap();
+    place.coll.insert_one(&doc! {"_id": 1, "s": bson::Bson::Null}).await.unwrap();
+    let mut session = place.begin();
+    for (n, id) in [bson::Bson::Null, "b".into(), "B".into(), doc! {"x": "b"}.into(), doc! {"x": "B"}.into()]
+        .into_iter()
+        .enumerate()
+    {
+        let document = doc! {"_id": id, "c": n as i32};
+        place.coll.insert_one(&document).session(&mut session).await.unwrap();
+    }
+    let upsert = place.coll.update_one(doc! {"_id": "É"}, doc! {"$set": {"c": 10}}).upsert(true);
+    assert!(upsert.session(&mut session).await.unwrap().upserted_id.is_some());
+    let upsert = place.coll.update_one(doc! {"_id": "é"}, vec![doc! {"$set": {"c": 11}}]).upsert(true);
+    assert!(upsert.session(&mut session).await.unwrap().upserted_id.is_some());
+    session.commit().await.unwrap();
+    // The values of two documents are exchanged, one of which has a null for its `_id`.
+    session.begin().unwrap();
+    for (id, c) in [(bson::Bson::Null, 99), ("b".into(), 0), (bson::Bson::Null, 1)] {
+        let update = place.coll.update_one(doc! {"_id": id}, doc! {"$set": {"c": c}});
+        assert_eq!(update.session(&mut session).await.unwrap().modified_count, 1);
+    }
+    session.commit().await.unwrap();
+    let stored = place.stored().await;
+    assert_eq!(stored.len(), 8);
+    assert!(stored.iter().all(|document| document.len() == 2), "{stored:?}");
+}

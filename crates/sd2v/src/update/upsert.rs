@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     expression::path,
     filter::{equal, equality_ids, is_conjunction, rewrite_filter, weakened},
-    names::{INSERT, SLOT, WRITER},
+    names::{INSERT, SLOT, WRITER, slot_of},
     shard,
 };
 
@@ -150,7 +150,7 @@ pub fn rewrite_upsert(
     let is_pipeline = matches!(update, Update::Pipeline(_));
     if is_pipeline {
         q.insert(INSERT, doc! { "$eq": true });
-        q.insert(SLOT, doc! { "$eq": id.clone() });
+        q.insert(SLOT, doc! { "$eq": slot_of(id) });
     }
     // A pipeline reads `_id` only where the filter gives it; it is added afterwards.
     if !is_pipeline || !equality_ids(filter).is_empty() {
@@ -188,7 +188,7 @@ fn inserting(update: &Update, id: &Bson, writer: &Bson) -> Result<Bson, Error> {
 /// that the server finds unsatisfiable), the document would have no owner. A `$setOnInsert` that is no document stays,
 /// for the server to refuse.
 fn marking(mut operators: Document, id: &Bson, writer: &Bson) -> Document {
-    let mut marks = doc! { INSERT: true, WRITER: writer.clone(), SLOT: id.clone() };
+    let mut marks = doc! { INSERT: true, WRITER: writer.clone(), SLOT: slot_of(id) };
     if !operators.values().filter_map(Bson::as_document).any(|targets| targets.contains_key("_id")) {
         marks.insert("_id", id.clone());
     }
