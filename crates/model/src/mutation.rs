@@ -28,6 +28,8 @@ pub enum Mutation {
     StatusBeforeDocument,
     /// A lock write is sent twice (3.12).
     LockSentTwice,
+    /// An answer behind a mark is believed without asking for the status of the writer.
+    MarkIgnored,
 
     /// The connection epoch of finishing is read when the last document is finished, not before the first one.
     CleanEpochReadLate,

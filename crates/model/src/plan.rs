@@ -36,6 +36,14 @@ pub enum Read {
         /// Index of the transaction.
         holds: usize,
     },
+    /// The same in one command: pending documents put a mark before the answer, and the status of their writer is read
+    /// after it. Active: the answer stands. Otherwise it is thrown away, and the query goes the long way.
+    Together {
+        /// Index of the document.
+        doc: usize,
+        /// Index of the transaction.
+        holds: usize,
+    },
 }
 
 /// How often each fault may still happen.

@@ -5,6 +5,9 @@
 //! A query: 1. the unsafe phase looks at pending documents; 2. their records are read; 3. the safe phase looks at
 //! the rest; 4. a hit that is locked is judged as by id.
 //!
+//! A query in one command: 1. the unsafe phase, which leaves a mark for a pending document; 2. the safe phase; 3. with a
+//! mark, the record of the writer is read: not active, and the query begins again in the way above.
+//!
 //! A query is followed for one document: what it owes each document at read committed does not depend on the others.
 //! Queries here are of documents that no transaction of the plan removes.
 //! Left out: reads inside a transaction (own writes, repeatable read), serializable.
@@ -42,6 +45,10 @@ pub enum ReadStep {
     Second(bool),
     /// The unsafe phase found a pending document; true if an earlier phase found it.
     Pending(Doc, bool),
+    /// One command: its unsafe phase is over; the writer of a pending document that it found.
+    Probed(Option<TxId>),
+    /// One command: the answer is there, behind a mark; true if it holds the document.
+    Answered(TxId, bool),
 }
 
 /// The reader.
@@ -51,6 +58,8 @@ pub struct Reader {
     pub next: usize,
     /// Where it is.
     pub step: ReadStep,
+    /// A query in one command goes the long way.
+    pub long_way: bool,
     /// One bit for each transaction that the read must see: acknowledged or seen before it began.
     pub must: u8,
     /// One bit for each transaction that an earlier read saw.
@@ -77,7 +86,8 @@ pub fn advance(plan: &Plan, state: &mut State) {
     }
     match plan.reads[state.reader.next] {
         Read::ById(doc) => by_id(plan, state, doc),
-        Read::Query { doc, holds } => query(plan, state, doc, holds),
+        Read::Together { doc, holds } if !state.reader.long_way => together(plan, state, doc, holds),
+        Read::Query { doc, holds } | Read::Together { doc, holds } => query(plan, state, doc, holds),
     }
 }
 
@@ -132,6 +142,7 @@ fn finish(plan: &Plan, state: &mut State, doc: usize, marks: Marks) {
 fn end(state: &mut State) {
     state.reader.next += 1;
     state.reader.step = ReadStep::Start;
+    state.reader.long_way = false;
     state.reader.must = 0;
 }
 
@@ -167,7 +178,32 @@ fn query(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
         ReadStep::Again(writer) if now.lock.writer.is_none_or(|other| other == writer) => {
             after_safe(plan, state, doc, holds, matches((now.stored, now.safe), holds));
         }
+        // Of the way in one command.
+        ReadStep::Probed(_) | ReadStep::Answered(..) => state.reader.step = ReadStep::Start,
         ReadStep::Again(_) => state.reader.step = ReadStep::Fetched(now),
+    }
+}
+
+/// Safe versions are taken as they are, locked or not.
+fn together(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
+    let now = state.server.now.docs[doc].clone();
+    match std::mem::take(&mut state.reader.step) {
+        ReadStep::Probed(mark) => {
+            let hit = matches((now.stored, now.safe), holds);
+            match mark.filter(|_| !plan.has(Mutation::MarkIgnored)) {
+                Some(writer) => state.reader.step = ReadStep::Answered(writer, hit),
+                None => finish_query(plan, state, doc, holds, hit),
+            }
+        }
+        ReadStep::Answered(writer, hit) => match ask(plan, &state.server.now, writer) {
+            TxStatus::Active => finish_query(plan, state, doc, holds, hit),
+            _ => state.reader.long_way = true,
+        },
+        _ => {
+            let changed = now.pending.is_some_and(|marks| times(marks, holds) > 0);
+            let concerned = changed || matches((now.stored, now.safe), holds);
+            state.reader.step = ReadStep::Probed(now.lock.writer.filter(|_| concerned));
+        }
     }
 }
 

@@ -22,6 +22,11 @@ fn query_safe_first_is_found() {
 }
 
 #[test]
+fn mark_ignored_is_found() {
+    fails(plans::together(), Mutation::MarkIgnored, "P3");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

@@ -18,6 +18,11 @@ fn rivals_hold() {
 }
 
 #[test]
+fn together_holds() {
+    holds(plans::together());
+}
+
+#[test]
 fn ring_holds() {
     holds(plans::ring());
 }

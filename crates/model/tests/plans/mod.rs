@@ -189,6 +189,11 @@ pub fn queries() -> Plan {
     }
 }
 
+/// A read by id and a query in one command, with an expiry.
+pub fn together() -> Plan {
+    Plan { name: "together", reads: vec![Read::ById(0), Read::Together { doc: 1, holds: 0 }], ..queries() }
+}
+
 /// Inserts and removals, with an expiry.
 pub fn insert_remove() -> Plan {
     Plan {
