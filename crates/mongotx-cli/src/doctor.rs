@@ -2,8 +2,8 @@
 //!
 //! 1. Look: the locked documents first, then the records of their clients, then the stuck ones once more, because
 //!    documents move on while one looks.
-//! 2. With `--repair`: sweep, repair the collections that hold something stuck, look again.
-//! 3. Exit status 1 when something stuck or damaged is left.
+//! 2. With `--repair`: sweep, repair the collections that hold something stuck, drop what is left over, look again.
+//! 3. Exit status 1 when something stuck, damaged or left over is left.
 //!
 //! Damaged metadata is never mended: nobody knows what it should be.
 
@@ -17,6 +17,7 @@ use mongotx::{Client, ClientId, Namespace, TxId};
 use crate::{
     connect::ServerOptions,
     failure::{Context, Failure, Status, WELL, WRONG},
+    leftovers::{LonelyIndex, Scratch, drop_indexes, lonely_indexes, split_scratch},
     say,
     survey::{Clients, Holding, Survey, all_collections},
     table::Table,
@@ -31,6 +32,9 @@ pub(crate) struct Options {
     /// Finish or undo what dead clients left
     #[arg(long)]
     repair: bool,
+    /// A part of an index without the index is left over when it is so old; before, the index may be being made
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    index_age: u32,
     #[command(flatten)]
     server: ServerOptions,
 }
@@ -41,6 +45,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         client: options.server.connect().await?,
         driver: options.server.connect_driver().await?,
         tx_database: options.server.tx_database,
+        index_age_ms: i64::from(options.index_age) * 1_000,
     };
     let mut found = doctor.look().await?;
     found.tell();
@@ -58,6 +63,7 @@ struct Doctor {
     client: Client,
     driver: mongodb::Client,
     tx_database: String,
+    index_age_ms: i64,
 }
 
 /// What one look has found.
@@ -74,12 +80,16 @@ struct Finding {
     elsewhere: BTreeMap<ClientId, String>,
     /// Dead clients whose records no sweep has closed.
     unswept: usize,
+    lonely: Vec<LonelyIndex>,
+    /// Scratch collections of clients that are gone.
+    scratch: Vec<Namespace>,
 }
 
 impl Doctor {
     /// Step 1.
     async fn look(&self) -> Result<Finding, Failure> {
-        let collections = all_collections(&self.driver, &self.tx_database).await.context("cannot list collections")?;
+        let all = all_collections(&self.driver, &self.tx_database).await.context("cannot list collections")?;
+        let (collections, scratch) = split_scratch(all);
         let mut survey = Survey::of(&self.driver, &collections).await?;
         let clients = self.clients_of(&survey).await?;
         let mut stuck: BTreeSet<TxId> =
@@ -89,7 +99,9 @@ impl Doctor {
             stuck.retain(|id| again.holdings.contains_key(id));
             survey = Survey { holdings: without_ended(survey.holdings, &again), ..again };
         }
-        let elsewhere = self.records_elsewhere(&stuck, &clients).await?;
+        let elsewhere = self.records_elsewhere(&stuck.iter().map(|id| id.client).collect(), &clients).await?;
+        let lonely = lonely_indexes(&self.driver, &collections, self.index_age_ms).await?;
+        let scratch = self.left_scratch(scratch).await?;
         let (malformed_records, other_records, unswept) = self.look_at_records().await?;
         Ok(Finding {
             collections: collections.len(),
@@ -100,7 +112,21 @@ impl Doctor {
             other_records,
             elsewhere,
             unswept,
+            lonely,
+            scratch,
         })
+    }
+
+    /// Those whose clients are gone, and known here or nowhere.
+    async fn left_scratch(&self, scratch: Vec<Scratch>) -> Result<Vec<Namespace>, Failure> {
+        let clients = Clients::read(&self.client, scratch.iter().map(|scratch| scratch.owner)).await?;
+        let owners = scratch.iter().map(|scratch| scratch.owner).collect();
+        let elsewhere = self.records_elsewhere(&owners, &clients).await?;
+        let is_gone = |id: &ClientId| match clients.known.get(id) {
+            Some(client) => client.expired || client.fenced || client.closed,
+            None => !elsewhere.contains_key(id) && !clients.malformed.contains_key(id),
+        };
+        Ok(scratch.into_iter().filter(|one| is_gone(&one.owner)).map(|one| one.namespace).collect())
     }
 
     async fn clients_of(&self, survey: &Survey) -> Result<Clients, Failure> {
@@ -142,11 +168,10 @@ impl Doctor {
     /// repairing it from here would destroy committed work.
     async fn records_elsewhere(
         &self,
-        stuck: &BTreeSet<TxId>,
+        owners: &BTreeSet<ClientId>,
         clients: &Clients,
     ) -> Result<BTreeMap<ClientId, String>, Failure> {
-        let unknown: BTreeSet<ClientId> =
-            stuck.iter().map(|id| id.client).filter(|id| !clients.known.contains_key(id)).collect();
+        let unknown: BTreeSet<ClientId> = owners.iter().copied().filter(|id| !clients.known.contains_key(id)).collect();
         let mut elsewhere = BTreeMap::new();
         if unknown.is_empty() {
             return Ok(elsewhere);
@@ -193,6 +218,17 @@ impl Doctor {
                 Err(error) => say::warn(&format!("{namespace}: {}", say::plain(&error.to_string()))),
             }
         }
+        self.drop_leftovers(found).await
+    }
+
+    async fn drop_leftovers(&self, found: &Finding) -> Result<(), Failure> {
+        for namespace in &found.scratch {
+            self.driver.database(&namespace.db).collection::<Document>(&namespace.coll).drop().await?;
+        }
+        let dropped = drop_indexes(&self.driver, &found.lonely).await? + found.scratch.len();
+        if dropped > 0 {
+            say::line(&format!("Dropped {}.", say::count(dropped, "leftover")));
+        }
         Ok(())
     }
 }
@@ -204,11 +240,16 @@ fn without_ended(before: BTreeMap<TxId, Holding>, now: &Survey) -> BTreeMap<TxId
 
 impl Finding {
     fn is_healthy(&self) -> bool {
-        self.stuck.is_empty() && self.survey.damaged_count == 0 && self.malformed_records.is_empty()
+        let damaged = self.survey.damaged_count > 0 || !self.malformed_records.is_empty();
+        self.stuck.is_empty() && !damaged && self.leftovers() == 0
+    }
+
+    fn leftovers(&self) -> usize {
+        self.scratch.len() + self.lonely.iter().filter(|index| !index.is_young).count()
     }
 
     fn is_mendable(&self) -> bool {
-        !self.stuck.is_empty() || self.unswept > 0
+        !self.stuck.is_empty() || self.unswept > 0 || self.leftovers() > 0
     }
 
     /// The collections with something stuck, and whether all that is stuck there is ours to judge.
@@ -233,6 +274,7 @@ impl Finding {
             self.tell_transactions();
         }
         self.tell_damage();
+        self.tell_leftovers();
         for record in &self.malformed_records {
             say::line(&format!("Damaged record: {record}"));
         }
@@ -287,6 +329,20 @@ impl Finding {
         }
     }
 
+    fn tell_leftovers(&self) {
+        for namespace in &self.scratch {
+            let name = say::plain(&namespace.to_string());
+            say::line(&format!("Left over: {name}, of a text search whose client is gone"));
+        }
+        for index in &self.lonely {
+            let (namespace, name) = (say::plain(&index.namespace.to_string()), say::plain(&index.name));
+            say::line(&match index.is_young {
+                false => format!("Left over: {namespace}, index {name}, whose index is not there"),
+                true => format!("{namespace}, index {name}: its index is being made, or it is left over"),
+            });
+        }
+    }
+
     fn tell_verdict(&self, repaired: bool) {
         if self.is_healthy() {
             return say::line("Healthy: nothing is stuck and nothing is damaged.");
@@ -299,7 +355,11 @@ impl Finding {
         if damaged > 0 {
             verdict.push(format!("{} damaged", say::count(damaged, "document")));
         }
+        if self.leftovers() > 0 {
+            verdict.push(say::count(self.leftovers(), "leftover"));
+        }
         let advice = match (self.stuck.is_empty(), repaired) {
+            (true, false) if self.leftovers() > 0 => "; `mongotx doctor --repair` drops what is left over",
             (false, false) => "; `mongotx doctor --repair` finishes or undoes what is stuck",
             (false, true) => "; run it again when the clients named above have ended",
             (true, _) => "",

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod interrupt;
+mod leftovers;
 mod ls;
 mod say;
 mod show;

@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use mongotx::{Client, ClientId, ClientInfo, Namespace, TxId};
 use protocol::{ClientRecord, LockState, TxStatus, status::status_of};
 use sd2v::{
-    names::{INSERT, READERS, REMOVE, RESERVED, UNSAFE, WRITER},
+    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER},
     stored::lock_state,
 };
 
@@ -159,6 +159,7 @@ impl Survey {
             let marked: Vec<Document> = RESERVED.iter().map(|name| doc! {*name: {"$exists": true}}).collect();
             let shape = doc! {
                 WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1, UNSAFE: {"$type": format!("${UNSAFE}")},
+                SLOT: {"$type": format!("${SLOT}")},
             };
             let found = driver.database(&ns.db).collection::<Document>(&ns.coll);
             let mut found = found.find(doc! {"$or": marked}).projection(shape).await?;
@@ -200,14 +201,15 @@ impl Survey {
     }
 }
 
-/// The locks of a stored document whose `_unsafe` was replaced by the name of its type, or why they make no sense.
+/// The locks of a stored document whose `_unsafe` and `_slot` were replaced by the names of their types, or why they make no sense.
 fn examine(stored: &Document) -> Result<LockState, String> {
     let lock = lock_state(stored).map_err(|error| error.to_string())?;
     let unsafe_type = stored.get_str(UNSAFE).unwrap_or("missing");
     if !["missing", "object"].contains(&unsafe_type) {
         return Err(format!("its {UNSAFE:?} is of type {unsafe_type}, not a document"));
     }
-    let orphaned = [(UNSAFE, unsafe_type == "object"), (INSERT, lock.insert), (REMOVE, lock.remove)];
+    let has_slot = stored.get_str(SLOT).is_ok_and(|kind| kind != "missing");
+    let orphaned = [(SLOT, has_slot), (UNSAFE, unsafe_type == "object"), (INSERT, lock.insert), (REMOVE, lock.remove)];
     match orphaned.iter().find(|(_, there)| *there && lock.writer.is_none()) {
         Some((field, _)) => Err(format!("it has {field:?} but no {WRITER:?} to say whose that is")),
         None => Ok(lock),
@@ -278,6 +280,7 @@ mod tests {
         assert!(examine(&doc! {"_id": 1, UNSAFE: "object"}).is_err());
         assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", INSERT: true}).is_err());
         assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", WRITER: 5}).is_err());
-        assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", READERS: []}).is_ok());
+        assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", SLOT: "missing", READERS: []}).is_ok());
+        assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", SLOT: "object"}).is_err());
     }
 }

@@ -223,3 +223,69 @@ async fn doctor_leaves_transactions_alone_whose_records_are_elsewhere() {
     assert_eq!(place.tool(&["doctor", "--repair"]).0, 0);
     assert_eq!(place.balances().await, [Bson::Int64(999), Bson::Int64(1_001)]);
 }
+
+/// What MongoTx stores for indexes and validators is no damage, in documents that are held either.
+#[tokio::test]
+async fn doctor_knows_every_stored_form() {
+    let place = Place::new().await;
+    let client = mongotx::Client::connect(&place.server.uri()).await.unwrap();
+    let db = client.database("forms");
+    db.create_collection("c").option("validator", doc! {"n": {"$gte": 0}}).await.unwrap();
+    let coll = db.collection::<Document>("c");
+    coll.create_index(mongotx::IndexModel::new(doc! {"n": 1}).unique(true)).await.unwrap();
+    coll.create_index(mongotx::IndexModel::new(doc! {"m": 1}).mirrored(true)).await.unwrap();
+    let hour = std::time::Duration::from_secs(3600);
+    coll.create_index(mongotx::IndexModel::new(doc! {"at": 1}).expire_after(hour)).await.unwrap();
+    let mut session = client.session();
+    session.begin().unwrap();
+    coll.insert_one(&doc! {"_id": 1, "n": 1}).session(&mut session).await.unwrap();
+    let in_use = format!("_mongotx_text.{}.1", session.id().unwrap().client);
+    place.driver.database("forms").create_collection(&in_use).await.unwrap();
+    for args in [&["doctor", "--index-age", "0"][..], &["doctor", "--repair", "--index-age", "0"]] {
+        let uri = place.server.uri();
+        let (status, said) = run(args.iter().copied().chain(["--uri", &uri]));
+        assert!(status == 0 && said.contains("Healthy") && said.contains("1 written"), "{said}");
+        assert!(!said.contains("Left over") && !said.contains("Damaged"), "{said}");
+    }
+    session.commit().await.unwrap();
+    assert_eq!(coll.list_index_names().await.unwrap(), ["_id_", "n_1", "m_1", "at_1"]);
+    assert!(place.driver.database("forms").list_collection_names().await.unwrap().contains(&in_use));
+}
+
+#[tokio::test]
+async fn doctor_drops_what_is_left_over() {
+    let place = Place::new().await;
+    let db = place.driver.database(DB);
+    let scratch = "_mongotx_text.65a1f0c2b3d4e5f601234567.1";
+    db.create_collection(scratch).await.unwrap();
+    let specs = vec![
+        doc! {"key": {"_unsafe.balance": 1}, "name": "_mongotx_unsafe.gone", "unique": true, "sparse": true},
+        doc! {"key": {"at": 1}, "name": "_mongotx_ttl.gone", "expireAfterSeconds": 3600},
+        doc! {"key": {"balance": 1}, "name": "kept"},
+        doc! {"key": {"_unsafe.balance": 1}, "name": "_mongotx_unsafe.kept", "sparse": true},
+    ];
+    db.run_command(doc! {"createIndexes": "accounts", "indexes": specs}).await.unwrap();
+    let lists = async || {
+        let indexes = db.collection::<Document>("accounts").list_index_names().await.unwrap();
+        (indexes, db.list_collection_names().await.unwrap())
+    };
+    // Parts of an index that was just made may be parts of one that is being made.
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert!(status == 0 && said.contains("being made") && said.contains("1 leftover"), "{said}");
+    assert_eq!(lists().await.0.len(), 5);
+    assert!(!lists().await.1.contains(&scratch.to_owned()));
+    let (status, said) = place.tool(&["doctor", "--index-age", "0"]);
+    assert!(status == 1 && said.contains("_mongotx_unsafe.gone") && said.contains("2 leftovers"), "{said}");
+    assert!(!said.contains("kept"), "{said}");
+    let (status, said) = place.tool(&["doctor", "--repair", "--index-age", "0"]);
+    assert!(status == 0 && said.contains("Dropped 2 leftovers") && said.contains("Healthy"), "{said}");
+    assert_eq!(lists().await.0, ["_id_", "kept", "_mongotx_unsafe.kept"]);
+}
+
+#[tokio::test]
+async fn doctor_names_a_slot_that_belongs_to_nobody() {
+    let place = Place::new().await;
+    place.driver.database("other").collection("things").insert_one(doc! {"_id": 1, "_slot": 1}).await.unwrap();
+    let (status, said) = place.tool(&["doctor"]);
+    assert!(status == 1 && said.contains("_slot") && said.contains("1 document damaged"), "{said}");
+}

@@ -15,6 +15,8 @@ mod form;
 mod paths;
 mod unique;
 
-pub use form::{Creation, Index, PENDING_INDEX, interpret, pending_index, plan_creation, shown, shown_key};
+pub use form::{
+    Creation, Index, PENDING_INDEX, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
+};
 pub use paths::touches;
 pub use unique::Unique;

@@ -284,6 +284,16 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
     found
 }
 
+/// Of the names of all stored indexes of a collection: those that are parts of an index that is not there.
+pub fn missing_index(names: &[String]) -> Vec<String> {
+    let there = |name: &str| names.iter().any(|other| other == name);
+    let is_alone = |name: &&String| {
+        let of = name.strip_prefix(MIRROR).or_else(|| name.strip_prefix(TTL));
+        of.is_some_and(|of| !there(of) && !there(&format!("{UNIQUE}{of}")))
+    };
+    names.iter().filter(is_alone).cloned().collect()
+}
+
 fn unfinished(mirror: &Document, name: &str) -> Index {
     let prefix = format!("{UNSAFE}.");
     let mut spec = mirror.clone();
