@@ -54,13 +54,7 @@ pub(crate) async fn run(
     match tx {
         Some(tx) => inside(core, tx, ns, operations, ordered).await,
         None => {
-            let mut call = implicit::Call::new(core);
-            loop {
-                let result = inside(core, call.begin(), ns, operations, ordered).await;
-                if let Some(done) = call.end(result).await? {
-                    return Ok(done);
-                }
-            }
+            implicit::run!(core, |tx| inside(core, tx, ns, operations, ordered))
         }
     }
 }

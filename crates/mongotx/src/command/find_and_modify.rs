@@ -124,13 +124,7 @@ pub(crate) async fn run(
     match tx {
         Some(tx) => inside(core, tx, ns, command).await,
         None if needs_transaction(core, ns, command).await? => {
-            let mut call = implicit::Call::new(core);
-            loop {
-                let result = inside(core, call.begin(), ns, command).await;
-                if let Some(done) = call.end(result).await? {
-                    return Ok(done);
-                }
-            }
+            implicit::run!(core, |tx| inside(core, tx, ns, command))
         }
         None => outside(core, ns, command).await,
     }

@@ -19,6 +19,22 @@ use crate::{
     options::TransactionOptions,
 };
 
+/// Runs a command as a transaction of its own, again and again as long as that makes sense. (A macro, because a closure that
+/// borrows cannot be proven to give a future that may be sent to another thread.)
+macro_rules! run {
+    ($core:expr, |$tx:ident| $command:expr) => {{
+        let mut call = $crate::command::implicit::Call::new($core);
+        loop {
+            let $tx = call.begin();
+            let result = $command.await;
+            if let Some(done) = call.end(result).await? {
+                break Ok(done);
+            }
+        }
+    }};
+}
+pub(crate) use run;
+
 /// One call; dropped before its end, its transaction is rolled back.
 pub(crate) struct Call<'a> {
     core: &'a Arc<Core>,

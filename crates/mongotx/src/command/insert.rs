@@ -76,13 +76,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     check(&document)?;
     if core.catalog.look_up(&core.server, ns).await?.needs_transaction(None) {
         let (_, document) = with_id(document);
-        let mut call = implicit::Call::new(core);
-        loop {
-            let result = one(core, call.begin(), ns, document.clone()).await;
-            if let Some(done) = call.end(result).await? {
-                return Ok(done);
-            }
-        }
+        return implicit::run!(core, |tx| one(core, tx, ns, document.clone()));
     }
     let (id, document) = with_id(document);
     let key = core.shard_key(ns).await?;

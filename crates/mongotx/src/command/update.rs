@@ -115,26 +115,15 @@ pub(crate) async fn run(
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
         None if command.multi || command.needs_selection() => {
-            let mut call = implicit::Call::new(core);
-            loop {
-                let tx = call.begin();
-                let result = match command.multi {
+            implicit::run!(core, |tx| async {
+                match command.multi {
                     true => many(core, tx, ns, command).await,
                     false => one(core, tx, ns, command).await,
-                };
-                if let Some(done) = call.end(result).await? {
-                    return Ok(done);
                 }
-            }
+            })
         }
         None if needs_transaction(core, ns, command).await? => {
-            let mut call = implicit::Call::new(core);
-            loop {
-                let result = one(core, call.begin(), ns, command).await;
-                if let Some(done) = call.end(result).await? {
-                    return Ok(done);
-                }
-            }
+            implicit::run!(core, |tx| one(core, tx, ns, command))
         }
         None => one_directly(core, ns, command).await,
     }

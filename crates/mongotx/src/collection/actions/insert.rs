@@ -103,13 +103,7 @@ async fn insert_many(
     match tx {
         Some(tx) => insert::many(core, tx, ns, documents, ordered).await,
         None => {
-            let mut call = implicit::Call::new(core);
-            loop {
-                let result = insert::many(core, call.begin(), ns, documents.clone(), ordered).await;
-                if let Some(done) = call.end(result).await? {
-                    return Ok(done);
-                }
-            }
+            implicit::run!(core, |tx| insert::many(core, tx, ns, documents.clone(), ordered))
         }
     }
 }
