@@ -114,6 +114,6 @@ async fn every_index_finds_and_refuses_the_same() {
     ];
     for (name, plan) in plans {
         let test = format!("every_index_finds_and_refuses_the_same, {name}");
-        run(&test, 12, ClientOptions::default(), plan).await;
+        run(&test, 25, ClientOptions::default(), plan).await;
     }
 }
