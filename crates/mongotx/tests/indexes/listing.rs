@@ -72,6 +72,8 @@ async fn other_index_of_the_same_name_or_key_is_refused() {
     assert_eq!(code(IndexModel::new(doc! {"a": 1}).unique(true).name("b")).await, Some(85));
     assert_eq!(code(IndexModel::new(doc! {"b": 1}).name("_mongotx_b")).await, Some(67));
     assert_eq!(code(IndexModel::new(doc! {"_unsafe.a": 1})).await, Some(2));
+    let empty = place.coll.create_index(IndexModel::new(doc! {}).unique(true)).await.unwrap_err();
+    assert!(empty.code() == Some(67) && !empty.to_string().contains("_unsafe"), "{empty}");
     assert_eq!(place.coll.drop_index("nothing").await.unwrap_err().code(), Some(27));
     assert_eq!(place.coll.drop_index("_id_").await.unwrap_err().code(), Some(72));
     assert_eq!(place.coll.create_indexes([]).await.unwrap_err().kind(), ErrorKind::Invalid);

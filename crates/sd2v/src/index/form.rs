@@ -179,6 +179,9 @@ fn named(spec: &Document) -> Result<Document, Error> {
     let Ok(key) = spec.get_document("key") else {
         return Err(cannot("an index needs a key pattern under \"key\"".to_owned()));
     };
+    if key.is_empty() {
+        return Err(cannot("an index needs at least one field in its key pattern".to_owned()));
+    }
     for field in key.keys() {
         crate::stored::check_path(field)?;
     }
