@@ -1,0 +1,91 @@
+//! Why something could not be measured, and how one operation can fail.
+
+use std::fmt;
+
+/// Why a benchmark could not be run to its end. A conflict is none: it is counted.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A server could not be started.
+    Server(testkit::Error),
+    /// The driver, or a server through it.
+    Driver(mongodb::error::Error),
+    /// MongoTx.
+    MongoTx(mongotx::Error),
+    /// What was asked for cannot be done, or an argument is wrong. Names the target, the workload or the option.
+    Refused(String),
+    /// Anything else.
+    Failed(String),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => write!(f, "no server: {error}"),
+            Self::Driver(error) => write!(f, "{error}"),
+            Self::MongoTx(error) => write!(f, "{error}"),
+            Self::Refused(reason) | Self::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<testkit::Error> for BenchError {
+    fn from(error: testkit::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<mongodb::error::Error> for BenchError {
+    fn from(error: mongodb::error::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl From<mongotx::Error> for BenchError {
+    fn from(error: mongotx::Error) -> Self {
+        Self::MongoTx(error)
+    }
+}
+
+/// How one operation of a [`crate::target::Session`] fails.
+#[derive(Debug)]
+pub enum OpError {
+    /// A rival was in the way. The transaction is rolled back, nothing of it is left: try it again.
+    /// The reason is a short constant text of the target's ("write conflict", "lock timeout", …), for counting.
+    Conflict(&'static str),
+    /// A value that a unique index, `_id` included, has already. The transaction is rolled back.
+    Duplicate,
+    /// The commit was sent and its answer did not come: the transaction may have happened.
+    Unknown(BenchError),
+    /// The run cannot go on.
+    Fatal(BenchError),
+}
+
+/// The result of one operation.
+pub type OpResult<T> = Result<T, OpError>;
+
+impl OpError {
+    /// The target cannot do this, and says what.
+    pub fn unsupported(target: &str, what: impl fmt::Display) -> Self {
+        Self::Fatal(BenchError::Refused(format!("{target} cannot {what}")))
+    }
+}
+
+impl<E: Into<BenchError>> From<E> for OpError {
+    fn from(error: E) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict(reason) => write!(f, "conflict: {reason}"),
+            Self::Duplicate => f.write_str("a value that is there already"),
+            Self::Unknown(error) => write!(f, "the outcome of a commit is not known: {error}"),
+            Self::Fatal(error) => write!(f, "{error}"),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What clients count, one by one and together.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Latencies;
+
+/// What clients did while it was measured, and in all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// By kind of transaction.
+    pub kinds: BTreeMap<String, KindCounts>,
+    /// What happened in each second of the time measured, from its beginning.
+    pub seconds: Vec<Second>,
+    /// Operations of the committed transactions, as the workload counts them.
+    pub operations: u64,
+    /// Transactions committed since the run began, warm-up and the time after the measurement included.
+    pub committed_in_all: u64,
+    /// Commits whose outcome was not known, likewise.
+    pub unknown_in_all: u64,
+    /// What clients saw that must not be, likewise.
+    pub violations_in_all: u64,
+}
+
+/// One kind of transaction.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct KindCounts {
+    /// From the first attempt (open loop: from the time it was due) to the acknowledged commit; one for each
+    /// transaction that committed.
+    pub latencies: Latencies,
+    /// Rolled back because the workload wants it so.
+    pub rolled_back: u64,
+    /// Attempts that a rival ended, by reason.
+    pub conflicts: BTreeMap<String, u64>,
+    /// Transactions given up after as many attempts as are allowed.
+    pub given_up: u64,
+}
+
+/// One second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Second {
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Attempts that a rival ended.
+    pub conflicts: u64,
+}
+
+impl KindCounts {
+    fn add(&mut self, other: &Self) {
+        self.latencies.add(&other.latencies);
+        self.rolled_back += other.rolled_back;
+        self.given_up += other.given_up;
+        for (reason, count) in &other.conflicts {
+            *self.conflicts.entry(reason.clone()).or_default() += count;
+        }
+    }
+
+    /// Attempts that a rival ended.
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts.values().sum()
+    }
+}
+
+impl Counts {
+    /// Those of other clients besides.
+    pub fn add(&mut self, other: &Self) {
+        for (kind, counts) in &other.kinds {
+            self.kinds.entry(kind.clone()).or_default().add(counts);
+        }
+        if self.seconds.len() < other.seconds.len() {
+            self.seconds.resize(other.seconds.len(), Second::default());
+        }
+        for (all, one) in self.seconds.iter_mut().zip(&other.seconds) {
+            all.committed += one.committed;
+            all.conflicts += one.conflicts;
+        }
+        self.operations += other.operations;
+        self.committed_in_all += other.committed_in_all;
+        self.unknown_in_all += other.unknown_in_all;
+        self.violations_in_all += other.violations_in_all;
+    }
+
+    /// Transactions that committed while it was measured.
+    pub fn committed(&self) -> u64 {
+        self.kinds.values().map(|kind| kind.latencies.count()).sum()
+    }
+
+    /// Attempts that a rival ended.
+    pub fn conflicts(&self) -> u64 {
+        self.kinds.values().map(KindCounts::conflicts).sum()
+    }
+
+    /// The latencies of all kinds together.
+    pub fn latencies(&self) -> Latencies {
+        let mut all = Latencies::new();
+        self.kinds.values().for_each(|kind| all.add(&kind.latencies));
+        all
+    }
+}

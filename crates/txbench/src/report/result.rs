@@ -1,0 +1,86 @@
+//! The result of a benchmark as it is written to JSON. Everything that is shown is computed from this.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Counts;
+
+/// The version of the form below. Raised when a reader of older files would misread newer ones.
+pub const FORMAT: u32 = 1;
+
+/// A whole benchmark.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BenchResult {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What was run ("ycsb a").
+    pub title: String,
+    /// The command line that repeats it.
+    pub command: String,
+    /// Under what conditions was measured, a line each: machine, servers, data, durability.
+    pub facts: Vec<String>,
+    /// Every run, in the order they were made: targets take turns within a round.
+    pub runs: Vec<RunResult>,
+}
+
+/// One target, one number of clients, one round.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The target's name.
+    pub target: String,
+    /// The workload's title.
+    pub workload: String,
+    /// Clients at the same time.
+    pub clients: u32,
+    /// Client processes.
+    pub processes: u32,
+    /// From 1.
+    pub round: u32,
+    /// Transactions a second that were asked for; `None` in a closed loop, where each client begins when it is ready.
+    pub rate: Option<f64>,
+    /// The time measured.
+    pub seconds: f64,
+    /// What the clients counted.
+    pub counts: Counts,
+    /// Commands sent in the time measured, by name.
+    pub commands: BTreeMap<String, u64>,
+    /// What the server and the clients used in this time.
+    pub used: Used,
+    /// What is wrong with the data; `None` when the check found nothing. A run that is broken has no figures.
+    pub broken: Option<String>,
+}
+
+/// Resources used in the time measured. `None` where it is not known.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Used {
+    /// Processor time of the servers, in microseconds.
+    pub server_cpu_us: Option<i64>,
+    /// Processor time of the client processes, in microseconds.
+    pub client_cpu_us: Option<i64>,
+    /// Bytes that the servers have written: journal and data files.
+    pub server_written_bytes: Option<i64>,
+}
+
+impl RunResult {
+    /// Committed transactions a second.
+    pub fn rate(&self) -> f64 {
+        self.counts.committed() as f64 / self.seconds
+    }
+
+    /// Operations of committed transactions a second, as the workload counts them.
+    pub fn operations_rate(&self) -> f64 {
+        self.counts.operations as f64 / self.seconds
+    }
+
+    /// This number divided by the committed transactions.
+    pub fn per_transaction(&self, n: f64) -> f64 {
+        n / (self.counts.committed() as f64).max(1.0)
+    }
+
+    /// Attempts that a rival ended, in percent of all attempts.
+    pub fn conflicts_percent(&self) -> f64 {
+        let (conflicts, committed) = (self.counts.conflicts() as f64, self.counts.committed() as f64);
+        100.0 * conflicts / (conflicts + committed).max(1.0)
+    }
+}

@@ -1,0 +1,110 @@
+//! How a workload is run: the arguments that all of them share.
+
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    path::PathBuf,
+};
+
+use clap::Args;
+
+use crate::target::{Acknowledged, Durability, Isolation, registry::TargetName};
+
+/// The arguments of every run.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Measuring")]
+pub struct RunArgs {
+    /// What to measure, in this order
+    #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
+    pub targets: Vec<TargetName>,
+    /// Numbers of clients that work at the same time; one measurement for each
+    #[arg(long, value_delimiter = ',', default_value = "1,8,32", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub clients: Vec<u32>,
+    /// Client processes that share the clients
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub processes: u32,
+    /// Length of one measurement
+    #[arg(long, default_value = "5")]
+    pub seconds: NonZeroU64,
+    /// Seconds before it that are not measured; a quarter of the length, at most 3, if not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    pub warm_up: Option<u64>,
+    /// Measurements of each kind, taken in turns; tables show medians
+    #[arg(long, default_value = "3")]
+    pub rounds: NonZeroU32,
+    /// Transactions per second that are begun, whether or not the target keeps up (open loop); as many as the clients can
+    /// make if not given
+    #[arg(long, value_parser = positive)]
+    pub rate: Option<f64>,
+    /// Attempts of one transaction before it is given up
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub attempts: u32,
+    /// Isolation of the targets that have a choice
+    #[arg(long, value_enum, default_value_t)]
+    pub isolation: Isolation,
+    /// Nodes that must have a write before it is answered: a number, or "majority"
+    #[arg(long, default_value = "majority", value_parser = acknowledged)]
+    pub write_concern: Acknowledged,
+    /// Whether they must have it on disk
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub journal: bool,
+    /// A running server for targets that need no replica set; one is started if none is named
+    #[arg(long)]
+    pub uri: Option<String>,
+    /// A running replica set for those that do; one is started if none is named
+    #[arg(long)]
+    pub replica_uri: Option<String>,
+    /// Nodes of the replica set that is started
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
+    pub replica_nodes: u8,
+    /// Run all targets on the replica set, those too that could do without
+    #[arg(long)]
+    pub all_on_replica_set: bool,
+    /// Which work is done: two runs with the same seed do the same
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the result goes.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Where the result goes, besides the terminal.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Print the tables as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Write the tables, as Markdown, into this file too
+    #[arg(long, value_name = "FILE")]
+    pub markdown_file: Option<PathBuf>,
+    /// Write every run, with its histograms, into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a page with interactive charts into this file; it needs no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// What a commit waits for, with every target.
+    pub fn durability(&self) -> Durability {
+        Durability { nodes: self.write_concern, journaled: self.journal }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 1_000_000.0 => Ok(rate),
+        _ => Err("more than 0 and at most 1000000 is expected".to_owned()),
+    }
+}
+
+fn acknowledged(text: &str) -> Result<Acknowledged, String> {
+    match text {
+        "majority" => Ok(Acknowledged::Majority),
+        number => match number.parse() {
+            Ok(nodes @ 1..=7) => Ok(Acknowledged::Nodes(nodes)),
+            _ => Err("a number from 1 to 7, or \"majority\", is expected".to_owned()),
+        },
+    }
+}

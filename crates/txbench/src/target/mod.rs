@@ -1,0 +1,281 @@
+//! Targets: the ways to do transactions that are compared. A folder each, and a line in [`registry`].
+//!
+//! A target never knows what workload runs on it. What it cannot do it says beforehand ([`Traits::features`]), so that
+//! a pair that makes no sense is refused before anything is started.
+
+pub(crate) mod driver;
+pub mod mongotx;
+pub mod plain;
+pub mod registry;
+
+use std::{collections::BTreeMap, fmt};
+
+use async_trait::async_trait;
+use bson::Document;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BenchError, OpResult};
+
+/// Something that a workload may need and a target may not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// Inserting and deleting documents in a transaction.
+    Insert,
+    /// Reads and updates by other fields than `_id`, with sort, limit and projection.
+    Query,
+    /// `aggregate`.
+    Aggregate,
+    /// `$near` on a `2dsphere` index.
+    Near,
+    /// Reads that change with the transaction's own writes.
+    OwnWrites,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Insert => "insert documents in a transaction",
+            Self::Query => "query by other fields than _id",
+            Self::Aggregate => "aggregate",
+            Self::Near => "search by distance",
+            Self::OwnWrites => "read its own writes",
+        })
+    }
+}
+
+/// The kind of server that a target runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Deployment {
+    /// A mongod that is no member of a replica set: it has no transactions of its own.
+    Standalone,
+    /// A replica set of so many nodes.
+    ReplicaSet(u8),
+}
+
+/// What a target is, for the report and for the checks before a run.
+#[derive(Clone, Debug)]
+pub struct Traits {
+    /// As `--targets` names it.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub about: &'static str,
+    /// Whether several operations happen all or not at all, and rivals see nothing of them before.
+    pub transactional: bool,
+    /// Whether it needs a replica set.
+    pub needs_replica_set: bool,
+    /// What it can do.
+    pub features: &'static [Feature],
+}
+
+/// How many nodes must have a write before a commit is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Acknowledged {
+    /// So many nodes, the primary included.
+    Nodes(u8),
+    /// Most of the nodes.
+    #[default]
+    Majority,
+}
+
+/// What the answer to a commit waits for. The same for all targets of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Durability {
+    /// Nodes that have the write.
+    pub nodes: Acknowledged,
+    /// Whether they have it on disk.
+    pub journaled: bool,
+}
+
+impl Default for Durability {
+    fn default() -> Self {
+        Self { nodes: Acknowledged::Majority, journaled: true }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let journaled = self.journaled;
+        match self.nodes {
+            Acknowledged::Nodes(n) => write!(f, "{{w: {n}, j: {journaled}}}"),
+            Acknowledged::Majority => write!(f, "{{w: \"majority\", j: {journaled}}}"),
+        }
+    }
+}
+
+/// The isolation that is asked of targets that have a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Read committed.
+    #[default]
+    ReadCommitted,
+    /// Repeatable read; snapshot where the target has that.
+    RepeatableRead,
+}
+
+/// What connects a target. The same for all targets of a comparison but for the server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Connection {
+    /// The server.
+    pub uri: String,
+    /// A database of the measurement's own. All collections, those of the target's too, are in it.
+    pub db: String,
+    /// Sessions that will be open at once: the connection pool is made for that.
+    pub sessions: u32,
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// For targets that have a choice.
+    pub isolation: Isolation,
+}
+
+/// Options of one transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TxOptions {
+    /// It only reads.
+    pub read_only: bool,
+    /// Another durability than the connection's.
+    pub durability: Option<Durability>,
+    /// Another isolation than the connection's.
+    pub isolation: Option<Isolation>,
+}
+
+/// An index that a workload wants.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// As `createIndexes` takes it.
+    pub key: Document,
+    /// Whether values are unique.
+    pub unique: bool,
+}
+
+/// A target, connected.
+#[async_trait]
+pub trait Target: Send + Sync {
+    /// Makes a collection with its indexes, empty.
+    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError>;
+
+    /// Puts documents into a collection outside any transaction and while nobody else works on it; as fast as the server
+    /// takes them, in the form that the target stores committed documents in. Every document has an `_id`.
+    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError>;
+
+    /// A session of one client.
+    async fn session(&self) -> Result<Box<dyn Session>, BenchError>;
+
+    /// Commands sent so far, by name, by the driver's command monitoring; [`Target::load`] included.
+    fn commands(&self) -> BTreeMap<String, u64>;
+
+    /// Waits until the work that goes on after the last answer is done.
+    async fn settle(&self) -> Result<(), BenchError>;
+
+    /// Looks for what must not be left once nothing is in flight: locks, markers, logs of transactions.
+    /// The text says what was found.
+    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError>;
+
+    /// Ends the connection.
+    async fn close(self: Box<Self>) -> Result<(), BenchError>;
+}
+
+/// A read.
+#[derive(Clone, Debug, Default)]
+pub struct Find {
+    /// Which documents.
+    pub filter: Document,
+    /// Which of their fields; all when empty.
+    pub projection: Document,
+    /// In what order; any when empty.
+    pub sort: Document,
+    /// At most so many; all when 0.
+    pub limit: u32,
+}
+
+impl Find {
+    /// All fields of the documents that match.
+    pub fn new(filter: Document) -> Self {
+        Self { filter, ..Self::default() }
+    }
+
+    /// Only these fields.
+    #[must_use]
+    pub fn project(mut self, projection: Document) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// In this order.
+    #[must_use]
+    pub fn sort(mut self, sort: Document) -> Self {
+        self.sort = sort;
+        self
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// What [`Session::find_and_modify`] does with the document it finds.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Applies update operators (`$set`, `$unset`, `$inc`, `$push`: every target has these) and answers the document
+    /// as it is then.
+    Update(Document),
+    /// Removes it and answers it as it was.
+    Remove,
+}
+
+/// One update of [`Session::update_each`].
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// Which document: the first that matches.
+    pub filter: Document,
+    /// Update operators.
+    pub update: Document,
+}
+
+/// One client's session. Operations between [`Session::begin`] and [`Session::commit`] are one transaction; the others
+/// stand alone. After [`OpError::Conflict`](crate::error::OpError::Conflict) and
+/// [`OpError::Duplicate`](crate::error::OpError::Duplicate) there is no transaction any more.
+#[async_trait]
+pub trait Session: Send {
+    /// Begins a transaction.
+    async fn begin(&mut self, options: &TxOptions) -> OpResult<()>;
+    /// Commits. The answer is as durable as was asked.
+    async fn commit(&mut self) -> OpResult<()>;
+    /// Rolls back; does nothing where no transaction is open. A target without transactions cannot take anything back.
+    async fn rollback(&mut self) -> OpResult<()>;
+
+    /// Documents that match.
+    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>>;
+
+    /// The first that matches.
+    async fn find_one(&mut self, collection: &str, find: Find) -> OpResult<Option<Document>> {
+        Ok(self.find(collection, find.limit(1)).await?.pop())
+    }
+
+    /// Inserts documents, in one command where the target has that. Each has an `_id`.
+    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()>;
+
+    /// Updates the first document that matches; answers whether there was one (a target that buffers writes: `true`).
+    async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool>;
+
+    /// Updates several documents, in one command where the target has that; answers how many filters matched.
+    async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
+        let mut matched = 0;
+        for update in updates {
+            matched += u64::from(self.update(collection, update).await?);
+        }
+        Ok(matched)
+    }
+
+    /// Updates or removes the first document in this order and answers it: one operation for a read and a write.
+    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>>;
+
+    /// Removes the first document that matches; answers whether there was one.
+    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool>;
+
+    /// Runs a pipeline.
+    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>>;
+}

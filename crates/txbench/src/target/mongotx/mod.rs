@@ -1,0 +1,191 @@
+//! MongoTx, through its public interface: with one record per client, and with the published layout (one record per
+//! transaction, and the round trips of the paper).
+
+mod session;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ::mongotx::{Client, ClientOptions, Concern, IndexModel, Layout, TransactionOptions};
+use async_trait::async_trait;
+use bson::{Document, doc};
+use sd2v::names::RESERVED;
+
+use self::session::MongoTxSession;
+use super::{
+    Acknowledged, Connection, Durability, Feature, Index, Isolation, Session, Target, Traits,
+    driver::{self, CountingDriver},
+    registry::Entry,
+};
+use crate::error::BenchError;
+
+/// How long the last transactions may take to be finished.
+const FLUSH_LIMIT: Duration = Duration::from_secs(30);
+const FEATURES: &[Feature] = &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites];
+
+/// MongoTx as it is.
+pub static CLIENT_RECORD: Entry = Entry {
+    traits: Traits {
+        name: "mongotx",
+        about: "MongoTx",
+        transactional: true,
+        needs_replica_set: false,
+        features: FEATURES,
+    },
+    connect: |connection| {
+        Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::ClientRecord).await?) as Box<dyn Target>) })
+    },
+};
+
+/// MongoTx as published.
+pub static PUBLISHED: Entry = Entry {
+    traits: Traits {
+        name: "mongotx-published",
+        about: "MongoTx with the layout and the round trips of the paper",
+        transactional: true,
+        needs_replica_set: false,
+        features: FEATURES,
+    },
+    connect: |connection| {
+        Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::Published).await?) as Box<dyn Target>) })
+    },
+};
+
+/// The library. Its records lie in the measurement's own database.
+struct MongoTx {
+    client: Client,
+    /// For loading and looking, as another tool would.
+    driver: CountingDriver,
+    connection: Connection,
+}
+
+impl MongoTx {
+    async fn connect(connection: Connection, layout: Layout) -> Result<Self, BenchError> {
+        let driver = CountingDriver::connect(&connection).await?;
+        let options = ClientOptions { layout, tx_database: connection.db.clone(), ..ClientOptions::default() };
+        let client = Client::connect_with(&with_pool(&connection.uri, connection.sessions), options).await?;
+        concern(connection.durability)?;
+        Ok(Self { client, driver, connection })
+    }
+
+    fn db(&self) -> mongodb::Database {
+        self.driver.client.database(&self.connection.db)
+    }
+}
+
+#[async_trait]
+impl Target for MongoTx {
+    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
+        let db = self.client.database(&self.connection.db);
+        db.create_collection(collection).await?;
+        let collection = db.collection::<Document>(collection);
+        let models = indexes.iter().map(|index| IndexModel::new(index.key.clone()).unique(index.unique));
+        let models: Vec<IndexModel> = models.collect();
+        if !models.is_empty() {
+            collection.create_indexes(models).await?;
+        }
+        Ok(())
+    }
+
+    /// A committed document is what the application wrote, and so any tool can load it.
+    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
+        driver::load(&self.db(), collection, documents).await
+    }
+
+    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
+        let db = self.client.database(&self.connection.db);
+        let options = transaction_options(self.connection.durability, self.connection.isolation)?;
+        Ok(Box::new(MongoTxSession::new(self.client.session_with(options.clone()), db, options)))
+    }
+
+    fn commands(&self) -> BTreeMap<String, u64> {
+        let mut commands = self.client.metrics().commands;
+        for (name, count) in self.driver.commands() {
+            *commands.entry(name).or_default() += count;
+        }
+        commands
+    }
+
+    async fn settle(&self) -> Result<(), BenchError> {
+        match self.client.flush(FLUSH_LIMIT).await {
+            true => Ok(()),
+            false => {
+                Err(BenchError::Failed(format!("committed transactions were not finished within {FLUSH_LIMIT:?}")))
+            }
+        }
+    }
+
+    /// No document may have anything of a transaction in it.
+    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
+        let any: Vec<Document> = RESERVED.iter().map(|field| doc! {*field: {"$exists": true}}).collect();
+        for name in collections {
+            let left = self.db().collection::<Document>(name).find_one(doc! {"$or": &any}).await?;
+            if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
+                return Ok(Some(format!("the document {id} of {name} is still locked")));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), BenchError> {
+        self.client.shutdown().await?;
+        self.driver.client.shutdown().await;
+        Ok(())
+    }
+}
+
+/// The library's name for this durability.
+fn concern(durability: Durability) -> Result<Concern, BenchError> {
+    match (durability.nodes, durability.journaled) {
+        (Acknowledged::Nodes(1), false) => Ok(Concern::Acknowledged),
+        (Acknowledged::Nodes(1), true) => Ok(Concern::Journaled),
+        (Acknowledged::Nodes(n), true) => Ok(Concern::Nodes(n.into())),
+        (Acknowledged::Majority, true) => Ok(Concern::Majority),
+        (_, false) => {
+            let reason =
+                format!("mongotx: {durability} cannot be had: a decision on several nodes is always journaled");
+            Err(BenchError::Refused(reason))
+        }
+    }
+}
+
+fn transaction_options(durability: Durability, isolation: Isolation) -> Result<TransactionOptions, BenchError> {
+    let isolation = library_isolation(isolation);
+    Ok(TransactionOptions { isolation, concern: concern(durability)?, ..TransactionOptions::default() })
+}
+
+fn library_isolation(isolation: Isolation) -> ::mongotx::Isolation {
+    match isolation {
+        Isolation::ReadCommitted => ::mongotx::Isolation::ReadCommitted,
+        Isolation::RepeatableRead => ::mongotx::Isolation::RepeatableRead,
+    }
+}
+
+/// The connection string with a pool that has a connection for every session, unless it says otherwise.
+fn with_pool(uri: &str, sessions: u32) -> String {
+    let option = format!("maxPoolSize={}", sessions.max(10));
+    match uri.to_ascii_lowercase() {
+        lower if lower.contains("maxpoolsize=") => uri.to_owned(),
+        lower if lower.contains('?') => format!("{uri}&{option}"),
+        lower if lower.split_once("://").is_some_and(|(_, hosts)| hosts.contains('/')) => format!("{uri}?{option}"),
+        _ => format!("{uri}/?{option}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_added_where_options_go() {
+        assert_eq!(with_pool("mongodb://h:1", 32), "mongodb://h:1/?maxPoolSize=32");
+        assert_eq!(with_pool("mongodb://h:1/", 32), "mongodb://h:1/?maxPoolSize=32");
+        assert_eq!(with_pool("mongodb://h:1/?replicaSet=rs0", 2), "mongodb://h:1/?replicaSet=rs0&maxPoolSize=10");
+        assert_eq!(with_pool("mongodb://h:1/?maxpoolsize=5", 9), "mongodb://h:1/?maxpoolsize=5");
+    }
+
+    #[test]
+    fn a_durability_that_the_library_does_not_have_is_refused_by_name() {
+        let refused = concern(Durability { nodes: Acknowledged::Nodes(2), journaled: false });
+        assert!(refused.is_err_and(|error| error.to_string().contains("w: 2")));
+    }
+}

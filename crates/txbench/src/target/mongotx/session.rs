@@ -1,0 +1,153 @@
+//! The library's operations in a session, and alone.
+
+use ::mongotx::{
+    Collection, Database, Error, ErrorKind, ReturnDocument, Session as Inner, TransactionOptions, WriteModel,
+    error::TRANSIENT_TRANSACTION_ERROR,
+};
+use async_trait::async_trait;
+use bson::Document;
+
+use super::{concern, library_isolation};
+use crate::{
+    error::{BenchError, OpError, OpResult},
+    target::{Change, Find, Session, TxOptions, Update},
+};
+
+pub(super) struct MongoTxSession {
+    session: Inner,
+    db: Database,
+    options: TransactionOptions,
+}
+
+impl MongoTxSession {
+    pub(super) fn new(session: Inner, db: Database, options: TransactionOptions) -> Self {
+        Self { session, db, options }
+    }
+
+    fn collection(&self, name: &str) -> Collection<Document> {
+        self.db.collection(name)
+    }
+}
+
+/// An action in the open transaction, or alone where there is none.
+macro_rules! run {
+    ($self:ident, $action:expr) => {
+        match $self.session.is_open() {
+            true => $action.session(&mut $self.session).await.map_err(op_error),
+            false => $action.await.map_err(op_error),
+        }
+    };
+}
+
+#[async_trait]
+impl Session for MongoTxSession {
+    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
+        let mut chosen = self.options.clone();
+        if let Some(durability) = options.durability {
+            chosen.concern = concern(durability)?;
+        }
+        if let Some(isolation) = options.isolation {
+            chosen.isolation = library_isolation(isolation);
+        }
+        self.session.begin_with(chosen).map_err(op_error)
+    }
+
+    async fn commit(&mut self) -> OpResult<()> {
+        self.session.commit().await.map_err(op_error)
+    }
+
+    async fn rollback(&mut self) -> OpResult<()> {
+        match self.session.is_open() {
+            true => self.session.rollback().await.map_err(op_error),
+            false => Ok(()),
+        }
+    }
+
+    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
+        let collection = self.collection(collection);
+        let mut action = collection.find(find.filter).limit(find.limit.into());
+        if !find.projection.is_empty() {
+            action = action.projection(find.projection);
+        }
+        if !find.sort.is_empty() {
+            action = action.sort(find.sort);
+        }
+        run!(self, action)?.try_collect().await.map_err(op_error)
+    }
+
+    async fn find_one(&mut self, collection: &str, find: Find) -> OpResult<Option<Document>> {
+        let collection = self.collection(collection);
+        let mut action = collection.find_one(find.filter);
+        if !find.projection.is_empty() {
+            action = action.projection(find.projection);
+        }
+        if !find.sort.is_empty() {
+            action = action.sort(find.sort);
+        }
+        run!(self, action)
+    }
+
+    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
+        let collection = self.collection(collection);
+        match documents.as_slice() {
+            [one] => run!(self, collection.insert_one(one)).map(|_| ()),
+            many => run!(self, collection.insert_many(many)).map(|_| ()),
+        }
+    }
+
+    async fn update(&mut self, collection: &str, Update { filter, update }: Update) -> OpResult<bool> {
+        let collection = self.collection(collection);
+        Ok(run!(self, collection.update_one(filter, update))?.matched_count > 0)
+    }
+
+    async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
+        let collection = self.collection(collection);
+        let models = updates.into_iter().map(|Update { filter, update }| WriteModel::UpdateOne {
+            filter,
+            update: update.into(),
+            upsert: false,
+        });
+        Ok(run!(self, collection.bulk_write(models))?.matched_count)
+    }
+
+    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
+        let collection = self.collection(collection);
+        let Find { filter, projection, sort, .. } = find;
+        match change {
+            Change::Update(update) => {
+                let action = collection.find_one_and_update(filter, update).return_document(ReturnDocument::After);
+                let action = if projection.is_empty() { action } else { action.projection(projection) };
+                let action = if sort.is_empty() { action } else { action.sort(sort) };
+                run!(self, action)
+            }
+            Change::Remove => {
+                let action = collection.find_one_and_delete(filter);
+                let action = if projection.is_empty() { action } else { action.projection(projection) };
+                let action = if sort.is_empty() { action } else { action.sort(sort) };
+                run!(self, action)
+            }
+        }
+    }
+
+    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
+        let collection = self.collection(collection);
+        Ok(run!(self, collection.delete_one(filter))? > 0)
+    }
+
+    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
+        let collection = self.collection(collection);
+        run!(self, collection.aggregate(pipeline))?.try_collect().await.map_err(op_error)
+    }
+}
+
+/// What an error of the library means to a workload.
+fn op_error(error: Error) -> OpError {
+    match error.kind() {
+        ErrorKind::Conflict => OpError::Conflict("write conflict"),
+        ErrorKind::Expired => OpError::Conflict("expired"),
+        ErrorKind::Indeterminate => OpError::Unknown(BenchError::from(error)),
+        _ if error.duplicate_key().is_some() => OpError::Duplicate,
+        _ if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => OpError::Conflict("server not reached"),
+        _ => OpError::from(error),
+    }
+}

@@ -1,0 +1,91 @@
+//! All targets. A new one is a folder beside this file and a line in [`TARGETS`].
+
+use std::str::FromStr;
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use super::{Connection, Target, Traits, mongotx, plain};
+use crate::error::BenchError;
+
+/// How a target is found.
+pub struct Entry {
+    /// What it is.
+    pub traits: Traits,
+    /// Connects it.
+    pub connect: fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, BenchError>>,
+}
+
+/// In the order in which they are explained.
+pub static TARGETS: &[&Entry] = &[&plain::ENTRY, &mongotx::CLIENT_RECORD, &mongotx::PUBLISHED];
+
+/// The name of a target that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub struct TargetName(&'static str);
+
+impl TargetName {
+    /// What it is and how it is connected.
+    pub fn entry(self) -> &'static Entry {
+        // A name is only made from an entry, below.
+        TARGETS.iter().find(|entry| entry.traits.name == self.0).unwrap_or_else(|| unreachable!("no target {}", self.0))
+    }
+
+    /// What it is.
+    pub fn traits(self) -> &'static Traits {
+        &self.entry().traits
+    }
+
+    /// The name itself.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<TargetName> for &'static str {
+    fn from(name: TargetName) -> Self {
+        name.0
+    }
+}
+
+impl FromStr for TargetName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = TARGETS.iter().map(|entry| entry.traits.name).find(|known| *known == name);
+        found.map(Self).ok_or_else(|| {
+            let known: Vec<&str> = TARGETS.iter().map(|entry| entry.traits.name).collect();
+            format!("no target has the name {name:?}; there are {}", known.join(", "))
+        })
+    }
+}
+
+impl TryFrom<String> for TargetName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_different_and_are_found_again() {
+        let names: BTreeSet<&str> = TARGETS.iter().map(|entry| entry.traits.name).collect();
+        assert_eq!(names.len(), TARGETS.len());
+        for name in names {
+            assert_eq!(name.parse::<TargetName>().map(|found| found.traits().name), Ok(name));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_those_that_exist() {
+        let said = "oracle".parse::<TargetName>().expect_err("there is no such target");
+        assert!(said.contains("oracle") && said.contains("plain"), "{said}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Workloads: what is done, and what must be true of the data afterwards. A folder each, and a line in [`registry`].
+//!
+//! A workload never knows its target. All it draws it draws from the seed it is given, so that two runs do the same work.
+
+pub mod registry;
+pub mod transfer;
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::{
+    error::{BenchError, OpResult},
+    target::{Feature, Session, Target},
+};
+
+/// How a check of the data came out.
+pub type Check = Result<(), Broken>;
+
+/// What is wrong with the data.
+#[derive(Debug)]
+pub enum Broken {
+    /// A promise does not hold: the run is reported as broken, with this text.
+    Promise(String),
+    /// It could not be found out.
+    Error(BenchError),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Promise(what) => f.write_str(what),
+            Self::Error(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl<E: Into<BenchError>> From<E> for Broken {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+impl From<crate::error::OpError> for Broken {
+    fn from(error: crate::error::OpError) -> Self {
+        Self::Error(BenchError::Failed(error.to_string()))
+    }
+}
+
+/// Which of the clients of a run this is.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientId {
+    /// From 0.
+    pub index: u32,
+    /// Clients in all, those of other processes included.
+    pub of: u32,
+    /// Differs between runs and clients; the same when the same run is made again, for every target.
+    pub seed: u64,
+}
+
+/// What a client has chosen to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The kind of transaction, for the table: "new-order", "read", …
+    pub kind: &'static str,
+    /// How many operations it counts for, where the workload counts operations.
+    pub operations: u32,
+    /// How long the client waits before it begins (keying and think time).
+    pub wait: Duration,
+}
+
+/// How an attempt ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Committed.
+    Committed,
+    /// Rolled back because the workload wants it so (TPC-C's 1 %).
+    RolledBack,
+    /// Nothing more to do: the client ends (a replay whose file is at its end).
+    Finished,
+}
+
+/// Progress of a load: documents so far, of all.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Send + Sync);
+
+/// A workload with its options.
+#[async_trait]
+pub trait Workload: Send + Sync {
+    /// As the command names it, with what distinguishes this variant ("ycsb a").
+    fn title(&self) -> String;
+
+    /// One line for the report: what is done, on how much data.
+    fn about(&self) -> String;
+
+    /// What it needs of a target.
+    fn needs(&self) -> Vec<Feature>;
+
+    /// The collections that it uses.
+    fn collections(&self) -> Vec<&'static str>;
+
+    /// Makes the collections and fills them. The same seed makes the same data.
+    async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError>;
+
+    /// One client's generator.
+    fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError>;
+
+    /// Looks at the data once all clients have ended and nothing is in flight. `committed` is how many transactions
+    /// were acknowledged in all, warm-up included, `unknown` how many may or may not have happened.
+    async fn check(&self, session: &mut dyn Session, committed: u64, unknown: u64) -> Check;
+}
+
+/// One client of a workload.
+#[async_trait]
+pub trait Client: Send {
+    /// Chooses what to do next.
+    fn choose(&mut self) -> Chosen;
+
+    /// Tries what was chosen, once: begins, works, commits. Called again, with the same choice, after a conflict.
+    /// An attempt that fails need not roll back: the caller does.
+    async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done>;
+
+    /// What this client has seen that must not be (a sum that is not consistent), how often, since it began.
+    fn violations(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,66 @@
+//! All workloads. A new one is a folder beside this file, with an `Options` in it, and a line below.
+
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+
+use super::{Workload, transfer};
+use crate::{error::BenchError, run::RunArgs};
+
+/// A workload's options, as the command takes them and as worker processes are told them.
+pub trait WorkloadOptions: Args + Serialize {
+    /// The workload with these options.
+    ///
+    /// # Errors
+    /// [`BenchError::Refused`], which names the option.
+    fn make(&self) -> Result<Box<dyn Workload>, BenchError>;
+}
+
+/// The arguments of one workload's command: its own and those of every run.
+#[derive(Clone, Debug, Args)]
+pub struct BenchArgs<W: WorkloadOptions + Clone> {
+    /// The workload's own.
+    #[command(flatten)]
+    pub workload: W,
+    /// Those of every run.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $name:ident($module:ident),)*) => {
+        /// A workload with its options.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum WorkloadSpec {
+            $($(#[$doc])* $name($module::Options),)*
+        }
+
+        impl WorkloadSpec {
+            /// The workload.
+            ///
+            /// # Errors
+            /// As [`WorkloadOptions::make`].
+            pub fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
+                match self { $(Self::$name(options) => options.make(),)* }
+            }
+        }
+
+        /// A workload's command.
+        #[derive(Clone, Debug, Subcommand)]
+        pub enum WorkloadCommand {
+            $($(#[$doc])* $name(Box<BenchArgs<$module::Options>>),)*
+        }
+
+        impl WorkloadCommand {
+            /// The workload, and how to run it.
+            pub fn split(self) -> (WorkloadSpec, RunArgs) {
+                match self { $(Self::$name(args) => (WorkloadSpec::$name(args.workload), args.run),)* }
+            }
+        }
+    };
+}
+
+workloads! {
+    /// Transfers between two accounts, chosen at random
+    Transfer(transfer),
+}

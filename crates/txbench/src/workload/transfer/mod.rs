@@ -1,0 +1,164 @@
+//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is read.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bson::{Document, doc};
+use clap::Args;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde::{Deserialize, Serialize};
+
+use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Workload, registry::WorkloadOptions};
+use crate::{
+    error::{BenchError, OpResult},
+    target::{Feature, Find, Session, Target, TxOptions, Update},
+};
+
+const ACCOUNTS: &str = "accounts";
+const BALANCE: i64 = 1_000_000;
+const BATCH: usize = 5_000;
+
+/// The options of transfers.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+pub struct Options {
+    /// Accounts to choose from
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=10_000_000))]
+    pub documents: u32,
+    /// Size of one account's document
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
+    pub document_bytes: u32,
+}
+
+impl WorkloadOptions for Options {
+    fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
+        Ok(Box::new(Transfers(self.clone())))
+    }
+}
+
+struct Transfers(Options);
+
+#[async_trait]
+impl Workload for Transfers {
+    fn title(&self) -> String {
+        "transfer".to_owned()
+    }
+
+    fn about(&self) -> String {
+        let Options { documents, document_bytes } = self.0;
+        format!("two updates by _id, each $inc of one field, out of {documents} documents of {document_bytes} bytes")
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        Vec::new()
+    }
+
+    fn collections(&self) -> Vec<&'static str> {
+        vec![ACCOUNTS]
+    }
+
+    async fn load(&self, target: &dyn Target, _seed: u64, progress: Progress<'_>) -> Result<(), BenchError> {
+        target.create(ACCOUNTS, &[]).await?;
+        let ids: Vec<i32> = (0..self.0.documents.cast_signed()).collect();
+        let mut loaded = 0;
+        for ids in ids.chunks(BATCH) {
+            let accounts = ids.iter().map(|id| account(*id, self.0.document_bytes as usize)).collect();
+            target.load(ACCOUNTS, accounts).await?;
+            loaded += ids.len() as u64;
+            progress(loaded, u64::from(self.0.documents));
+        }
+        Ok(())
+    }
+
+    fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError> {
+        let random = StdRng::seed_from_u64(id.seed);
+        let transfer = Transfer { from: 0, to: 1, amount: 0 };
+        Ok(Box::new(TransferClient { random, documents: self.0.documents.cast_signed(), transfer }))
+    }
+
+    /// No money made or lost.
+    async fn check(&self, session: &mut dyn Session, _committed: u64, _unknown: u64) -> Check {
+        let found = session.find(ACCOUNTS, Find::new(doc! {}).project(doc! {"balance": 1})).await?;
+        let sum: i64 = found.iter().filter_map(|account| account.get_i64("balance").ok()).sum();
+        let accounts = self.0.documents as usize;
+        let expected = accounts as i64 * BALANCE;
+        if (found.len(), sum) == (accounts, expected) {
+            return Ok(());
+        }
+        let found = found.len();
+        Err(Broken::Promise(format!("{found} accounts hold {sum}; before there were {accounts} with {expected}")))
+    }
+}
+
+struct TransferClient {
+    random: StdRng,
+    documents: i32,
+    transfer: Transfer,
+}
+
+/// One transfer between two different accounts.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    from: i32,
+    to: i32,
+    amount: i64,
+}
+
+#[async_trait]
+impl Client for TransferClient {
+    fn choose(&mut self) -> Chosen {
+        self.transfer = Transfer::choose(&mut self.random, self.documents);
+        Chosen { kind: "transfer", operations: 2, wait: Duration::ZERO }
+    }
+
+    async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done> {
+        session.begin(&TxOptions::default()).await?;
+        for update in self.transfer.updates() {
+            session.update(ACCOUNTS, update).await?;
+        }
+        session.commit().await?;
+        Ok(Done::Committed)
+    }
+}
+
+impl Transfer {
+    fn choose(random: &mut StdRng, documents: i32) -> Self {
+        let from = random.random_range(0..documents);
+        let step = random.random_range(1..documents);
+        Self { from, to: (from + step) % documents, amount: random.random_range(1..=100) }
+    }
+
+    fn updates(self) -> [Update; 2] {
+        let change = |id: i32, by: i64| Update { filter: doc! {"_id": id}, update: doc! {"$inc": {"balance": by}} };
+        [change(self.from, -self.amount), change(self.to, self.amount)]
+    }
+}
+
+/// An account that is encoded in `bytes` bytes.
+fn account(id: i32, bytes: usize) -> Document {
+    const OTHERS: usize = 43;
+    doc! {"_id": id, "balance": BALANCE, "owner": "x".repeat(bytes.saturating_sub(OTHERS))}
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_is_between_two_different_accounts() {
+        let mut random = StdRng::seed_from_u64(1);
+        for documents in [2, 3, 100] {
+            for _ in 0..1_000 {
+                let Transfer { from, to, .. } = Transfer::choose(&mut random, documents);
+                assert!(from != to && (0..documents).contains(&from) && (0..documents).contains(&to));
+            }
+        }
+    }
+
+    #[test]
+    fn an_account_is_as_large_as_asked() {
+        for bytes in [64, 200, 1_000] {
+            assert_eq!(account(7, bytes).to_vec().unwrap().len(), bytes);
+        }
+    }
+}
