@@ -8,12 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::{Connection, Target, Traits, mongotx, plain};
 use crate::error::BenchError;
 
+/// Connects a target.
+pub type Connect = fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, BenchError>>;
+
 /// How a target is found.
 pub struct Entry {
     /// What it is.
     pub traits: Traits,
     /// Connects it.
-    pub connect: fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, BenchError>>,
+    pub connect: Connect,
 }
 
 /// In the order in which they are explained.
