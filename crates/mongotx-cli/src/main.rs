@@ -45,6 +45,9 @@ enum Command {
     Bench(bench::BenchArgs),
     #[command(hide = true)]
     DemoWorker(demo::worker::Options),
+    /// Some of a benchmark's clients, as its first process tells them.
+    #[command(hide = true, name = txbench::run::child::SUBCOMMAND)]
+    BenchClients,
 }
 
 impl Command {
@@ -55,8 +58,12 @@ impl Command {
             Self::Show(options) => show::run(options).await,
             Self::Abort(options) => abort::run(options).await,
             Self::Doctor(options) => doctor::run(options).await,
-            Self::Bench(args) => bench::run(&args).await,
+            Self::Bench(args) => bench::run(args).await,
             Self::DemoWorker(options) => demo::worker::run(options).await,
+            Self::BenchClients => {
+                txbench::run::child::run().await.map_err(|error| Failure::new(error.to_string()))?;
+                Ok(failure::WELL)
+            }
         }
     }
 }

@@ -14,12 +14,23 @@ fn bench(args: &[&str]) -> Output {
 
 #[test]
 fn a_short_run_prints_all_targets() {
-    let done = bench(&["--seconds", "1", "--rounds", "1", "--clients", "2", "--documents", "100"]);
+    let targets = "plain,mongotx,mongotx-published";
+    let done =
+        bench(&["--targets", targets, "--seconds", "1", "--rounds", "1", "--clients", "2", "--documents", "100"]);
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{out}\n{err}");
-    for expected in ["\n  MongoTx  ", "published layout", "no transaction", "native transactions", "cores", "mongod "] {
+    for expected in targets.split(',') {
         assert!(out.contains(expected), "{expected:?} is missing in\n{out}");
     }
+}
+
+#[test]
+fn clients_in_several_processes_do_the_work_at_the_rate_asked() {
+    let args = ["--targets", "plain", "--clients", "4", "--processes", "2", "--rate", "100"];
+    let done = bench(&[&args[..], &["--seconds", "2", "--rounds", "1", "--documents", "100"]].concat());
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{out}\n{err}");
+    assert!(out.contains("plain"), "{out}");
 }
 
 #[test]

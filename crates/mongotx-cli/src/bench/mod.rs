@@ -1,44 +1,59 @@
-//! `mongotx bench`: measurements on this machine. A folder for each workload; beside them what they share.
+//! `mongotx bench`: measurements on this machine. What they do is in the crate `txbench`; here is only what the command
+//! takes and prints, and the comparison of single queries.
 //!
 //! Interrupted: servers started here end with this process; on a server that was named, databases whose names begin with
 //! `mongotx_bench_` may be left.
 
-mod counting;
-mod error;
-mod latency;
-mod machine;
 mod progress;
 mod queries;
 mod report;
-mod server;
-mod transfer;
 
 use clap::{Args, Subcommand};
+pub(crate) use txbench::BenchError;
+use txbench::{run::plan, workload::registry::WorkloadCommand};
 
-pub(crate) use self::error::BenchError;
-use crate::failure::{Failure, Status, WELL};
+use crate::{
+    failure::{Failure, Status, WELL, WRONG},
+    say,
+};
 
 /// The arguments of `mongotx bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    workload: Workload,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Workload {
-    /// Two-document transfers: MongoTx (both layouts), no transaction, native transactions.
-    Transfer(transfer::TransferArgs),
-    /// Latency of queries through MongoTx and through the plain driver, with documents pending and without.
+enum Command {
+    #[command(flatten)]
+    Workload(WorkloadCommand),
+    /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
 }
 
 /// Runs a benchmark and prints the result.
-pub(crate) async fn run(args: &BenchArgs) -> Result<Status, Failure> {
-    let done = match &args.workload {
-        Workload::Transfer(args) => transfer::run(args).await,
-        Workload::Queries(args) => queries::run(args).await,
-    };
-    done.map_err(|error| Failure::new(error.to_string()))?;
-    Ok(WELL)
+pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
+    match args.command {
+        Command::Workload(command) => workload(command).await,
+        Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
+    }
+    .map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Runs a workload. Broken data is something wrong, but no failure: the result tells.
+async fn workload(command: WorkloadCommand) -> Result<Status, BenchError> {
+    let (spec, args) = command.split();
+    let result = plan::run(&spec, &args, &command_line()).await?;
+    for run in &result.runs {
+        say::line(&format!("{} {} {:.0} {:?}", run.target, run.clients, run.rate(), run.broken));
+    }
+    let broken = result.runs.iter().any(|run| run.broken.is_some());
+    Ok(if broken { WRONG } else { WELL })
+}
+
+/// What repeats this run.
+fn command_line() -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    format!("mongotx {}", arguments.join(" "))
 }

@@ -59,6 +59,17 @@ impl Bench {
         Self::connect(uri).await.map_err(refused)
     }
 
+    /// The server that `option` names, if one is named; else a new one.
+    ///
+    /// # Errors
+    /// As [`Bench::named`] and [`Bench::start`].
+    pub async fn open(option: &str, uri: Option<&str>, deployment: Deployment) -> Result<Self, BenchError> {
+        match uri {
+            Some(uri) => Self::named(option, uri).await,
+            None => Self::start(deployment).await,
+        }
+    }
+
     async fn connect(uri: &str) -> Result<Self, BenchError> {
         let mut options = ClientOptions::parse(uri).await?;
         options.server_selection_timeout.get_or_insert(SELECTION);

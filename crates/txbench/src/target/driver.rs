@@ -25,16 +25,25 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const DUPLICATE_KEY: i32 = 11_000;
 
 /// A client of the official driver that counts the commands it sends.
-pub(crate) struct CountingDriver {
-    pub(crate) client: Client,
+pub struct CountingDriver {
+    /// The client.
+    pub client: Client,
     commands: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl CountingDriver {
-    /// Connects, once the server has answered.
+    /// Connects, with a pool that has a connection for every session.
     pub(crate) async fn connect(connection: &Connection) -> Result<Self, BenchError> {
-        let mut options = ClientOptions::parse(&connection.uri).await?;
-        options.max_pool_size = Some(connection.sessions.max(10));
+        Self::with_uri(&connection.uri, connection.sessions).await
+    }
+
+    /// Connects, once the server has answered.
+    ///
+    /// # Errors
+    /// [`BenchError::Driver`].
+    pub async fn with_uri(uri: &str, sessions: u32) -> Result<Self, BenchError> {
+        let mut options = ClientOptions::parse(uri).await?;
+        options.max_pool_size = Some(sessions.max(10));
         options.server_selection_timeout.get_or_insert(SELECTION);
         let commands = Arc::new(Mutex::new(BTreeMap::new()));
         let count = Arc::clone(&commands);
@@ -53,7 +62,7 @@ impl CountingDriver {
     }
 
     /// Commands sent so far, by name.
-    pub(crate) fn commands(&self) -> BTreeMap<String, u64> {
+    pub fn commands(&self) -> BTreeMap<String, u64> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -3,7 +3,7 @@
 //! A target never knows what workload runs on it. What it cannot do it says beforehand ([`Traits::features`]), so that
 //! a pair that makes no sense is refused before anything is started.
 
-pub(crate) mod driver;
+pub mod driver;
 pub mod mongotx;
 pub mod plain;
 pub mod registry;

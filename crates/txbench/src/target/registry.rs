@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{Connection, Target, Traits, mongotx, plain};
 use crate::error::BenchError;
@@ -23,8 +23,7 @@ pub struct Entry {
 pub static TARGETS: &[&Entry] = &[&plain::ENTRY, &mongotx::CLIENT_RECORD, &mongotx::PUBLISHED];
 
 /// The name of a target that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TargetName(&'static str);
 
 impl TargetName {
@@ -45,12 +44,6 @@ impl TargetName {
     }
 }
 
-impl From<TargetName> for &'static str {
-    fn from(name: TargetName) -> Self {
-        name.0
-    }
-}
-
 impl FromStr for TargetName {
     type Err = String;
 
@@ -63,11 +56,15 @@ impl FromStr for TargetName {
     }
 }
 
-impl TryFrom<String> for TargetName {
-    type Error = String;
+impl Serialize for TargetName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
 
-    fn try_from(name: String) -> Result<Self, String> {
-        name.parse()
+impl<'de> Deserialize<'de> for TargetName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -101,11 +101,16 @@ pub trait Workload: Send + Sync {
     /// Makes the collections and fills them. The same seed makes the same data.
     async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError>;
 
+    /// Whether a run may go on with the data that the run before it left. If not, it is loaded anew for each.
+    fn reusable(&self) -> bool {
+        true
+    }
+
     /// One client's generator.
     fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError>;
 
     /// Looks at the data once all clients have ended and nothing is in flight. `committed` is how many transactions
-    /// were acknowledged in all, warm-up included, `unknown` how many may or may not have happened.
+    /// were acknowledged since it was loaded, warm-up included, `unknown` how many may or may not have happened.
     async fn check(&self, session: &mut dyn Session, committed: u64, unknown: u64) -> Check;
 }
 

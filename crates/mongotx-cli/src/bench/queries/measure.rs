@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use rand::{SeedableRng, rngs::StdRng};
+use txbench::measure::Latencies;
 
 use super::{
-    super::{BenchError, latency::Latencies},
+    super::BenchError,
     QueriesArgs,
     shape::{Query, Shape},
     side::{MongoTx, Plain, Side},
@@ -37,8 +38,8 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    fn new() -> Result<Self, BenchError> {
-        Ok(Self { latencies: Latencies::new()?, commands: 0, spent: Duration::ZERO })
+    fn new() -> Self {
+        Self { latencies: Latencies::new(), commands: 0, spent: Duration::ZERO }
     }
 
     async fn add_block(&mut self, side: &dyn Side, queries: &[Query]) -> Result<(), BenchError> {
@@ -47,7 +48,7 @@ impl Measured {
             let start = Instant::now();
             side.ask(query).await?;
             let latency = start.elapsed();
-            self.latencies.note(latency)?;
+            self.latencies.note(latency);
             self.spent += latency;
         }
         self.commands += side.commands() - commands;
@@ -70,7 +71,7 @@ pub(crate) async fn line(
     let warm_up = block(BLOCK);
     let length =
         warm_up_side(plain_side, &warm_up, limit).await?.min(warm_up_side(mongotx_side, &warm_up, limit).await?);
-    let (mut plain, mut mongotx) = (Measured::new()?, Measured::new()?);
+    let (mut plain, mut mongotx) = (Measured::new(), Measured::new());
     let start = Instant::now();
     let mut plain_first = true;
     while plain.spent.min(mongotx.spent) < args.seconds && start.elapsed() < args.seconds * PATIENCE {

@@ -22,7 +22,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use testkit::Options;
+use txbench::{
+    measure::{machine, server::Bench},
+    target::Deployment,
+};
 
 use self::{
     collection::TestCollection,
@@ -33,9 +36,8 @@ use self::{
     side::{MongoTx, Plain},
 };
 use super::{
-    BenchError, machine, progress,
+    BenchError, progress,
     report::{OutputArgs, Report},
-    server::Bench,
 };
 
 /// The arguments of `mongotx bench queries`.
@@ -135,7 +137,7 @@ struct Findings {
 /// Measures everything, and prints it.
 pub(crate) async fn run(args: &QueriesArgs) -> Result<(), BenchError> {
     args.check()?;
-    let server = Bench::open("--uri", args.uri.as_deref(), Options::standalone()).await?;
+    let server = Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?;
     let progress = progress::bar((args.mirrored.len() * args.pending.len() * args.shapes().len()) as u64);
     let mut findings = Findings::default();
     for mirrored in &args.mirrored {

@@ -6,9 +6,10 @@ use bson::{Document, doc};
 use futures_util::{TryStreamExt, future::BoxFuture};
 use mongodb::Collection;
 use mongotx::{Client, ClientOptions, IndexModel};
+use txbench::target::driver::CountingDriver;
 
 use super::{
-    super::{BenchError, counting::CountingDriver},
+    super::BenchError,
     collection::{ITEMS, SINGLE},
     shape::Query,
 };
@@ -32,7 +33,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(crate) async fn connect(uri: &str, db: &str) -> Result<Self, BenchError> {
-        let driver = CountingDriver::connect(uri).await?;
+        let driver = CountingDriver::with_uri(uri, 1).await?;
         let items = driver.client.database(db).collection(ITEMS);
         Ok(Self { driver, items })
     }
@@ -62,7 +63,7 @@ impl Side for Plain {
     }
 
     fn commands(&self) -> u64 {
-        self.driver.commands()
+        self.driver.commands().values().sum()
     }
 }
 

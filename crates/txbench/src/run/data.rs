@@ -1,0 +1,74 @@
+//! The data of one target: loaded once, worked on by one run after the other, checked after each.
+
+use super::RunArgs;
+use crate::{
+    error::BenchError,
+    measure::server::Bench,
+    target::{Connection, Target, registry::TargetName},
+    workload::{Broken, Workload},
+};
+
+/// A target's database, loaded.
+pub(crate) struct Data {
+    /// How the target is connected to it.
+    pub(crate) connection: Connection,
+    /// Transactions acknowledged, and those nobody knows of, since it was loaded.
+    committed: u64,
+    unknown: u64,
+    violations: u64,
+    /// For checking.
+    target: Box<dyn Target>,
+}
+
+impl Data {
+    /// Makes a database of its own and loads it.
+    pub(crate) async fn load(
+        server: &Bench,
+        name: TargetName,
+        workload: &dyn Workload,
+        args: &RunArgs,
+        db: String,
+        show: &(dyn Fn(u64, u64) + Send + Sync),
+    ) -> Result<Self, BenchError> {
+        let connection = Connection {
+            uri: server.uri.clone(),
+            db,
+            sessions: 1,
+            durability: args.durability(),
+            isolation: args.isolation,
+        };
+        server.admin.database(&connection.db).drop().await?;
+        let target = (name.entry().connect)(connection.clone()).await?;
+        workload.load(&*target, args.seed, show).await?;
+        Ok(Self { connection, committed: 0, unknown: 0, violations: 0, target })
+    }
+
+    /// What a run has added to what must be true of it.
+    pub(crate) fn note(&mut self, counts: &crate::measure::Counts) {
+        self.committed += counts.committed_in_all;
+        self.unknown += counts.unknown_in_all;
+        self.violations += counts.violations_in_all;
+    }
+
+    /// What is wrong with it, if anything is.
+    pub(crate) async fn broken(&self, workload: &dyn Workload) -> Result<Option<String>, BenchError> {
+        if let Some(left) = self.target.leftovers(&workload.collections()).await? {
+            return Ok(Some(format!("left over after all had ended: {left}")));
+        }
+        if self.violations > 0 {
+            return Ok(Some(format!("clients saw what must not be {} times", self.violations)));
+        }
+        let mut session = self.target.session().await?;
+        match workload.check(&mut *session, self.committed, self.unknown).await {
+            Ok(()) => Ok(None),
+            Err(Broken::Promise(what)) => Ok(Some(what)),
+            Err(Broken::Error(error)) => Err(error),
+        }
+    }
+
+    /// Removes the database.
+    pub(crate) async fn drop(self, server: &Bench) -> Result<(), BenchError> {
+        self.target.close().await?;
+        Ok(server.admin.database(&self.connection.db).drop().await?)
+    }
+}

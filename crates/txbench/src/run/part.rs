@@ -1,0 +1,119 @@
+//! A part of a run's clients, in this process.
+//!
+//! 1. Connect the target and make the clients and their sessions.
+//! 2. They work. `measure` and `stop` mark the time that is measured.
+//! 3. Each ends its transaction; what goes on after the answers is waited for; the connection is closed.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use tokio::task::JoinSet;
+
+use super::{
+    client::{Pace, Worker},
+    clock::Clock,
+    job::{Job, JobResult},
+};
+use crate::{
+    error::BenchError,
+    measure::{Counts, Second, machine},
+    target::Target,
+    workload::ClientId,
+};
+
+/// Clients at work.
+pub(crate) struct Part {
+    clock: Arc<Clock>,
+    target: Box<dyn Target>,
+    clients: JoinSet<Result<Counts, BenchError>>,
+    counts: Counts,
+    start: Option<Sample>,
+    end: Option<Sample>,
+}
+
+/// What was used up to one moment.
+struct Sample {
+    commands: BTreeMap<String, u64>,
+    cpu_us: Option<i64>,
+}
+
+impl Part {
+    /// Step 1, and the beginning of step 2.
+    pub(crate) async fn start(job: &Job) -> Result<Self, BenchError> {
+        let workload = job.workload.make()?;
+        let target = (job.target.entry().connect)(job.connection.clone()).await?;
+        let (clock, start) = (Arc::new(Clock::new()), Instant::now());
+        let mut clients = JoinSet::new();
+        let mut workers = Vec::new();
+        for index in job.first..job.first + job.count {
+            let seed = client_seed(job.seed, index);
+            let worker = Worker {
+                session: target.session().await?,
+                client: workload.client(ClientId { index, of: job.of, seed })?,
+                clock: Arc::clone(&clock),
+                pace: job.rate.map(|rate| Pace::new(start, index, job.of, rate)),
+                attempts: job.attempts,
+                seed,
+            };
+            workers.push(worker);
+        }
+        for worker in workers {
+            clients.spawn(worker.run());
+        }
+        Ok(Self { clock, target, clients, counts: Counts::default(), start: None, end: None })
+    }
+
+    fn sample(&self) -> Sample {
+        Sample { commands: self.target.commands(), cpu_us: machine::own_cpu_us() }
+    }
+
+    /// The time measured begins.
+    pub(crate) fn measure(&mut self) {
+        self.start = Some(self.sample());
+        self.clock.measure();
+    }
+
+    /// It ends.
+    pub(crate) fn stop(&mut self) {
+        self.clock.stop();
+        self.end = Some(self.sample());
+    }
+
+    /// What was done so far, and whether no client has anything more to do.
+    ///
+    /// # Errors
+    /// That of a client which could not go on.
+    pub(crate) fn progress(&mut self) -> Result<(Second, bool), BenchError> {
+        while let Some(ended) = self.clients.try_join_next() {
+            self.counts.add(&counts_of(ended)?);
+        }
+        Ok((self.clock.so_far(), self.clients.is_empty()))
+    }
+
+    /// Step 3.
+    pub(crate) async fn finish(mut self) -> Result<JobResult, BenchError> {
+        while let Some(ended) = self.clients.join_next().await {
+            self.counts.add(&counts_of(ended)?);
+        }
+        self.target.settle().await?;
+        self.target.close().await?;
+        let mut result = JobResult { counts: self.counts, ..JobResult::default() };
+        if let Some((start, end)) = self.start.zip(self.end) {
+            result.cpu_us = end.cpu_us.zip(start.cpu_us).map(|(end, start)| end - start);
+            let since = |(name, n): (String, u64)| {
+                let n = n - start.commands.get(&name).copied().unwrap_or(0);
+                (n > 0).then_some((name, n))
+            };
+            result.commands = end.commands.into_iter().filter_map(since).collect();
+        }
+        Ok(result)
+    }
+}
+
+fn counts_of(ended: Result<Result<Counts, BenchError>, tokio::task::JoinError>) -> Result<Counts, BenchError> {
+    ended.map_err(|error| BenchError::Failed(format!("a client failed: {error}")))?
+}
+
+/// Seeds of clients lie far apart, so that no two clients of any run of one benchmark draw the same.
+fn client_seed(run: u64, index: u32) -> u64 {
+    run.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(index).wrapping_mul(0xD1B5_4A32_D192_ED03))
+}
