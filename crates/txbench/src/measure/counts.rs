@@ -21,6 +21,9 @@ pub struct Counts {
     pub unknown_in_all: u64,
     /// What clients saw that must not be, likewise.
     pub violations_in_all: u64,
+    /// What clients did to the data, in numbers of the workload's own, likewise.
+    #[serde(default)]
+    pub effects_in_all: BTreeMap<String, u64>,
 }
 
 /// One kind of transaction.
@@ -79,6 +82,9 @@ impl Counts {
         self.committed_in_all += other.committed_in_all;
         self.unknown_in_all += other.unknown_in_all;
         self.violations_in_all += other.violations_in_all;
+        for (name, number) in &other.effects_in_all {
+            *self.effects_in_all.entry(name.clone()).or_default() += number;
+        }
     }
 
     /// Transactions that committed while it was measured.

@@ -90,6 +90,7 @@ impl Worker {
             }
         }
         counts.violations_in_all = self.client.violations();
+        counts.effects_in_all = self.client.effects().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
         Ok(counts)
     }
 

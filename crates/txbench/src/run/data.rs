@@ -5,16 +5,14 @@ use crate::{
     error::BenchError,
     measure::server::Bench,
     target::{Connection, Target, registry::TargetName},
-    workload::{Broken, Workload},
+    workload::{Broken, Totals, Workload},
 };
 
 /// A target's database, loaded.
 pub(crate) struct Data {
     /// How the target is connected to it.
     pub(crate) connection: Connection,
-    /// Transactions acknowledged, and those nobody knows of, since it was loaded.
-    committed: u64,
-    unknown: u64,
+    totals: Totals,
     violations: u64,
     /// For checking.
     target: Box<dyn Target>,
@@ -40,13 +38,16 @@ impl Data {
         server.admin.database(&connection.db).drop().await?;
         let target = (name.entry().connect)(connection.clone()).await?;
         workload.load(&*target, args.seed, show).await?;
-        Ok(Self { connection, committed: 0, unknown: 0, violations: 0, target })
+        Ok(Self { connection, totals: Totals::default(), violations: 0, target })
     }
 
     /// What a run has added to what must be true of it.
     pub(crate) fn note(&mut self, counts: &crate::measure::Counts) {
-        self.committed += counts.committed_in_all;
-        self.unknown += counts.unknown_in_all;
+        self.totals.committed += counts.committed_in_all;
+        self.totals.unknown += counts.unknown_in_all;
+        for (name, number) in &counts.effects_in_all {
+            *self.totals.effects.entry(name.clone()).or_default() += number;
+        }
         self.violations += counts.violations_in_all;
     }
 
@@ -59,7 +60,7 @@ impl Data {
             return Ok(Some(format!("clients saw what must not be {} times", self.violations)));
         }
         let mut session = self.target.session().await?;
-        match workload.check(&mut *session, self.committed, self.unknown).await {
+        match workload.check(&mut *session, &self.totals).await {
             Ok(()) => Ok(None),
             Err(Broken::Promise(what)) => Ok(Some(what)),
             Err(Broken::Error(error)) => Err(error),

@@ -2,10 +2,12 @@
 //!
 //! A workload never knows its target. All it draws it draws from the seed it is given, so that two runs do the same work.
 
+pub mod hotspot;
 pub mod registry;
 pub mod transfer;
+pub mod ycsb;
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
 
@@ -83,6 +85,24 @@ pub enum Done {
 /// Progress of a load: documents so far, of all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Send + Sync);
 
+/// What was done since the data was loaded, warm-up and what came after the time measured included.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Transactions that were acknowledged.
+    pub committed: u64,
+    /// Transactions that may or may not have happened.
+    pub unknown: u64,
+    /// The sums of what clients tell ([`Client::effects`]).
+    pub effects: BTreeMap<String, u64>,
+}
+
+impl Totals {
+    /// One of the sums; 0 where no client told of it.
+    pub fn effect(&self, name: &str) -> u64 {
+        self.effects.get(name).copied().unwrap_or(0)
+    }
+}
+
 /// A workload with its options.
 #[async_trait]
 pub trait Workload: Send + Sync {
@@ -109,9 +129,8 @@ pub trait Workload: Send + Sync {
     /// One client's generator.
     fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError>;
 
-    /// Looks at the data once all clients have ended and nothing is in flight. `committed` is how many transactions
-    /// were acknowledged since it was loaded, warm-up included, `unknown` how many may or may not have happened.
-    async fn check(&self, session: &mut dyn Session, committed: u64, unknown: u64) -> Check;
+    /// Looks at the data once all clients have ended and nothing is in flight.
+    async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check;
 }
 
 /// One client of a workload.
@@ -123,6 +142,12 @@ pub trait Client: Send {
     /// Tries what was chosen, once: begins, works, commits. Called again, with the same choice, after a conflict.
     /// An attempt that fails need not roll back: the caller does.
     async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done>;
+
+    /// What this client's acknowledged transactions must have done to the data since it began, in numbers of the
+    /// workload's own: for its check.
+    fn effects(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::new()
+    }
 
     /// What this client has seen that must not be (a sum that is not consistent), how often, since it began.
     fn violations(&self) -> u64 {

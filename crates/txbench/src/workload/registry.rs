@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use super::{Workload, transfer};
+use super::{Workload, hotspot, transfer, ycsb};
 use crate::{error::BenchError, run::RunArgs};
 
 /// A workload's options, as the command takes them and as worker processes are told them.
@@ -63,4 +63,8 @@ macro_rules! workloads {
 workloads! {
     /// Transfers between two accounts, chosen at random
     Transfer(transfer),
+    /// Increments of a few documents that all clients want
+    HotSpot(hotspot),
+    /// YCSB: reads, updates, inserts and range reads, several in a transaction
+    Ycsb(ycsb),
 }

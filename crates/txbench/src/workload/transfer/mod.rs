@@ -8,7 +8,7 @@ use clap::Args;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde::{Deserialize, Serialize};
 
-use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Workload, registry::WorkloadOptions};
+use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, registry::WorkloadOptions};
 use crate::{
     error::{BenchError, OpResult},
     target::{Feature, Find, Session, Target, TxOptions, Update},
@@ -76,7 +76,7 @@ impl Workload for Transfers {
     }
 
     /// No money made or lost.
-    async fn check(&self, session: &mut dyn Session, _committed: u64, _unknown: u64) -> Check {
+    async fn check(&self, session: &mut dyn Session, _totals: &Totals) -> Check {
         let found = session.find(ACCOUNTS, Find::new(doc! {}).project(doc! {"balance": 1})).await?;
         let sum: i64 = found.iter().filter_map(|account| account.get_i64("balance").ok()).sum();
         let accounts = self.0.documents as usize;

@@ -1,0 +1,104 @@
+//! The options of YCSB.
+
+use std::str::FromStr;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Ycsb,
+    keys::Distribution,
+    mix::{Core, Mix},
+};
+use crate::{
+    error::BenchError,
+    workload::{Workload, registry::WorkloadOptions},
+};
+
+/// The options of YCSB.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+pub struct Options {
+    /// The core workload: a update-heavy, b read-mostly, c read-only, d read-latest, e short-ranges, f read-modify-write
+    #[arg(long, value_enum, default_value_t = Core::A)]
+    pub core: Core,
+    /// Other proportions than its own, as in "read=95,update=5"; also insert, scan, read-modify-write
+    #[arg(long)]
+    pub mix: Option<Mix>,
+    /// How records are chosen; the core workload's own way if not given
+    #[arg(long, value_enum)]
+    pub distribution: Option<Distribution>,
+    /// Records loaded
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub records: u32,
+    /// Fields of a record
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub fields: u32,
+    /// Length of a field
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub field_bytes: u32,
+    /// Operations of a transaction; 1 makes each stand alone, as in the original
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub operations: u32,
+    /// Records of a range read: any number of these, or one number
+    #[arg(long, default_value = "1-100")]
+    pub scan_lengths: Lengths,
+}
+
+impl Options {
+    pub(super) fn mix(&self) -> Mix {
+        self.mix.unwrap_or_else(|| self.core.mix())
+    }
+
+    pub(super) fn distribution(&self) -> Distribution {
+        self.distribution.unwrap_or_else(|| self.core.distribution())
+    }
+
+    /// The core workload's letter, or the mix where that is another.
+    pub(super) fn name(&self) -> String {
+        match self.mix {
+            Some(mix) => mix.to_string(),
+            None => self.core.letter().to_owned(),
+        }
+    }
+}
+
+impl WorkloadOptions for Options {
+    fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
+        Ok(Box::new(Ycsb { options: self.clone(), mix: self.mix() }))
+    }
+}
+
+/// A range of lengths, both ends included; "10" is "10-10".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// The least.
+    pub least: u32,
+    /// The most.
+    pub most: u32,
+}
+
+impl FromStr for Lengths {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (least, most) = text.split_once('-').unwrap_or((text, text));
+        match (least.parse(), most.parse()) {
+            (Ok(least), Ok(most)) if 1 <= least && least <= most && most <= 10_000 => Ok(Self { least, most }),
+            _ => Err("a number from 1 to 10000, or two with a dash between, is expected".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_one_number_or_two_in_order() {
+        assert_eq!("10".parse(), Ok(Lengths { least: 10, most: 10 }));
+        assert_eq!("1-100".parse(), Ok(Lengths { least: 1, most: 100 }));
+        for bad in ["", "0", "5-4", "1-", "1-10001", "x"] {
+            assert!(bad.parse::<Lengths>().is_err(), "{bad}");
+        }
+    }
+}
