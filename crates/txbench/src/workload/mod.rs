@@ -149,6 +149,12 @@ pub trait Client: Send {
         BTreeMap::new()
     }
 
+    /// Called once, after the last transaction and outside what is measured. What [`Workload::check`] has to know of this
+    /// client (how far it came) is put into the data here: the two may be in different processes.
+    async fn finish(&mut self, _session: &mut dyn Session) -> OpResult<()> {
+        Ok(())
+    }
+
     /// What this client has seen that must not be (a sum that is not consistent), how often, since it began.
     fn violations(&self) -> u64 {
         0
