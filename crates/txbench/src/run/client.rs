@@ -89,6 +89,7 @@ impl Worker {
                 ended => self.count(&chosen, &ended, start.elapsed(), &mut counts),
             }
         }
+        self.client.finish(&mut *self.session).await.map_err(|error| BenchError::Failed(error.to_string()))?;
         counts.violations_in_all = self.client.violations();
         counts.effects_in_all = self.client.effects().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
         Ok(counts)

@@ -9,6 +9,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -22,6 +23,8 @@ use crate::{
 };
 
 const LONGEST_WARM_UP: Duration = Duration::from_secs(3);
+/// Databases that this process has loaded: each has a name of its own.
+static LOADED: AtomicU64 = AtomicU64::new(0);
 /// How often it is looked how far the clients are.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -165,7 +168,8 @@ impl Plan<'_> {
     }
 
     async fn load(&self, server: &Bench, target: TargetName) -> Result<Data, BenchError> {
-        let db = format!("mongotx_bench_{}_{}", std::process::id(), target.as_str().replace('-', "_"));
+        let nth = LOADED.fetch_add(1, Relaxed);
+        let db = format!("mongotx_bench_{}_{nth}_{}", std::process::id(), target.as_str().replace('-', "_"));
         let show = |done, of| self.live.loading(done, of);
         Data::load(server, target, &*self.workload, self.args, db, &show).await
     }

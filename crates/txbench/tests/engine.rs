@@ -1,0 +1,124 @@
+//! The engine on real servers: what it counts, what it refuses, what it reports as broken.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use clap::Parser;
+use txbench::{
+    BenchError,
+    report::result::BenchResult,
+    run::plan,
+    workload::registry::{WorkloadCommand, WorkloadSpec},
+};
+
+#[derive(Parser)]
+struct Command {
+    #[command(subcommand)]
+    workload: WorkloadCommand,
+}
+
+/// Runs what a command line says, on the shared server; the shortest time that is measured, unless it says more.
+async fn run(line: &str) -> Result<BenchResult, BenchError> {
+    let uri = testkit::shared_standalone().await.unwrap().uri();
+    let line = format!("bench {line} --uri {uri} --seconds 1 --warm-up 0");
+    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
+    plan::run(&spec, &args, &line).await
+}
+
+#[tokio::test]
+async fn targets_take_turns_and_data_is_kept_for_the_next_round() {
+    let result = run("transfer --documents 100 --targets plain,mongotx --clients 1,3 --rounds 2").await.unwrap();
+    let order: Vec<(u32, u32, &str)> =
+        result.runs.iter().map(|run| (run.round, run.clients, run.target.as_str())).collect();
+    let of_round = |round| [(1, "plain"), (1, "mongotx"), (3, "plain"), (3, "mongotx")].map(|(c, t)| (round, c, t));
+    assert_eq!(order, [of_round(1), of_round(2)].concat());
+    for run in &result.runs {
+        assert_eq!(run.broken, None, "{}", run.target);
+        assert!(run.counts.committed() > 0 && run.counts.operations == 2 * run.counts.committed());
+        let by_second: u64 = run.counts.seconds.iter().map(|second| second.committed).sum();
+        assert_eq!(by_second, run.counts.committed());
+        assert!(run.counts.committed_in_all >= run.counts.committed());
+        assert!(run.used.server_cpu_us.is_some_and(|cpu| cpu > 0), "{:?}", run.used);
+        assert!(run.used.server_written_bytes.is_some(), "{:?}", run.used);
+    }
+}
+
+#[tokio::test]
+async fn commands_are_counted_by_name() {
+    let result = run("transfer --documents 100 --targets plain --clients 2 --rounds 1").await.unwrap();
+    let run = &result.runs[0];
+    let (updates, transfers) = (run.commands["update"], run.counts.committed());
+    // Transfers that begin before the time measured, or end after it, have some of their commands in it.
+    assert!(updates.abs_diff(2 * transfers) <= 4, "{updates} updates for {transfers} transfers");
+    assert!(!run.commands.contains_key("insert"), "loading is not measured: {:?}", run.commands);
+}
+
+#[tokio::test]
+async fn an_open_loop_begins_as_many_as_asked_and_counts_the_waiting() {
+    let result = run("transfer --documents 100 --targets plain --clients 2 --rounds 1 --rate 50").await.unwrap();
+    let run = &result.runs[0];
+    assert!(run.counts.committed() as f64 <= 50.0 * run.seconds + 2.0, "{}", run.counts.committed());
+    assert_eq!(run.rate, Some(50.0));
+    // One client cannot keep up with this: what is done was due long before.
+    let result = run_late().await;
+    let late = &result.runs[0].counts;
+    assert!(late.latencies().quantile_ms(1.0) > 100.0, "{}", late.latencies().quantile_ms(1.0));
+}
+
+async fn run_late() -> BenchResult {
+    run("transfer --documents 100 --targets plain --clients 1 --rounds 1 --rate 1000000").await.unwrap()
+}
+
+#[tokio::test]
+async fn the_same_seed_does_the_same_work_on_every_target() {
+    let draws = |line: &str| {
+        let line = format!("bench {line}");
+        let (spec, _) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
+        let id = txbench::workload::ClientId { index: 0, of: 1, seed: 9 };
+        let mut client = spec.make().unwrap().client(id).unwrap();
+        (0..100).map(|_| client.choose().kind).collect::<Vec<_>>()
+    };
+    let line = "ycsb --core f --operations 1 --records 100";
+    assert_eq!(draws(line), draws(line));
+}
+
+#[tokio::test]
+async fn lost_updates_are_reported_as_broken_and_not_as_an_error() {
+    let line = "ycsb --core f --records 5 --distribution uniform --targets plain,mongotx --clients 8 --rounds 1";
+    let result = run(line).await.unwrap();
+    let broken: Vec<bool> = result.runs.iter().map(|run| run.broken.is_some()).collect();
+    assert_eq!(broken, [true, false], "{:?}", result.runs[0].broken);
+    let said = result.runs[0].broken.clone().unwrap();
+    assert!(said.contains("writes") && said.contains("acknowledged"), "{said}");
+}
+
+#[tokio::test]
+async fn every_core_workload_runs_and_its_data_is_whole() {
+    for core in ["a", "b", "c", "d", "e"] {
+        let line = format!("ycsb --core {core} --records 300 --targets plain,mongotx --clients 4 --rounds 1");
+        let result = run(&line).await.unwrap();
+        for run in &result.runs {
+            assert_eq!(run.broken, None, "{core} on {}", run.target);
+            assert!(run.counts.operations > 0, "{core} on {}", run.target);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hot_spot_has_conflicts_and_loses_nothing() {
+    let result = run("hot-spot --documents 2 --targets mongotx --clients 8 --rounds 1").await.unwrap();
+    let run = &result.runs[0];
+    assert_eq!(run.broken, None);
+    assert!(run.counts.conflicts() > 0 && run.counts.committed() > 0, "{:?}", run.counts.kinds);
+    assert!(run.counts.kinds["increments"].conflicts.contains_key("write conflict"));
+}
+
+#[test]
+fn options_that_do_not_fit_together_are_refused_by_name() {
+    let spec =
+        |line: &str| -> WorkloadSpec { Command::try_parse_from(line.split_whitespace()).unwrap().workload.split().0 };
+    let refused = spec("bench hot-spot --documents 2 --writes 3").make().err().unwrap();
+    assert!(refused.to_string().contains("--writes"), "{refused}");
+    for line in ["bench ycsb --mix read=50", "bench ycsb --scan-lengths 0", "bench transfer --targets oracle"] {
+        assert!(Command::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+    }
+}
