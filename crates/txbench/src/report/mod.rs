@@ -7,3 +7,5 @@ mod fake;
 pub mod result;
 pub mod spread;
 pub mod summary;
+pub mod table;
+pub mod tables;
