@@ -1,11 +1,18 @@
-//! The result of a benchmark, and the ways to show it: a table in the terminal, Markdown, JSON, one HTML page.
+//! The result of a benchmark, and the ways to show it: a table in the terminal, Markdown, JSON.
 //!
-//! [`result`] is what was counted; [`summary`] what it comes to. Nothing here measures.
+//! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it. Nothing here measures.
 
 #[cfg(test)]
 mod fake;
+mod file;
 pub mod result;
 pub mod spread;
 pub mod summary;
 pub mod table;
 pub mod tables;
+mod write;
+
+pub use self::{
+    file::{merge, read},
+    write::{write, write_report},
+};
