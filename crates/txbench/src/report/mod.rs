@@ -14,5 +14,5 @@ mod write;
 
 pub use self::{
     file::{merge, read},
-    write::{write, write_report},
+    write::{check, write, write_report},
 };

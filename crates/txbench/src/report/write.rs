@@ -1,7 +1,13 @@
 //! Where a result goes.
 
+use std::path::Path;
+
 use super::{file, result::BenchResult, table::Report, tables};
 use crate::{error::BenchError, run::OutputArgs};
+
+const MARKDOWN: &str = "--markdown-file";
+const JSON: &str = "--json";
+const HTML: &str = "--html";
 
 /// Writes the files that were asked for; answers what is to be printed.
 ///
@@ -9,26 +15,40 @@ use crate::{error::BenchError, run::OutputArgs};
 /// [`BenchError::Failed`] for a file that cannot be written, by the name of the option; [`BenchError::Refused`] for a page.
 pub fn write(result: &BenchResult, output: &OutputArgs) -> Result<String, BenchError> {
     if output.html.is_some() {
-        return Err(BenchError::Refused("--html: pages cannot be written yet".to_owned()));
+        return Err(BenchError::Refused(format!("{HTML}: pages cannot be written yet")));
     }
     if let Some(path) = &output.json {
-        file::write_json(result, "--json", path)?;
+        file::write_json(result, JSON, path)?;
     }
-    let report = tables::report(result);
-    write_report(&report, output)
+    write_report(&tables::report(result), output.markdown, output.markdown_file.as_deref())
 }
 
-/// The same for a report that is nothing but tables: answers what is to be printed, and writes the Markdown that was asked
-/// for.
+/// Writes the tables, as Markdown, where it was asked for; answers what is to be printed.
 ///
 /// # Errors
-/// As [`write`].
-pub fn write_report(report: &Report, output: &OutputArgs) -> Result<String, BenchError> {
+/// [`BenchError::Failed`] for a file that cannot be written.
+pub fn write_report(report: &Report, as_markdown: bool, file: Option<&Path>) -> Result<String, BenchError> {
     let markdown = report.to_markdown();
-    if let Some(path) = &output.markdown_file {
-        file::write_text(&markdown, "--markdown-file", path)?;
+    if let Some(file) = file {
+        file::write_text(&markdown, MARKDOWN, file)?;
     }
-    Ok(if output.markdown { markdown } else { report.to_text() })
+    Ok(if as_markdown { markdown } else { report.to_text() })
+}
+
+/// Looks whether the files can be where they are asked for, before hours are spent on what would stand in them.
+///
+/// # Errors
+/// [`BenchError::Refused`], by the name of the option.
+pub fn check(output: &OutputArgs) -> Result<(), BenchError> {
+    for (option, file) in [(MARKDOWN, &output.markdown_file), (JSON, &output.json), (HTML, &output.html)] {
+        let Some(file) = file else { continue };
+        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !directory.is_dir() || file.is_dir() {
+            let what = if file.is_dir() { "is a directory" } else { "is in no directory that exists" };
+            return Err(BenchError::Refused(format!("{option}: {} {what}", file.display())));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -59,5 +79,16 @@ mod tests {
         assert!(said(&output).starts_with("--json /there/is/no/such/directory: "), "{}", said(&output));
         (output.json, output.markdown_file) = (None, nowhere);
         assert!(said(&output).starts_with("--markdown-file /there/is/no/such/directory: "), "{}", said(&output));
+    }
+
+    #[test]
+    fn place_that_cannot_be_is_found_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |html: std::path::PathBuf| check(&OutputArgs { html: Some(html), ..OutputArgs::default() });
+        assert!(said(directory.path().join("x.html")).is_ok());
+        assert!(said("x.html".into()).is_ok(), "the directory one is in");
+        let refused = said(directory.path().to_path_buf()).unwrap_err().to_string();
+        assert!(refused.starts_with("--html: ") && refused.ends_with("is a directory"), "{refused}");
+        assert!(said("/there/is/no/such/directory/x.html".into()).is_err());
     }
 }
