@@ -6,11 +6,16 @@
 
 mod progress;
 mod queries;
-mod report;
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 pub(crate) use txbench::BenchError;
-use txbench::{run::plan, workload::registry::WorkloadCommand};
+use txbench::{
+    report,
+    run::{OutputArgs, plan},
+    workload::registry::WorkloadCommand,
+};
 
 use crate::{
     failure::{Failure, Status, WELL, WRONG},
@@ -30,6 +35,18 @@ enum Command {
     Workload(WorkloadCommand),
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
+    /// Shows again what `--json` has written; several files are shown as one result
+    Report(ReportArgs),
+}
+
+/// The arguments of `mongotx bench report`.
+#[derive(Clone, Debug, Args)]
+struct ReportArgs {
+    /// Files that `--json` has written
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Runs a benchmark and prints the result.
@@ -37,6 +54,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
     match args.command {
         Command::Workload(command) => workload(command).await,
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
+        Command::Report(args) => show_again(&args).map(|()| WELL),
     }
     .map_err(|error| Failure::new(error.to_string()))
 }
@@ -44,12 +62,19 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
 /// Runs a workload. Broken data is something wrong, but no failure: the result tells.
 async fn workload(command: WorkloadCommand) -> Result<Status, BenchError> {
     let (spec, args) = command.split();
+    report::check(&args.output)?;
     let result = plan::run(&spec, &args, &command_line()).await?;
-    for run in &result.runs {
-        say::line(&format!("{} {} {:.0} {:?}", run.target, run.clients, run.rate(), run.broken));
-    }
+    say::line(&report::write(&result, &args.output)?);
     let broken = result.runs.iter().any(|run| run.broken.is_some());
     Ok(if broken { WRONG } else { WELL })
+}
+
+/// Reads results and shows them.
+fn show_again(args: &ReportArgs) -> Result<(), BenchError> {
+    report::check(&args.output)?;
+    let results = args.files.iter().map(|file| report::read(file)).collect::<Result<Vec<_>, _>>()?;
+    say::line(&report::write(&report::merge(results), &args.output)?);
+    Ok(())
 }
 
 /// What repeats this run.

@@ -85,6 +85,18 @@ pub struct OutputArgs {
     pub html: Option<PathBuf>,
 }
 
+/// Where a result goes that is only tables.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct TableArgs {
+    /// Print the tables as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Write the tables, as Markdown, into this file too
+    #[arg(long, value_name = "FILE")]
+    pub markdown_file: Option<PathBuf>,
+}
+
 impl RunArgs {
     /// What a commit waits for, with every target.
     pub fn durability(&self) -> Durability {

@@ -24,6 +24,8 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use txbench::{
     measure::{machine, server::Bench},
+    report::{self, table::Report},
+    run::args::TableArgs,
     target::Deployment,
 };
 
@@ -35,10 +37,8 @@ use self::{
     shape::Shape,
     side::{MongoTx, Plain},
 };
-use super::{
-    BenchError, progress,
-    report::{OutputArgs, Report},
-};
+use super::{BenchError, progress};
+use crate::say;
 
 /// The arguments of `mongotx bench queries`.
 #[derive(Clone, Debug, Args)]
@@ -68,7 +68,7 @@ pub(crate) struct QueriesArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    output: OutputArgs,
+    output: TableArgs,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -144,12 +144,14 @@ pub(crate) async fn run(args: &QueriesArgs) -> Result<(), BenchError> {
         with_indexes(args, &server, *mirrored, &progress, &mut findings).await?;
     }
     progress.finish_and_clear();
-    let mut sections = vec![table::latencies(findings.lines)];
+    let mut tables = vec![table::latencies(findings.lines)];
     if args.explain {
-        sections.push(table::plans(findings.plans));
+        tables.push(table::plans(findings.plans));
     }
     let facts = args.facts(server.describe().await?, findings.document_bytes);
-    args.output.print(&Report { facts, sections })
+    let TableArgs { markdown, markdown_file } = &args.output;
+    say::line(&report::write_report(&Report { facts, tables }, *markdown, markdown_file.as_deref())?);
+    Ok(())
 }
 
 /// Steps 1 and 2.

@@ -1,7 +1,8 @@
 //! The tables of latencies and of plans.
 
+use txbench::report::table::{Column, Row, Table};
+
 use super::{
-    super::report::Section,
     measure::{Line, Measured},
     plans::PlanLine,
 };
@@ -14,7 +15,7 @@ the first that sent the most commands (with max_staleness the last). A comma sep
 are not queries are left out. Commands on other collections begin with their name.";
 
 /// Latencies, by shape.
-pub(crate) fn latencies(mut lines: Vec<Line>) -> Section {
+pub(crate) fn latencies(mut lines: Vec<Line>) -> Table {
     lines.sort_by_key(|line| (line.shape, line.mirrored, line.pending));
     let head = vec![
         "query",
@@ -29,7 +30,7 @@ pub(crate) fn latencies(mut lines: Vec<Line>) -> Section {
         "plain commands/query",
         "MongoTx commands/query",
     ];
-    Section { head, text_columns: 2, rows: lines.iter().map(cells).collect(), notes: NOTES }
+    table(&head, 2, lines.iter().map(cells).collect(), NOTES)
 }
 
 fn cells(line: &Line) -> Vec<String> {
@@ -53,7 +54,7 @@ fn cells(line: &Line) -> Vec<String> {
 }
 
 /// Plans, by shape; one line for both where mirrored indexes make no difference.
-pub(crate) fn plans(mut lines: Vec<PlanLine>) -> Section {
+pub(crate) fn plans(mut lines: Vec<PlanLine>) -> Table {
     lines.sort_by_key(|line| (line.shape, line.pending, line.mirrored));
     let mut rows: Vec<Vec<String>> = Vec::new();
     for line in lines {
@@ -65,7 +66,18 @@ pub(crate) fn plans(mut lines: Vec<PlanLine>) -> Section {
         }
     }
     let head = vec!["query", "mirrored", "pending", "plain driver", "MongoTx"];
-    Section { head, text_columns: 5, rows, notes: PLAN_NOTES }
+    table(&head, 5, rows, PLAN_NOTES)
+}
+
+/// A table whose first columns are text, and the others numbers.
+fn table(heads: &[&str], texts: usize, rows: Vec<Vec<String>>, notes: &str) -> Table {
+    let column = |(at, head): (usize, &&str)| if at < texts { Column::text(*head) } else { Column::number(*head) };
+    Table {
+        columns: heads.iter().enumerate().map(column).collect(),
+        rows: rows.into_iter().map(Row::from).collect(),
+        notes: notes.to_owned(),
+        ..Table::default()
+    }
 }
 
 fn yes_or_no(yes: bool) -> String {
@@ -86,7 +98,7 @@ mod tests {
             mongotx: mongotx.to_owned(),
         };
         let told = plans(vec![line(true, 10, "a"), line(true, 0, "b"), line(false, 10, "c"), line(false, 0, "b")]);
-        let told: Vec<String> = told.rows.iter().map(|row| row[1..].join(" ")).collect();
+        let told: Vec<String> = told.rows.iter().map(|row| row.cells[1..].join(" ")).collect();
         assert_eq!(told, ["either 0 IXSCAN b", "no 10 IXSCAN c", "yes 10 IXSCAN a"]);
     }
 }
