@@ -16,18 +16,19 @@ use mongodb::{
 };
 
 use super::{Acknowledged, Connection, Durability, Index};
-use crate::error::{BenchError, OpError};
+use crate::error::{BenchError, OpError, OpResult};
 
 /// How long the driver looks for a server.
 const SELECTION: Duration = Duration::from_secs(10);
-/// How long one write may wait for its acknowledgement by other nodes.
+/// How long one write may wait for its acknowledgement by other nodes, unless the connection string has a `wTimeoutMS`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-const DUPLICATE_KEY: i32 = 11_000;
+pub(crate) const DUPLICATE_KEY: i32 = 11_000;
 
 /// A client of the official driver that counts the commands it sends.
 pub struct CountingDriver {
     /// The client.
     pub client: Client,
+    write_timeout: Duration,
     commands: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
@@ -56,9 +57,16 @@ impl CountingDriver {
                 }
             }
         }));
+        let write_timeout =
+            options.write_concern.as_ref().and_then(|concern| concern.w_timeout).unwrap_or(WRITE_TIMEOUT);
         let client = Client::with_options(options)?;
         client.database("admin").run_command(doc! {"ping": 1}).await?;
-        Ok(Self { client, commands })
+        Ok(Self { client, write_timeout, commands })
+    }
+
+    /// The write concerns of one session.
+    pub(crate) fn concerns(&self, connection: &Connection) -> Concerns {
+        Concerns { durability: connection.durability, timeout: self.write_timeout }
     }
 
     /// Commands sent so far, by name.
@@ -91,24 +99,68 @@ pub(crate) async fn load(db: &Database, collection: &str, documents: Vec<Documen
     Ok(())
 }
 
-/// The write concern of this durability.
-pub(crate) fn write_concern(durability: Durability) -> WriteConcern {
-    let nodes = match durability.nodes {
-        Acknowledged::Nodes(n) => Acknowledgment::Nodes(n.into()),
-        Acknowledged::Majority => Acknowledgment::Majority,
-    };
-    WriteConcern::builder().w(nodes).journal(durability.journaled).w_timeout(WRITE_TIMEOUT).build()
+/// What a session's writes wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Concerns {
+    durability: Durability,
+    timeout: Duration,
+}
+
+impl Concerns {
+    /// The write concern of this durability, or of the connection's.
+    pub(crate) fn of(self, durability: Option<Durability>) -> WriteConcern {
+        let Durability { nodes, journaled } = durability.unwrap_or(self.durability);
+        let nodes = match nodes {
+            Acknowledged::Nodes(n) => Acknowledgment::Nodes(n.into()),
+            Acknowledged::Majority => Acknowledgment::Majority,
+        };
+        WriteConcern::builder().w(nodes).journal(journaled).w_timeout(self.timeout).build()
+    }
+}
+
+/// The server's code for an error, where it came from there.
+pub(crate) fn error_code(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => Some(concern.code),
+        ErrorKind::InsertMany(many) => {
+            let write = many.write_errors.iter().flatten().next().map(|write| write.code);
+            write.or_else(|| many.write_concern_error.as_ref().map(|concern| concern.code))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the write is done where it was sent, and too few nodes have confirmed it.
+pub(crate) fn is_not_durable(error: &Error) -> bool {
+    match error.kind.as_ref() {
+        ErrorKind::Write(WriteFailure::WriteConcernError(_)) => true,
+        ErrorKind::InsertMany(many) => many.write_errors.iter().flatten().next().is_none(),
+        _ => false,
+    }
 }
 
 /// What a failed write outside a transaction means.
 pub(crate) fn write_error(error: Error) -> OpError {
-    let duplicate = match error.kind.as_ref() {
-        ErrorKind::Write(WriteFailure::WriteError(write)) => write.code == DUPLICATE_KEY,
-        ErrorKind::InsertMany(many) => {
-            many.write_errors.as_ref().is_some_and(|errors| errors.iter().any(|write| write.code == DUPLICATE_KEY))
-        }
-        ErrorKind::Command(command) => command.code == DUPLICATE_KEY,
-        _ => false,
-    };
-    if duplicate { OpError::Duplicate } else { OpError::from(error) }
+    match error_code(&error) {
+        Some(DUPLICATE_KEY) => OpError::Duplicate,
+        _ if is_not_durable(&error) => OpError::Unknown(error.into()),
+        _ => OpError::from(error),
+    }
+}
+
+/// How many updates of a command matched, by its answer.
+pub(crate) fn matched(answer: &Document) -> OpResult<u64> {
+    if let Ok(errors) = answer.get_array("writeErrors") {
+        let codes = errors.iter().filter_map(|error| error.as_document()?.get_i32("code").ok());
+        return match codes.into_iter().any(|code| code == DUPLICATE_KEY) {
+            true => Err(OpError::Duplicate),
+            false => Err(BenchError::Failed(format!("the server refused updates: {errors:?}")).into()),
+        };
+    }
+    if let Ok(concern) = answer.get_document("writeConcernError") {
+        return Err(OpError::Unknown(BenchError::Failed(format!("the updates are not durable: {concern}"))));
+    }
+    Ok(answer.get_i32("n").map_or(0, |n| u64::from(n.cast_unsigned())))
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bson::Document;
 
-use self::session::PlainSession;
+pub(crate) use self::session::PlainSession;
 use super::{
     Connection, Feature, Index, Session, Target, Traits,
     driver::{self, CountingDriver},
@@ -53,7 +53,7 @@ impl Target for Plain {
 
     async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
         let db = self.driver.client.database(&self.connection.db);
-        Ok(Box::new(PlainSession::new(db, self.connection.durability)))
+        Ok(Box::new(PlainSession::new(db, self.driver.concerns(&self.connection))))
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {

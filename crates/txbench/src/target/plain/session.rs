@@ -11,20 +11,20 @@ use mongodb::{
 use crate::{
     error::OpResult,
     target::{
-        Change, Durability, Find, Session, TxOptions, Update,
-        driver::{write_concern, write_error},
+        Change, Find, Session, TxOptions, Update,
+        driver::{Concerns, matched, write_error},
     },
 };
 
-pub(super) struct PlainSession {
+pub(crate) struct PlainSession {
     db: Database,
-    durability: Durability,
+    concerns: Concerns,
     concern: WriteConcern,
 }
 
 impl PlainSession {
-    pub(super) fn new(db: Database, durability: Durability) -> Self {
-        Self { db, durability, concern: write_concern(durability) }
+    pub(crate) fn new(db: Database, concerns: Concerns) -> Self {
+        Self { db, concerns, concern: concerns.of(None) }
     }
 
     fn collection(&self, name: &str) -> Collection<Document> {
@@ -35,7 +35,7 @@ impl PlainSession {
 #[async_trait]
 impl Session for PlainSession {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        self.concern = write_concern(options.durability.unwrap_or(self.durability));
+        self.concern = self.concerns.of(options.durability);
         Ok(())
     }
 
@@ -71,12 +71,7 @@ impl Session for PlainSession {
         let updates = updates.into_iter().map(|Update { filter, update }| Bson::from(doc! {"q": filter, "u": update}));
         let concern = bson::serialize_to_bson(&self.concern).map_err(mongodb::error::Error::from)?;
         let command = doc! {"update": collection, "updates": updates.collect::<Vec<Bson>>(), "writeConcern": concern};
-        let answer = self.db.run_command(command).await.map_err(write_error)?;
-        if let Ok(errors) = answer.get_array("writeErrors") {
-            let reason = format!("the server refused updates: {}", Bson::from(errors.clone()));
-            return Err(crate::BenchError::Failed(reason).into());
-        }
-        Ok(answer.get_i32("n").map_or(0, |n| u64::from(n.cast_unsigned())))
+        matched(&self.db.run_command(command).await.map_err(write_error)?)
     }
 
     async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
