@@ -136,14 +136,11 @@ impl Target for MongoTx {
 /// The library's name for this durability.
 fn concern(durability: Durability) -> Result<Concern, BenchError> {
     match (durability.nodes, durability.journaled) {
-        (Acknowledged::Nodes(1), false) => Ok(Concern::Acknowledged),
         (Acknowledged::Nodes(1), true) => Ok(Concern::Journaled),
         (Acknowledged::Nodes(n), true) => Ok(Concern::Nodes(n.into())),
         (Acknowledged::Majority, true) => Ok(Concern::Majority),
         (_, false) => {
-            let reason =
-                format!("mongotx: {durability} cannot be had: a decision on several nodes is always journaled");
-            Err(BenchError::Refused(reason))
+            Err(BenchError::Refused(format!("mongotx: {durability} cannot be had: a decision is always journaled")))
         }
     }
 }
@@ -185,7 +182,9 @@ mod tests {
 
     #[test]
     fn a_durability_that_the_library_does_not_have_is_refused_by_name() {
-        let refused = concern(Durability { nodes: Acknowledged::Nodes(2), journaled: false });
-        assert!(refused.is_err_and(|error| error.to_string().contains("w: 2")));
+        for nodes in [1, 2] {
+            let refused = concern(Durability { nodes: Acknowledged::Nodes(nodes), journaled: false });
+            assert!(refused.is_err_and(|error| error.to_string().contains(&format!("w: {nodes}"))));
+        }
     }
 }

@@ -10,7 +10,7 @@ use bson::Document;
 use super::{concern, library_isolation};
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Change, Find, Session, TxOptions, Update},
+    target::{Change, Find, Session, TxOptions, Update, driver::DUPLICATE_KEY},
 };
 
 pub(super) struct MongoTxSession {
@@ -27,13 +27,26 @@ impl MongoTxSession {
     fn collection(&self, name: &str) -> Collection<Document> {
         self.db.collection(name)
     }
+
+    /// What an operation in a transaction answered. The library leaves it to the application to go on after a value
+    /// that is there already; here that ends the transaction, as with other targets.
+    async fn settled<T>(&mut self, answer: Result<T, Error>) -> OpResult<T> {
+        let answer = answer.map_err(op_error);
+        if matches!(answer, Err(OpError::Duplicate)) && self.session.is_open() {
+            self.session.rollback().await.map_err(op_error)?;
+        }
+        answer
+    }
 }
 
 /// An action in the open transaction, or alone where there is none.
 macro_rules! run {
     ($self:ident, $action:expr) => {
         match $self.session.is_open() {
-            true => $action.session(&mut $self.session).await.map_err(op_error),
+            true => {
+                let answer = $action.session(&mut $self.session).await;
+                $self.settled(answer).await
+            }
             false => $action.await.map_err(op_error),
         }
     };
@@ -146,7 +159,7 @@ fn op_error(error: Error) -> OpError {
         ErrorKind::Conflict => OpError::Conflict("write conflict"),
         ErrorKind::Expired => OpError::Conflict("expired"),
         ErrorKind::Indeterminate => OpError::Unknown(BenchError::from(error)),
-        _ if error.duplicate_key().is_some() => OpError::Duplicate,
+        _ if error.code() == Some(DUPLICATE_KEY) => OpError::Duplicate,
         _ if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => OpError::Conflict("server not reached"),
         _ => OpError::from(error),
     }
