@@ -1,0 +1,9 @@
+//! What every target of the registry must do, according to what it says it is.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod alone;
+mod concurrent;
+mod queries;
+mod rig;
+mod transactions;
