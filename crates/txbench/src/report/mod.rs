@@ -1,10 +1,11 @@
-//! The result of a benchmark, and the ways to show it: a table in the terminal, Markdown, JSON.
+//! The result of a benchmark, and the ways to show it: a table in the terminal, Markdown, JSON, one HTML page.
 //!
 //! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it. Nothing here measures.
 
 #[cfg(test)]
 mod fake;
 mod file;
+pub mod html;
 pub mod result;
 pub mod spread;
 pub mod summary;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{file, result::BenchResult, table::Report, tables};
+use super::{file, html, result::BenchResult, table::Report, tables};
 use crate::{error::BenchError, run::OutputArgs};
 
 const MARKDOWN: &str = "--markdown-file";
@@ -12,13 +12,13 @@ const HTML: &str = "--html";
 /// Writes the files that were asked for; answers what is to be printed.
 ///
 /// # Errors
-/// [`BenchError::Failed`] for a file that cannot be written, by the name of the option; [`BenchError::Refused`] for a page.
+/// [`BenchError::Failed`] for a file that cannot be written, by the name of the option.
 pub fn write(result: &BenchResult, output: &OutputArgs) -> Result<String, BenchError> {
-    if output.html.is_some() {
-        return Err(BenchError::Refused(format!("{HTML}: pages cannot be written yet")));
-    }
     if let Some(path) = &output.json {
         file::write_json(result, JSON, path)?;
+    }
+    if let Some(path) = &output.html {
+        file::write_text(&html::page(result), HTML, path)?;
     }
     write_report(&tables::report(result), output.markdown, output.markdown_file.as_deref())
 }
@@ -61,11 +61,17 @@ mod tests {
     fn files_that_were_asked_for_are_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| Some(directory.path().join(name));
-        let output = OutputArgs { json: path("a.json"), markdown_file: path("a.md"), ..OutputArgs::default() };
+        let output = OutputArgs {
+            json: path("a.json"),
+            html: path("a.html"),
+            markdown_file: path("a.md"),
+            ..OutputArgs::default()
+        };
         let printed = write(&fake::realistic(1), &output).unwrap();
         assert!(printed.contains("ycsb a") && !printed.contains("| --- |"), "{printed}");
         let markdown = std::fs::read_to_string(path("a.md").unwrap()).unwrap();
         assert!(markdown.contains("| --- |"));
+        assert!(std::fs::read_to_string(path("a.html").unwrap()).unwrap().starts_with("<!DOCTYPE html>"));
         assert_eq!(file::read(&path("a.json").unwrap()).unwrap().runs.len(), fake::realistic(1).runs.len());
         let output = OutputArgs { markdown: true, ..OutputArgs::default() };
         assert_eq!(write(&fake::realistic(1), &output).unwrap(), markdown);

@@ -1,0 +1,49 @@
+//! Latency by kind of transaction (paper 000, figure 13).
+
+use super::{by_setting, setting, short};
+use crate::report::{
+    html::chart::{Bar, Figure, Part, Plot, View},
+    summary::{KindFigures, Line, distinct},
+};
+
+type Latency = (&'static str, fn(&KindFigures) -> f64);
+
+const LATENCIES: [Latency; 3] =
+    [("mean", |kind| kind.mean_ms), ("p95", |kind| kind.p95_ms), ("p99", |kind| kind.p99_ms)];
+
+/// The figure of these lines, of one workload; without views where there is one kind.
+pub fn figure(lines: &[&Line]) -> Figure {
+    let names = distinct(lines.iter().filter_map(|line| line.figures()).flat_map(|f| f.kinds.iter().map(|k| &k.kind)));
+    let mut views = Vec::new();
+    if names.len() > 1 {
+        for (setting_of, lines) in by_setting(lines).into_iter().rev() {
+            for latency in LATENCIES {
+                let label = format!("{}, {}", setting(setting_of), latency.0);
+                views.push(View { label, plot: plot(&lines, &names, latency) });
+            }
+        }
+    }
+    Figure {
+        title: "Latency by kind of transaction".to_owned(),
+        about: "From the first attempt to the acknowledged commit.".to_owned(),
+        views,
+    }
+}
+
+fn plot(lines: &[&Line], names: &[&String], (label, latency): Latency) -> Plot {
+    let bar = |line: &Line, name: &str| {
+        let found = line.figures().and_then(|figures| figures.kinds.iter().find(|kind| kind.kind == name));
+        let broken = line.outcome.as_ref().err().cloned();
+        if found.is_none() && broken.is_none() {
+            return None;
+        }
+        let note = found.map_or_else(String::new, |kind| {
+            format!("conflicts: {:.2} %, given up: {}", kind.conflicts_percent, kind.given_up)
+        });
+        let values = vec![found.map_or(0.0, |kind| short(latency(kind)))];
+        Some(Bar { target: line.target.clone(), group: name.to_owned(), values, note, broken })
+    };
+    let bars = names.iter().flat_map(|name| lines.iter().filter_map(|line| bar(line, name)).collect::<Vec<_>>());
+    let part = Part { name: format!("{label} latency, ms"), colour: None };
+    Plot::Bars { label: format!("{label} latency, ms"), bars: bars.collect(), parts: vec![part] }
+}

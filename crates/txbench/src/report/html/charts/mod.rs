@@ -1,0 +1,122 @@
+//! Which charts a workload has; a file for each.
+
+mod commands;
+mod kinds;
+mod over_time;
+mod percentiles;
+mod scaling;
+mod throughput_latency;
+
+use super::chart::{Figure, Point, Series};
+use crate::report::{
+    result::RunResult,
+    summary::{Figures, Line, Setting, Summary},
+};
+
+/// The figures of one workload, those left out that would be empty.
+pub fn of_workload(summary: &Summary, runs: &[RunResult], workload: &str) -> Vec<Figure> {
+    let lines: Vec<&Line> = summary.of_workload(workload).collect();
+    let runs: Vec<&RunResult> = runs.iter().filter(|run| run.workload == workload).collect();
+    let all = [
+        throughput_latency(&lines),
+        percentiles(&lines),
+        commands(&lines),
+        over_time::figure(&runs),
+        scaling(&lines),
+        kinds(&lines),
+    ];
+    all.into_iter().filter(Figure::has_figures).collect()
+}
+
+pub use self::{
+    commands::figure as commands, kinds::figure as kinds, percentiles::figure as percentiles,
+    scaling::figure as scaling, throughput_latency::figure as throughput_latency,
+};
+
+/// What is counted as throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Operations,
+    Transactions,
+    NewOrders,
+}
+
+impl Unit {
+    /// Those that say something of these lines, the most telling first.
+    fn all(lines: &[&Line]) -> Vec<Self> {
+        let any = |is: fn(&Figures) -> bool| lines.iter().filter_map(|line| line.figures()).any(is);
+        let mut units = Vec::new();
+        if any(|figures| figures.tpmc.is_some()) {
+            units.push(Self::NewOrders);
+        } else if any(|figures| figures.operations_rate != figures.rate && figures.operations_rate.median > 0.0) {
+            units.push(Self::Operations);
+        }
+        units.push(Self::Transactions);
+        units
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Operations => "operations per second",
+            Self::Transactions => "transactions per second",
+            Self::NewOrders => "new orders per minute (tpmC)",
+        }
+    }
+
+    fn of(self, figures: &Figures) -> crate::report::spread::Spread {
+        match self {
+            Self::Operations => figures.operations_rate,
+            Self::Transactions => figures.rate,
+            Self::NewOrders => figures.tpmc.unwrap_or(figures.rate),
+        }
+    }
+}
+
+/// A line for each target, its points in the order of clients and rates.
+fn by_target(lines: &[&Line], point: impl Fn(&Line) -> Option<Point>) -> Vec<Series> {
+    let mut sorted = lines.to_vec();
+    sorted.sort_by(|one, other| {
+        let rate = |line: &Line| line.setting.asked_rate.unwrap_or(f64::INFINITY);
+        one.setting.clients.cmp(&other.setting.clients).then(rate(one).total_cmp(&rate(other)))
+    });
+    let series = |target: &str| Series {
+        target: target.to_owned(),
+        name: target.to_owned(),
+        dashed: false,
+        points: sorted.iter().filter(|line| line.target == target).filter_map(|line| point(line)).collect(),
+    };
+    let targets = crate::report::summary::distinct(lines.iter().map(|line| line.target.as_str()));
+    targets.into_iter().map(series).filter(|series| !series.points.is_empty()).collect()
+}
+
+/// A setting in words: "8 clients in 2 processes, 500 tx/s asked".
+fn setting(setting: &Setting) -> String {
+    let mut text = match setting.clients {
+        1 => "1 client".to_owned(),
+        clients => format!("{clients} clients"),
+    };
+    if setting.processes > 1 {
+        text += &format!(" in {} processes", setting.processes);
+    }
+    if let Some(rate) = setting.asked_rate {
+        text += &format!(", {rate} tx/s asked");
+    }
+    text
+}
+
+/// The settings of these lines with the lines of each; the one with the most clients first.
+fn by_setting<'a>(lines: &[&'a Line]) -> Vec<(&'a Setting, Vec<&'a Line>)> {
+    let mut settings = crate::report::summary::distinct(lines.iter().map(|line| &line.setting));
+    settings.sort_by_key(|setting| std::cmp::Reverse(setting.clients));
+    let of = |setting: &Setting| lines.iter().copied().filter(|line| line.setting == *setting).collect();
+    settings.into_iter().map(|setting| (setting, of(setting))).collect()
+}
+
+/// A number as short as a chart needs it.
+fn short(n: f64) -> f64 {
+    if n == 0.0 || !n.is_finite() {
+        return 0.0;
+    }
+    let factor = 10_f64.powi(5 - n.abs().log10().floor() as i32);
+    (n * factor).round() / factor
+}

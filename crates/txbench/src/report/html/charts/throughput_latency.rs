@@ -1,0 +1,47 @@
+//! Throughput against latency: a line for each target over its numbers of clients (paper 000, figure 10).
+
+use super::{Unit, by_target, setting, short};
+use crate::report::{
+    html::chart::{Axis, Figure, Plot, Point, Scale, View},
+    summary::{Figures, Line},
+};
+
+type Latency = (&'static str, fn(&Figures) -> f64);
+
+const LATENCIES: [Latency; 4] = [
+    ("mean", |figures| figures.mean_ms),
+    ("p50", |figures| figures.p50_ms),
+    ("p95", |figures| figures.p95_ms),
+    ("p99", |figures| figures.p99_ms),
+];
+
+/// The figure of these lines, of one workload.
+pub fn figure(lines: &[&Line]) -> Figure {
+    let units = Unit::all(lines);
+    let unit = units[0];
+    let view = |latency: Latency| View { label: format!("{} latency", latency.0), plot: plot(lines, unit, latency) };
+    Figure {
+        title: "Throughput against latency".to_owned(),
+        about: "A point for each number of clients, joined in their order. Below and to the right is better."
+            .to_owned(),
+        views: LATENCIES.map(view).into(),
+    }
+}
+
+fn plot(lines: &[&Line], unit: Unit, (name, latency): Latency) -> Plot {
+    let point = |line: &Line| {
+        let figures = line.figures()?;
+        let conflicts = format!("conflicts: {:.2} %", figures.conflicts_percent);
+        Some(Point {
+            x: short(unit.of(figures).median),
+            y: short(latency(figures)),
+            note: format!("{}\n{conflicts}", setting(&line.setting)),
+            ..Point::default()
+        })
+    };
+    Plot::Lines {
+        x: Axis::new(unit.label(), Scale::Linear),
+        y: Axis::new(format!("{name} latency of a transaction, ms"), Scale::Log),
+        series: by_target(lines, point),
+    }
+}
