@@ -1,7 +1,7 @@
 // Charts of lines: a series for each target.
 "use strict";
 
-const LINES = { width: 640, height: 360, left: 62, right: 18, top: 14, bottom: 46 };
+const LINES = { width: 640, height: 360, left: 72, right: 18, top: 14, bottom: 46 };
 
 /** Draws the series that are switched on; the axes fit what is shown. */
 function drawLines(title, plot, isShown, colourOf) {
@@ -38,7 +38,7 @@ function drawAxes(svg, plot, x, y) {
 /** Draws one series; answers its points with their places and what they say. */
 function drawSeries(svg, series, plot, x, y, colour) {
   const places = series.points.map((point) => {
-    const place = point.broken ? LINES.height - LINES.bottom : y.at(point.y);
+    const place = point.broken ? LINES.height - LINES.bottom - 7 : y.at(point.y);
     return { point, x: x.at(point.x), y: place, says: says(series, point, plot) };
   });
   const sound = places.filter(({ point }) => !point.broken);
