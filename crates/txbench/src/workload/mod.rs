@@ -4,6 +4,7 @@
 
 pub mod hotspot;
 pub mod registry;
+pub mod tpcc;
 pub mod transfer;
 pub mod ycsb;
 

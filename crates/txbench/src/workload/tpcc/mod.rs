@@ -1,0 +1,6 @@
+//! TPC-C: a wholesale supplier's orders, payments and deliveries, after revision 5.11 of the TPC's specification, on
+//! documents. "Clause" in this folder means a clause of that specification.
+
+pub mod draw;
+pub mod nurand;
+pub mod scale;
