@@ -2,5 +2,9 @@
 //! documents. "Clause" in this folder means a clause of that specification.
 
 pub mod draw;
+pub mod ids;
+pub mod load;
 pub mod nurand;
+pub mod rows;
 pub mod scale;
+pub mod schema;
