@@ -3,6 +3,7 @@
 
 pub mod deck;
 pub mod draw;
+pub mod how;
 pub mod ids;
 pub mod input;
 pub mod kind;
@@ -11,3 +12,4 @@ pub mod nurand;
 pub mod rows;
 pub mod scale;
 pub mod schema;
+pub mod tx;

@@ -1,0 +1,32 @@
+//! Order-status (clause 2.6): a customer's balance and newest order.
+
+use super::{
+    customer, orders,
+    orders::Shown,
+    work::{Work, number},
+};
+use crate::{
+    error::OpResult,
+    workload::tpcc::{ids::Customer, input::Who},
+};
+
+/// What the terminal shows (clause 2.6.3.3), in part.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Who asks.
+    pub customer: Customer,
+    /// Their balance.
+    pub balance_cents: i64,
+    /// Their newest order; every customer has one.
+    pub newest: Option<Shown>,
+}
+
+/// All of the transaction but its begin and its end.
+///
+/// # Errors
+/// Those of the target.
+pub async fn run(work: &mut Work<'_>, who: &Who) -> OpResult<Answer> {
+    let (customer, row) = customer::find(work, who, &["C_BALANCE", "C_FIRST", "C_MIDDLE", "C_LAST"]).await?;
+    let newest = orders::newest(work, customer).await?;
+    Ok(Answer { customer, balance_cents: number(&row, "C_BALANCE")?, newest })
+}
