@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use super::{Workload, hotspot, transfer, ycsb};
+use super::{Workload, hotspot, tpcc, transfer, ycsb};
 use crate::{error::BenchError, run::RunArgs};
 
 /// A workload's options, as the command takes them and as worker processes are told them.
@@ -67,4 +67,6 @@ workloads! {
     HotSpot(hotspot),
     /// YCSB: reads, updates, inserts and range reads, several in a transaction
     Ycsb(ycsb),
+    /// Orders, payments and deliveries of a wholesale supplier (TPC-C)
+    Tpcc(tpcc),
 }

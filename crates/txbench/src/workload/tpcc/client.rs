@@ -1,0 +1,87 @@
+//! One terminal at work: deals, types, tries, thinks.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bson::DateTime;
+
+use super::{
+    deck::{Deck, think_time},
+    draw::Draw,
+    input::{Input, Terminal},
+    kind::Kind,
+    nurand::NuRands,
+    options::Options,
+    tx::{delivery, new_order, order_status, payment, stock_level, work::Work},
+};
+use crate::{
+    error::OpResult,
+    target::Session,
+    workload::{Chosen, Client, ClientId, Done},
+};
+
+/// The deck's cards and the times to think are drawn apart from the inputs: neither changes the other.
+const CARDS: u64 = 1;
+const INPUTS: u64 = 2;
+
+pub(super) struct TpccClient {
+    options: Options,
+    deck: Deck,
+    cards: Draw,
+    terminal: Terminal,
+    input: Input,
+    /// What was done last, whose answer is still being looked at.
+    before: Option<Kind>,
+}
+
+impl TpccClient {
+    pub(super) fn new(options: &Options, id: ClientId) -> Self {
+        let scale = options.scale();
+        let nurands = NuRands::run(&scale, options.constants_seed);
+        let inputs = Draw::new(id.seed, INPUTS);
+        let mut terminal = Terminal::new(inputs, scale, nurands, id.index, options.rollback_percent);
+        let input = terminal.input(Kind::NewOrder);
+        let cards = Draw::new(id.seed, CARDS);
+        Self { options: options.clone(), deck: Deck::default(), cards, terminal, input, before: None }
+    }
+
+    /// How long the user needs before this transaction begins: to think about the last answer, and to type.
+    fn wait(&mut self, kind: Kind) -> Duration {
+        if self.options.think_time == 0.0 {
+            return Duration::ZERO;
+        }
+        let thought = self.before.map_or(Duration::ZERO, |before| think_time(before, &mut self.cards));
+        (thought + kind.keying_time()).mul_f64(self.options.think_time)
+    }
+}
+
+#[async_trait]
+impl Client for TpccClient {
+    fn choose(&mut self) -> Chosen {
+        let kind = self.deck.deal(&mut self.cards);
+        self.input = self.terminal.input(kind);
+        let wait = self.wait(kind);
+        self.before = Some(kind);
+        Chosen { kind: kind.name(), operations: 1, wait }
+    }
+
+    async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done> {
+        session.begin(&self.options.transaction(self.input.kind())).await?;
+        let mut work = Work { session: &mut *session, how: self.options.how() };
+        let at = DateTime::now();
+        let mut is_wrong = false;
+        match &self.input {
+            Input::NewOrder(input) => is_wrong = new_order::run(&mut work, input, at).await?.wrong_item,
+            Input::Payment(input) => _ = payment::run(&mut work, input, at).await?,
+            Input::OrderStatus(who) => _ = order_status::run(&mut work, who).await?,
+            Input::Delivery(input) => _ = delivery::run(&mut work, input, at).await?,
+            Input::StockLevel(input) => _ = stock_level::run(&mut work, input).await?,
+        }
+        if is_wrong {
+            session.rollback().await?;
+            return Ok(Done::RolledBack);
+        }
+        session.commit().await?;
+        Ok(Done::Committed)
+    }
+}

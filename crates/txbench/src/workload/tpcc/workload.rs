@@ -1,0 +1,110 @@
+//! TPC-C as a workload.
+
+use async_trait::async_trait;
+
+use super::{
+    check::{self, read, tell},
+    client::TpccClient,
+    load::{Load, load},
+    options::Options,
+    scale::DISTRICTS,
+};
+use crate::{
+    error::BenchError,
+    target::{Feature, Session, Target},
+    workload::{Broken, Check, Client, ClientId, Progress, Workload},
+};
+
+/// TPC-C with its options.
+pub(super) struct Tpcc(Options);
+
+impl Tpcc {
+    pub(super) fn new(options: Options) -> Self {
+        Self(options)
+    }
+
+    /// What keeps a run from being TPC-C.
+    fn deviations(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.0.scale().is_scaled() {
+            all.push(format!("scaled to {} of a warehouse", self.0.scale));
+        }
+        if self.0.rollback_percent != 1 {
+            all.push(format!("{} % of new orders rolled back", self.0.rollback_percent));
+        }
+        all
+    }
+}
+
+#[async_trait]
+impl Workload for Tpcc {
+    fn title(&self) -> String {
+        let schema = self.0.schema.name();
+        match self.deviations().is_empty() {
+            true => format!("tpcc {schema}"),
+            false => format!("tpcc {schema} ({}; not TPC-C)", self.deviations().join(", ")),
+        }
+    }
+
+    fn about(&self) -> String {
+        let (scale, how) = (self.0.scale(), self.0.how());
+        let warehouses = scale.warehouses;
+        let mut about = format!(
+            "{}, {warehouses} warehouse(s) of {} items and {DISTRICTS} districts of {} customers",
+            self.title(),
+            scale.items,
+            scale.customers
+        );
+        let chosen = [
+            (how.needed_fields, "needed fields only"),
+            (how.writes_first, "writes first"),
+            (how.find_and_modify, "findAndModify"),
+            (how.batch, "batches"),
+        ];
+        about.extend(chosen.into_iter().filter(|(on, _)| *on).map(|(_, what)| format!(", {what}")));
+        match self.0.think_time {
+            0.0 => about += ", no think time",
+            times => about += &format!(", {times} times the think time"),
+        }
+        for of in &self.0.tx_isolation {
+            about += &format!(", {} at {:?}", of.kind, of.value);
+        }
+        for of in &self.0.tx_write_concern {
+            about += &format!(", {} with {}", of.kind, of.value);
+        }
+        about
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        vec![Feature::Insert, Feature::Query, Feature::OwnWrites]
+    }
+
+    fn collections(&self) -> Vec<&'static str> {
+        self.0.schema.collections().into_iter().map(|(name, _)| name).collect()
+    }
+
+    async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError> {
+        let Options { schema, constants_seed, .. } = self.0;
+        load(target, &Load { scale: self.0.scale(), schema, seed, constants_seed }, progress).await
+    }
+
+    fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError> {
+        Ok(Box::new(TpccClient::new(&self.0, id)))
+    }
+
+    /// The consistency conditions of the specification, and that no row is lost of those that are never removed.
+    async fn check(&self, session: &mut dyn Session, _committed: u64, _unknown: u64) -> Check {
+        let scale = self.0.scale();
+        let state = read(session, self.0.schema, &scale).await?;
+        let found = [state.warehouses.len() as u64, state.districts.len() as u64, state.customers.len() as u64];
+        let expected = [scale.warehouses.into(), scale.of_districts(1), scale.of_districts(scale.customers)];
+        if found != expected {
+            let reason = format!("there are {found:?} warehouses, districts and customers; {expected:?} were loaded");
+            return Err(Broken::Promise(reason));
+        }
+        match check::violations(&state, &scale) {
+            none if none.is_empty() => Ok(()),
+            violations => Err(Broken::Promise(tell(&violations))),
+        }
+    }
+}
