@@ -2,6 +2,8 @@
 //!
 //! A workload never knows its target. All it draws it draws from the seed it is given, so that two runs do the same work.
 
+pub mod bank;
+pub(crate) mod documents;
 pub mod hotspot;
 pub mod registry;
 pub mod tpcc;

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use super::{Workload, hotspot, tpcc, transfer, ycsb};
+use super::{Workload, bank, hotspot, tpcc, transfer, ycsb};
 use crate::{error::BenchError, run::RunArgs};
 
 /// A workload's options, as the command takes them and as worker processes are told them.
@@ -61,6 +61,8 @@ macro_rules! workloads {
 }
 
 workloads! {
+    /// Deposits, withdrawals and transfers of a bank, replayed, with every balance checked
+    Bank(bank),
     /// Transfers between two accounts, chosen at random
     Transfer(transfer),
     /// Increments of a few documents that all clients want

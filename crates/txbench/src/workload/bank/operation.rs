@@ -1,0 +1,57 @@
+//! Operations of a bank: deposits, withdrawals, transfers (paper 003, section III).
+
+use super::money::Money;
+
+/// An operation with its place among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    /// From 1; no two operations have the same.
+    pub(super) sequence: i64,
+    pub(super) change: Change,
+}
+
+/// What an operation does. Accounts are ordinals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// One document.
+    Deposit { account: u32, amount: Money },
+    /// One document.
+    Withdrawal { account: u32, amount: Money },
+    /// Two documents; `from` and `to` differ.
+    Transfer { from: u32, to: u32, amount: Money },
+}
+
+/// What an operation does to one account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effect {
+    pub(super) account: u32,
+    pub(super) by: Money,
+}
+
+impl Change {
+    /// The kind, for the tables.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Deposit { .. } => "deposit",
+            Self::Withdrawal { .. } => "withdrawal",
+            Self::Transfer { .. } => "transfer",
+        }
+    }
+
+    /// What happens to which accounts, the origin of a transfer first.
+    pub(super) fn effects(self) -> impl Iterator<Item = Effect> {
+        let (one, other) = match self {
+            Self::Deposit { account, amount } => (Effect { account, by: amount }, None),
+            Self::Withdrawal { account, amount } => (Effect { account, by: Money(-amount.0) }, None),
+            Self::Transfer { from, to, amount } => {
+                (Effect { account: from, by: Money(-amount.0) }, Some(Effect { account: to, by: amount }))
+            }
+        };
+        std::iter::once(one).chain(other)
+    }
+
+    /// How many documents it changes.
+    pub(super) fn documents(self) -> u32 {
+        if matches!(self, Self::Transfer { .. }) { 2 } else { 1 }
+    }
+}
