@@ -85,9 +85,11 @@ async fn clear_the_way(
     Ok(Obstacle::Cleared)
 }
 
-/// A document that was locked when the write was tried, and is free now?
+/// A document that was locked when the write was tried? It may be free now, or locked by the next rival: the next attempt
+/// meets whatever it is.
 async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Obstacle> {
-    let mut find = doc! {"find": &ns.coll, "filter": unlocked(filter), "projection": {"_id": 1}};
+    let matching = view::without_pending_inserts(filter);
+    let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};
     terms.add_to(&mut find);
     let found = core.server.find_first(ns, find).await?;
     Ok(if found.is_some() { Obstacle::Cleared } else { Obstacle::None })

@@ -35,7 +35,7 @@ async fn a_replay_by_one_client_is_exact_without_transactions_too() {
 
 #[tokio::test]
 async fn a_replay_by_several_clients_is_exact() {
-    for option in [&[][..], &["--by-account"], &["--alone"]] {
+    for option in [&[][..], &["--by-account"], &["--alone"], &["--by-account", "--alone"]] {
         all_is_well("mongotx", 6, &[&["--operations", "200"], option].concat()).await;
     }
 }
