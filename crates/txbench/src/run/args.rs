@@ -14,7 +14,7 @@ use crate::target::{Acknowledged, Durability, Isolation, registry::TargetName};
 #[command(next_help_heading = "Measuring")]
 pub struct RunArgs {
     /// What to measure, in this order
-    #[arg(long, value_delimiter = ',', default_value = "plain,mongotx")]
+    #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
     pub targets: Vec<TargetName>,
     /// Numbers of clients that work at the same time; one measurement for each
     #[arg(long, value_delimiter = ',', default_value = "1,8,32", value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::BenchError,
     target::{Feature, Session, Target},
-    workload::{Broken, Check, Client, ClientId, Progress, Workload},
+    workload::{Broken, Check, Client, ClientId, Progress, Totals, Workload},
 };
 
 /// TPC-C with its options.
@@ -93,7 +93,7 @@ impl Workload for Tpcc {
     }
 
     /// The consistency conditions of the specification, and that no row is lost of those that are never removed.
-    async fn check(&self, session: &mut dyn Session, _committed: u64, _unknown: u64) -> Check {
+    async fn check(&self, session: &mut dyn Session, _totals: &Totals) -> Check {
         let scale = self.0.scale();
         let state = read(session, self.0.schema, &scale).await?;
         let found = [state.warehouses.len() as u64, state.districts.len() as u64, state.customers.len() as u64];
