@@ -145,6 +145,7 @@ impl Client {
             finisher,
             catalog: Catalog::new(shards, &options.tx_database),
             freshness: Freshness::default(),
+            siblings: Arc::default(),
             options,
             replicated,
             this: Weak::clone(this),

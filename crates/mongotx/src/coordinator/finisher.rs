@@ -20,6 +20,7 @@ use super::{
     address::{Address, among},
     roll,
     server::Server,
+    siblings::Claims,
     txlog::TxLog,
 };
 use crate::{
@@ -54,6 +55,8 @@ pub(crate) struct Job {
     pub(crate) id: TxId,
     pub(crate) committed: bool,
     pub(crate) held: Vec<(Namespace, Held)>,
+    /// Dropped with the job: then others of this client may have what it held.
+    pub(crate) claims: Option<Claims>,
 }
 
 /// Where jobs are left.
@@ -145,7 +148,12 @@ async fn run(
 
 /// A job per document.
 fn split(job: &Job) -> Vec<Job> {
-    let one = |ns: &Namespace, held: Held| Job { id: job.id, committed: job.committed, held: vec![(ns.clone(), held)] };
+    let one = |ns: &Namespace, held: Held| Job {
+        id: job.id,
+        committed: job.committed,
+        held: vec![(ns.clone(), held)],
+        claims: None,
+    };
     let documents = job.held.iter().flat_map(|(ns, held)| {
         let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
         let written = held.written.iter().map(move |at| (ns, Held { written: vec![at.clone()], ..flags.clone() }));
@@ -177,7 +185,8 @@ async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: 
         pause = (pause * 2).min(Duration::from_secs(5));
         epoch = log.epoch();
     }
-    for job in &round {
+    for job in round {
+        drop(job.claims);
         log.clean(job.id, epoch).await;
     }
 }

@@ -118,15 +118,26 @@ impl Patience {
         !std::mem::replace(&mut self.noticed, true)
     }
 
-    /// Waits a little for `rival`, or fails: the document, the rival and the limit are named.
+    /// Until when.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.until
+    }
+
+    /// The document, the rival and the limit.
+    pub(crate) fn conflict(&self, ns: &Namespace, id: &Bson, rival: TxId) -> Error {
+        let conflict = Conflict { namespace: ns.clone(), id: id.clone(), rival };
+        let why = match self.limit {
+            _ if Instant::now() < self.until => "write conflict with a transaction that waits for this one".to_owned(),
+            Duration::ZERO => "write conflict".to_owned(),
+            limit => format!("write conflict that lasted longer than the {limit:?} this call waits"),
+        };
+        Error::conflict_with(conflict, &why)
+    }
+
+    /// Waits a little for `rival`, or fails with [`Patience::conflict`].
     pub(crate) async fn wait_for(&mut self, core: &Core, ns: &Namespace, id: &Bson, rival: TxId) -> Result<()> {
         if Instant::now() >= self.until {
-            let conflict = Conflict { namespace: ns.clone(), id: id.clone(), rival };
-            let why = match self.limit {
-                Duration::ZERO => "write conflict".to_owned(),
-                limit => format!("write conflict that lasted longer than the {limit:?} this call waits"),
-            };
-            return Err(Error::conflict_with(conflict, &why));
+            return Err(self.conflict(ns, id, rival));
         }
         core.server.counters.add(&core.server.counters.waits, 1);
         self.breathe().await;

@@ -6,6 +6,7 @@
 //! | [`transaction`] | begin, hold, commit, roll back |
 //! | [`prepare`], [`prepare_many`] | lock and change one document, or many |
 //! | [`address`] | which document a command is about |
+//! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
@@ -29,6 +30,7 @@ pub(crate) mod published;
 pub(crate) mod records;
 pub(crate) mod roll;
 pub(crate) mod server;
+pub(crate) mod siblings;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
@@ -39,7 +41,9 @@ use std::sync::{Arc, Weak};
 
 use sd2v::shard::ShardKey;
 
-use self::{catalog::Catalog, finisher::Finisher, freshness::Freshness, server::Server, txlog::TxLog};
+use self::{
+    catalog::Catalog, finisher::Finisher, freshness::Freshness, server::Server, siblings::Siblings, txlog::TxLog,
+};
 use crate::{
     error::Result,
     options::{ClientOptions, Namespace},
@@ -59,6 +63,7 @@ pub(crate) struct Core {
     pub(crate) finisher: Finisher,
     pub(crate) catalog: Catalog,
     pub(crate) freshness: Freshness,
+    pub(crate) siblings: Arc<Siblings>,
     pub(crate) options: ClientOptions,
     /// Several servers keep the data: write concerns above one make sense.
     pub(crate) replicated: bool,

@@ -1,5 +1,6 @@
 //! Prepared writes: locking one document and changing its unsafe version, in one command.
 //!
+//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command ([`super::siblings`]).
 //! 1. Note the document as held, then send one `update` command with two statements: lock and copy what is clean and
 //!    matches the filter; apply the user's change to what this transaction has locked and matches it. (Where one
 //!    statement can provably do both, it does.)
@@ -25,7 +26,8 @@ use super::{
     catalog::Collection,
     meet::{Patience, locks_only},
     server::WriteAnswer,
-    transaction::{Hold, Transaction},
+    siblings::{Claim, Claimed, Claims},
+    transaction::{Hold, Transaction, id_key},
     unique::{Before, Placed},
 };
 use crate::{
@@ -79,6 +81,11 @@ impl Target<'_> {
             Some(text) => doc! {"$and": [rest, text.clone()]},
             None => rest,
         }
+    }
+
+    /// It is wanted whatever it looks like, and this transaction has done nothing to it yet: whoever holds it is in the way.
+    fn is_the_document(&self, tx: &Transaction) -> bool {
+        is_only_id(self.filter) && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
     }
 
     fn narrowed(&self, rest: Document) -> Document {
@@ -149,9 +156,18 @@ impl Core {
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: &touched, before: &before, inserted: None };
         let mut patience = Patience::new(tx.options.lock_wait);
+        let claims = tx.claims.clone();
+        let mut claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
+            Some(claims) => self.claim(claims, target, &patience).await?,
+            None => None,
+        };
+        tx.check_alive()?;
         for _ in 0..ATTEMPTS {
             match self.attempt(tx, me, target, change).await {
                 Ok(Some(applied)) => {
+                    if let Some(claim) = claim.take() {
+                        claim.keep();
+                    }
                     if applied.modified && may_move {
                         self.refuse_move(tx, &placed, &key, me, &mut patience).await?;
                     }
@@ -183,6 +199,24 @@ impl Core {
             target.at, target.ns
         );
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// Step 0. `None`: the server has to be asked.
+    async fn claim<'c>(
+        &self,
+        claims: &'c Claims,
+        target: &Target<'_>,
+        patience: &Patience,
+    ) -> Result<Option<Claim<'c>>> {
+        let Target { ns, at, .. } = target;
+        match claims.claim(ns, id_key(&at.id), patience.deadline().into()).await {
+            Claimed::Alone(claim, waited) => {
+                self.server.counters.add(&self.server.counters.waits, waited.into());
+                Ok(Some(claim))
+            }
+            Claimed::Rival(rival) => Err(patience.conflict(ns, &at.id, rival)),
+            Claimed::Ask => Ok(None),
+        }
     }
 
     /// A change of the shard key is taken back.

@@ -19,6 +19,7 @@ use super::{
     Core,
     address::Address,
     finisher::{Held, Job},
+    siblings::Claims,
     txlog::Started,
 };
 use crate::{
@@ -41,6 +42,8 @@ pub(crate) struct Transaction {
     pub(crate) started: Option<Started>,
     held: HashMap<Namespace, HeldSet>,
     count: usize,
+    /// What others of this client have to wait for; from the start on.
+    pub(crate) claims: Option<Claims>,
     /// A prepared write was sent and its answer not seen: the future was dropped, or the connection was lost.
     in_doubt: bool,
 }
@@ -52,7 +55,15 @@ pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
 
 impl Transaction {
     pub(crate) fn begin(options: TransactionOptions) -> Self {
-        Self { options, begun: Instant::now(), started: None, held: HashMap::new(), count: 0, in_doubt: false }
+        Self {
+            options,
+            begun: Instant::now(),
+            started: None,
+            held: HashMap::new(),
+            count: 0,
+            claims: None,
+            in_doubt: false,
+        }
     }
 
     pub(crate) fn id(&self) -> Option<TxId> {
@@ -137,8 +148,16 @@ impl Transaction {
         }
     }
 
+    /// What it holds will be free within moments.
+    fn ending(&self) {
+        if let Some(claims) = &self.claims {
+            claims.ending();
+        }
+    }
+
     pub(crate) fn into_job(self, committed: bool) -> Option<Job> {
         let id = self.id()?;
+        self.ending();
         let held = self.held.into_iter().map(|(ns, set)| {
             let held = Held {
                 written: set.written.into_values().collect(),
@@ -148,7 +167,7 @@ impl Transaction {
             };
             (ns, held)
         });
-        Some(Job { id, committed, held: held.collect() })
+        Some(Job { id, committed, held: held.collect(), claims: self.claims })
     }
 }
 
@@ -193,6 +212,7 @@ impl Core {
                 let started = self.log.start(lease_ms, ns).await?;
                 tracing::trace!(transaction = %started.id, "started");
                 tx.started = Some(started);
+                tx.claims = Some(Claims::new(&self.siblings, started.id));
                 Ok(started.id)
             }
         }
@@ -222,6 +242,7 @@ impl Core {
             return Ok(());
         };
         let wrote = tx.held.values().any(|held| !held.written.is_empty());
+        tx.ending();
         // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
         // kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
         let concern = if wrote { tx.options.concern } else { Concern::Acknowledged };

@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// Isolation of the targets that have a choice
     #[arg(long, value_enum, default_value_t)]
     pub isolation: Isolation,
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that have a choice
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub lock_wait_ms: u64,
     /// Nodes that must have a write before it is answered: a number, or "majority"
     #[arg(long, default_value = "majority", value_parser = acknowledged)]
     pub write_concern: Acknowledged,

@@ -95,6 +95,10 @@ async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Re
          {processes} client process(es)."
     ));
     facts.push(format!("Durability, the same for all: an answer waits for {}.", args.durability()));
+    facts.push(format!(
+        "Asked of those that have a choice: isolation {}; a write waits up to {} ms for a rival.",
+        args.isolation, args.lock_wait_ms
+    ));
     for target in args.targets.iter().map(|target| target.traits()) {
         let unit = if target.transactional { "commit" } else { "single write" };
         facts.push(format!("{}: {}; the answer to a {unit} is durable.", target.name, target.about));

@@ -114,6 +114,15 @@ pub enum Isolation {
     RepeatableRead,
 }
 
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+        })
+    }
+}
+
 /// What connects a target. The same for all targets of a comparison but for the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Connection {
@@ -127,6 +136,8 @@ pub struct Connection {
     pub durability: Durability,
     /// For targets that have a choice.
     pub isolation: Isolation,
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that have a choice.
+    pub lock_wait_ms: u64,
 }
 
 /// Options of one transaction.

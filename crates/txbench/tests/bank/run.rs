@@ -60,6 +60,7 @@ impl Run<'_> {
             sessions: self.clients,
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: true },
             isolation: Isolation::ReadCommitted,
+            lock_wait_ms: 0,
         };
         let target = (name.entry().connect)(connection).await.unwrap();
         let command = Command::parse_from([&["bank"], self.options].concat());

@@ -41,7 +41,8 @@ impl Rig {
     /// The same on this server.
     pub(crate) async fn on(entry: &'static Entry, uri: String, durability: Durability, indexes: &[Index]) -> Self {
         let db = unique_db(entry.traits.name);
-        let connection = Connection { uri, db, sessions: 16, durability, isolation: Isolation::default() };
+        let connection =
+            Connection { uri, db, sessions: 16, durability, isolation: Isolation::default(), lock_wait_ms: 0 };
         let target = (entry.connect)(connection).await.unwrap();
         target.create(DOCS, indexes).await.unwrap();
         Self { traits: &entry.traits, target }

@@ -93,7 +93,7 @@ impl Target for MongoTx {
 
     async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
         let db = self.client.database(&self.connection.db);
-        let options = transaction_options(self.connection.durability, self.connection.isolation)?;
+        let options = transaction_options(&self.connection)?;
         Ok(Box::new(MongoTxSession::new(self.client.session_with(options.clone()), db, options)))
     }
 
@@ -145,9 +145,13 @@ fn concern(durability: Durability) -> Result<Concern, BenchError> {
     }
 }
 
-fn transaction_options(durability: Durability, isolation: Isolation) -> Result<TransactionOptions, BenchError> {
-    let isolation = library_isolation(isolation);
-    Ok(TransactionOptions { isolation, concern: concern(durability)?, ..TransactionOptions::default() })
+fn transaction_options(connection: &Connection) -> Result<TransactionOptions, BenchError> {
+    Ok(TransactionOptions {
+        isolation: library_isolation(connection.isolation),
+        concern: concern(connection.durability)?,
+        lock_wait: Duration::from_millis(connection.lock_wait_ms),
+        ..TransactionOptions::default()
+    })
 }
 
 fn library_isolation(isolation: Isolation) -> ::mongotx::Isolation {

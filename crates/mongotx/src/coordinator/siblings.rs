@@ -1,0 +1,357 @@
+//! Documents that transactions of *this client* hold. Who wants one of them is told so, or waits in turn, without asking the
+//! server; two of them that would wait for each other are found at once.
+//!
+//! What is known here is no more than a short cut: a lock is what the server stores. A document that is not known here
+//! may be locked, and one that is known may be free (somebody else has rolled its holder back): then the wait ends with
+//! the caller's patience, as it would in front of the server. Nothing is decided on the strength of this table but to wait,
+//! or to answer a conflict.
+//!
+//! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One transaction at a time tries.
+//! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the transaction's documents are finished.
+//!    It says anything else, or the future is dropped: the claim goes to the next who waits.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use protocol::TxId;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+
+use crate::options::Namespace;
+
+/// How long somebody who is not ready to wait for a rival waits for one that is about to let go, or has not got the document
+/// yet: a few answers of the server. After that the server is asked.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// A document of a collection, by the bytes of its `_id`.
+type Key = (Namespace, Vec<u8>);
+
+/// The documents that transactions of one client hold or want.
+#[derive(Default)]
+pub(crate) struct Siblings {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    places: HashMap<Key, Place>,
+    /// What a transaction waits for. One at a time: a session does one thing after the other.
+    waits: HashMap<TxId, Key>,
+}
+
+/// A document that somebody holds, or tries to lock.
+struct Place {
+    owner: Arc<Owner>,
+    /// The server has said that the owner holds it.
+    held: bool,
+    /// Who comes next.
+    queue: VecDeque<Next>,
+}
+
+struct Next {
+    owner: Arc<Owner>,
+    turn: oneshot::Sender<()>,
+}
+
+/// A transaction.
+struct Owner {
+    id: TxId,
+    /// Its documents will be free within moments.
+    ending: AtomicBool,
+}
+
+/// All that one transaction holds here. When the last copy is dropped, it is free for others: a transaction keeps one, and
+/// its job after it.
+#[derive(Clone)]
+pub(crate) struct Claims(Arc<Kept>);
+
+struct Kept {
+    siblings: Arc<Siblings>,
+    owner: Arc<Owner>,
+    keys: Mutex<Vec<Key>>,
+}
+
+impl fmt::Debug for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Claims({})", self.0.owner.id)
+    }
+}
+
+/// How a claim came out.
+pub(crate) enum Claimed<'a> {
+    /// Nobody else of this client tries it now. Whether others had to be waited for.
+    Alone(Claim<'a>, bool),
+    /// This transaction of the same client holds it and is not about to let go; or waits for the one that asks.
+    Rival(TxId),
+    /// It took too long to find out: the server knows.
+    Ask,
+}
+
+/// The right to try; given on when dropped.
+pub(crate) struct Claim<'a> {
+    claims: &'a Claims,
+    key: Option<Key>,
+}
+
+impl Siblings {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // Nothing panics while it is held; if something did, the table would at worst make somebody ask the server.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Claims {
+    pub(crate) fn new(siblings: &Arc<Siblings>, id: TxId) -> Self {
+        let owner = Arc::new(Owner { id, ending: AtomicBool::new(false) });
+        Self(Arc::new(Kept { siblings: Arc::clone(siblings), owner, keys: Mutex::default() }))
+    }
+
+    /// The transaction will be over within moments.
+    pub(crate) fn ending(&self) {
+        self.0.owner.ending.store(true, SeqCst);
+    }
+
+    /// Waits for its turn, at most until `deadline`: when the document is held by a transaction that goes on.
+    pub(crate) async fn claim(&self, ns: &Namespace, id: Vec<u8>, deadline: Instant) -> Claimed<'_> {
+        let key = (ns.clone(), id);
+        let last_moment = deadline.max(Instant::now() + MOMENT);
+        let queued = match self.enqueue(&key) {
+            Ok(queued) => queued,
+            Err(rival) => return Claimed::Rival(rival),
+        };
+        // From here on, whatever happens to this future, nothing of it stays in the table.
+        let claim = Claim { claims: self, key: Some(key.clone()) };
+        let Some(mut turn) = queued else { return Claimed::Alone(claim, false) };
+        loop {
+            let until = match self.stands_still(&key) {
+                Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),
+                Some(_) => deadline,
+                None if Instant::now() >= last_moment => return Claimed::Ask,
+                None => last_moment.min(Instant::now() + MOMENT / 20),
+            };
+            match timeout_at(until, &mut turn).await {
+                Ok(Ok(())) => return Claimed::Alone(claim, true),
+                // The table is gone, or this one was left out: cannot be.
+                Ok(Err(_)) => return Claimed::Ask,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// `None`: it is this one's turn. An error: waiting would never end.
+    fn enqueue(&self, key: &Key) -> Result<Option<oneshot::Receiver<()>>, TxId> {
+        let (owner, mut table) = (&self.0.owner, self.0.siblings.lock());
+        if table.would_wait_for(key, owner.id) {
+            let rival = table.places.get(key).map_or(owner.id, |place| place.owner.id);
+            return Err(rival);
+        }
+        let Some(place) = table.places.get_mut(key) else {
+            let place = Place { owner: Arc::clone(owner), held: false, queue: VecDeque::new() };
+            table.places.insert(key.clone(), place);
+            return Ok(None);
+        };
+        let (turn, comes) = oneshot::channel();
+        place.queue.push_back(Next { owner: Arc::clone(owner), turn });
+        table.waits.insert(owner.id, key.clone());
+        Ok(Some(comes))
+    }
+
+    /// Who holds it, if that is known and it will not let go within moments.
+    fn stands_still(&self, key: &Key) -> Option<TxId> {
+        let table = self.0.siblings.lock();
+        let place = table.places.get(key)?;
+        (place.held && !place.owner.ending.load(SeqCst)).then_some(place.owner.id)
+    }
+}
+
+impl Table {
+    /// Does the owner of this document, or whom it waits for, and so on, wait for `me`?
+    fn would_wait_for(&self, key: &Key, me: TxId) -> bool {
+        let mut next = self.places.get(key);
+        // No longer than there are transactions that wait.
+        for _ in 0..=self.waits.len() {
+            let Some(place) = next else { return false };
+            if place.owner.id == me {
+                return true;
+            }
+            next = self.waits.get(&place.owner.id).and_then(|key| self.places.get(key));
+        }
+        false
+    }
+
+    /// The document is nobody's: whose turn is it?
+    fn hand_on(&mut self, key: &Key) {
+        let Some(place) = self.places.get_mut(key) else { return };
+        while let Some(Next { owner, turn }) = place.queue.pop_front() {
+            self.waits.remove(&owner.id);
+            (place.owner, place.held) = (owner, false);
+            if turn.send(()).is_ok() {
+                return;
+            }
+        }
+        self.places.remove(key);
+    }
+}
+
+impl Claim<'_> {
+    /// The server says that the transaction holds it.
+    pub(crate) fn keep(mut self) {
+        let Some(key) = self.key.take() else { return };
+        let Kept { siblings, keys, .. } = &*self.claims.0;
+        if let Some(place) = siblings.lock().places.get_mut(&key) {
+            place.held = true;
+        }
+        keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let (me, mut table) = (self.claims.0.owner.id, self.claims.0.siblings.lock());
+        table.waits.remove(&me);
+        let Some(place) = table.places.get_mut(&key) else { return };
+        if place.owner.id == me {
+            table.hand_on(&key);
+        } else {
+            place.queue.retain(|next| next.owner.id != me);
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut table = self.siblings.lock();
+        for key in &keys {
+            if table.places.get(key).is_some_and(|place| place.owner.id == self.owner.id) {
+                table.hand_on(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use protocol::ClientId;
+
+    use super::*;
+
+    fn transactions<const N: usize>() -> (Arc<Siblings>, [Claims; N]) {
+        let siblings = Arc::<Siblings>::default();
+        let claims = |at| Claims::new(&siblings, TxId { client: ClientId([1; 12]), seq: at as u64 });
+        let all = std::array::from_fn(claims);
+        (siblings, all)
+    }
+
+    fn ns() -> Namespace {
+        Namespace::parse_namespace("db.c").unwrap()
+    }
+
+    async fn claim<'a>(claims: &'a Claims, id: u8, wait: Duration) -> Claimed<'a> {
+        claims.claim(&ns(), vec![id], Instant::now() + wait).await
+    }
+
+    const NO: Duration = Duration::ZERO;
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    async fn hold(claims: &Claims, id: u8) {
+        let Claimed::Alone(claim, false) = claim(claims, id, NO).await else { panic!("{id} is not free") };
+        claim.keep();
+    }
+
+    fn is_rival(claimed: &Claimed<'_>, seq: u64) -> bool {
+        matches!(claimed, Claimed::Rival(rival) if rival.seq == seq)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_held_document_is_a_conflict_at_once_for_who_does_not_wait() {
+        let (_, [a, b]) = transactions();
+        hold(&a, 1).await;
+        let start = Instant::now();
+        assert!(is_rival(&claim(&b, 1, NO).await, 0));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        hold(&b, 2).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_get_it_in_turn() {
+        let (siblings, [a, b, c]) = transactions();
+        hold(&a, 1).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let wait = |who: Claims, order: Arc<Mutex<Vec<u64>>>| async move {
+            let Claimed::Alone(claim, true) = claim(&who, 1, LONG).await else { panic!("not its turn") };
+            claim.keep();
+            order.lock().unwrap().push(who.0.owner.id.seq);
+        };
+        let second = tokio::spawn(wait(b, Arc::clone(&order)));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let third = tokio::spawn(wait(c, Arc::clone(&order)));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(a);
+        second.await.unwrap();
+        third.await.unwrap();
+        assert_eq!(*order.lock().unwrap(), [1, 2]);
+        assert!(siblings.lock().places.is_empty() && siblings.lock().waits.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_that_would_wait_for_each_other_are_found_at_once() {
+        let (_, [a, b, c]) = transactions();
+        hold(&a, 1).await;
+        hold(&b, 2).await;
+        hold(&c, 3).await;
+        let (first, second) = (a.clone(), b.clone());
+        tokio::spawn(async move { drop(claim(&first, 2, LONG).await) });
+        tokio::spawn(async move { drop(claim(&second, 3, LONG).await) });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let start = Instant::now();
+        assert!(is_rival(&claim(&c, 1, LONG).await, 0), "c waits for a, which waits for b, which waits for c");
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_was_not_locked_after_all_is_handed_on() {
+        let (_, [a, b]) = transactions();
+        let Claimed::Alone(trying, _) = claim(&a, 1, NO).await else { panic!("not free") };
+        let other = b.clone();
+        let waiting = tokio::spawn(async move { matches!(claim(&other, 1, NO).await, Claimed::Alone(_, true)) });
+        tokio::time::sleep(MOMENT / 2).await;
+        drop(trying);
+        assert!(waiting.await.unwrap(), "it waits a moment while nobody knows");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transaction_that_ends_is_waited_for_a_moment_and_no_longer() {
+        let (_, [a, b]) = transactions();
+        hold(&a, 1).await;
+        a.ending();
+        let start = Instant::now();
+        assert!(matches!(claim(&b, 1, NO).await, Claimed::Ask), "the server is asked");
+        assert!(start.elapsed() >= MOMENT && start.elapsed() < 2 * MOMENT, "{:?}", start.elapsed());
+        drop(a);
+        hold(&b, 1).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_leaves_nothing() {
+        let (siblings, [a, b]) = transactions();
+        hold(&a, 1).await;
+        assert!(is_rival(&claim(&b, 1, Duration::from_secs(1)).await, 0));
+        let dropped = tokio::time::timeout(Duration::from_secs(1), claim(&b, 1, LONG)).await;
+        assert!(dropped.is_err());
+        assert!(siblings.lock().waits.is_empty() && siblings.lock().places[&(ns(), vec![1])].queue.is_empty());
+        drop(a);
+        assert!(siblings.lock().places.is_empty());
+    }
+}
