@@ -164,3 +164,9 @@ pub(crate) fn matched(answer: &Document) -> OpResult<u64> {
     }
     Ok(answer.get_i32("n").map_or(0, |n| u64::from(n.cast_unsigned())))
 }
+
+/// Whether the server was not reached, or what it said did not arrive.
+pub(crate) fn is_unreachable(error: &Error) -> bool {
+    let kind = error.kind.as_ref();
+    matches!(kind, ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::ServerSelection { .. })
+}

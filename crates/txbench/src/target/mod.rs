@@ -5,6 +5,7 @@
 
 pub mod driver;
 pub mod mongotx;
+pub mod mvcc;
 pub mod native;
 pub mod plain;
 pub mod registry;

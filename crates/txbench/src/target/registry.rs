@@ -5,7 +5,7 @@ use std::str::FromStr;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Connection, Target, Traits, mongotx, native, plain};
+use super::{Connection, Target, Traits, mongotx, mvcc, native, plain};
 use crate::error::BenchError;
 
 /// Connects a target.
@@ -20,7 +20,8 @@ pub struct Entry {
 }
 
 /// In the order in which they are explained.
-pub static TARGETS: &[&Entry] = &[&plain::ENTRY, &native::ENTRY, &mongotx::CLIENT_RECORD, &mongotx::PUBLISHED];
+pub static TARGETS: &[&Entry] =
+    &[&plain::ENTRY, &native::ENTRY, &mongotx::CLIENT_RECORD, &mongotx::PUBLISHED, &mvcc::ENTRY];
 
 /// The name of a target that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,184 @@
+//! What goes on after a commit was answered: other documents are unlocked, old versions are removed. A task for all
+//! sessions of a process, which does the work of many transactions in one command.
+//!
+//! 1. The locks of the other documents are removed.
+//! 2. The mark on the primary, by which these locks' transaction is known to be committed, is removed after them. An
+//!    interruption before leaves locks that whoever meets them resolves.
+//! 3. What a commit has replaced is removed once it is old enough that no command which has seen it as the latest version
+//!    is still under way ([`KEEP`]). A version that a dead client's mark is on is kept.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Weak,
+    time::{Duration, Instant},
+};
+
+use bson::{Bson, Document, doc, oid::ObjectId};
+use tokio::sync::{mpsc::Receiver, oneshot};
+
+use super::{
+    format::{DONE, LOCK, VersionId},
+    store::{READ_LIMIT, Store, not_durable},
+};
+
+/// How long versions are kept after another one has been committed.
+pub(super) const KEEP: Duration = Duration::from_secs(6);
+const _: () = assert!(KEEP.as_secs() > 2 * READ_LIMIT.as_secs());
+/// Work that may wait; commits wait besides.
+pub(super) const QUEUE: usize = 10_000;
+/// Transactions that are finished together.
+const BATCH: usize = 500;
+/// Old versions that are remembered at once. Beyond that the oldest are kept for good.
+const GARBAGE: usize = 500_000;
+/// Old versions removed by one command.
+const SWEEP: usize = 1_000;
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
+/// How often unlocking is tried while the server is not reached, a second apart.
+const ATTEMPTS: u32 = 30;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A version and its collection.
+pub(super) type Place = (String, VersionId);
+
+/// Something to be done.
+pub(super) enum Work {
+    /// A transaction has been committed.
+    Committed(Finished),
+    /// A lock was met whose transaction is committed.
+    Met(Place),
+    /// Tells when all work before is done.
+    Flush(oneshot::Sender<()>),
+}
+
+/// What a committed transaction leaves to do.
+pub(super) struct Finished {
+    pub(super) tx: ObjectId,
+    pub(super) primary: Place,
+    /// Its other documents.
+    pub(super) locked: Vec<Place>,
+    /// The versions that it has replaced.
+    pub(super) replaced: Vec<Place>,
+}
+
+/// The task.
+pub(super) struct Finisher {
+    store: Weak<Store>,
+    work: Receiver<Work>,
+    garbage: VecDeque<(Instant, Place)>,
+}
+
+/// Work of several transactions, by collection.
+#[derive(Default)]
+struct Batch {
+    locked: HashMap<String, Vec<Bson>>,
+    done: HashMap<String, Vec<Bson>>,
+    transactions: Vec<ObjectId>,
+    flushed: Vec<oneshot::Sender<()>>,
+}
+
+impl Finisher {
+    pub(super) fn new(store: Weak<Store>, work: Receiver<Work>) -> Self {
+        Self { store, work, garbage: VecDeque::new() }
+    }
+
+    /// Works until all sessions are gone.
+    pub(super) async fn run(mut self) {
+        let mut received = Vec::with_capacity(BATCH);
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                n = self.work.recv_many(&mut received, BATCH) => if n == 0 { return },
+                _ = sweep.tick() => {}
+            }
+            let Some(store) = self.store.upgrade() else { return };
+            let batch = self.gather(received.drain(..));
+            batch.finish(&store).await;
+            self.sweep(&store).await;
+        }
+    }
+
+    fn gather(&mut self, work: impl Iterator<Item = Work>) -> Batch {
+        let mut batch = Batch::default();
+        let due = Instant::now() + KEEP;
+        for work in work {
+            match work {
+                Work::Flush(sender) => batch.flushed.push(sender),
+                Work::Met((collection, id)) => batch.locked.entry(collection).or_default().push(id.bson()),
+                Work::Committed(Finished { tx, primary: (collection, id), locked, replaced }) => {
+                    if !locked.is_empty() {
+                        batch.done.entry(collection).or_default().push(id.bson());
+                        batch.transactions.push(tx);
+                    }
+                    for (collection, id) in locked {
+                        batch.locked.entry(collection).or_default().push(id.bson());
+                    }
+                    self.garbage.extend(replaced.into_iter().map(|place| (due, place)));
+                }
+            }
+        }
+        let excess = self.garbage.len().saturating_sub(GARBAGE);
+        self.garbage.drain(..excess);
+        batch
+    }
+
+    // Step 3.
+    async fn sweep(&mut self, store: &Store) {
+        let old = self.garbage.iter().take(SWEEP).take_while(|(due, _)| *due <= Instant::now()).count();
+        let mut by_collection: HashMap<String, Vec<Bson>> = HashMap::new();
+        for (_, (collection, id)) in self.garbage.drain(..old) {
+            by_collection.entry(collection).or_default().push(id.bson());
+        }
+        for (collection, ids) in by_collection {
+            let filter = doc! {"_id": {"$in": ids}, LOCK: {"$exists": false}, DONE: {"$exists": false}};
+            // What is not removed is only in the way.
+            let _ = store.collection(&collection).delete_many(filter).write_concern(not_durable()).await;
+        }
+    }
+}
+
+impl Batch {
+    async fn finish(self, store: &Store) {
+        // Locks and marks of one collection go in one command, which does them in this order.
+        let alone = self.locked.len() <= 1 && self.done.keys().all(|name| self.locked.contains_key(name));
+        let mut done = self.done;
+        for (collection, ids) in &self.locked {
+            let mut updates = vec![unset(LOCK, ids)];
+            if alone {
+                updates.extend(done.remove(collection).map(|ids| unset(DONE, &ids)));
+            }
+            if !send(store, collection, updates).await {
+                return;
+            }
+        }
+        for (collection, ids) in done {
+            if !send(store, &collection, vec![unset(DONE, &ids)]).await {
+                return;
+            }
+        }
+        store.forget(self.transactions.into_iter());
+        for sender in self.flushed {
+            let _ = sender.send(());
+        }
+    }
+}
+
+/// The versions of a committed transaction stay its own, so that their ids are enough to know them by.
+fn unset(field: &str, ids: &[Bson]) -> Document {
+    doc! {"q": {"_id": {"$in": ids}}, "u": {"$unset": {field: ""}}, "multi": true}
+}
+
+/// Sends updates until they are done, or it has been tried often enough.
+async fn send(store: &Store, collection: &str, updates: Vec<Document>) -> bool {
+    let command = doc! {"update": collection, "updates": updates, "ordered": true, "writeConcern": {"w": 1}};
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        match store.db.run_command(command.clone()).await {
+            Ok(answer) if !answer.contains_key("writeErrors") => return true,
+            _ => {}
+        }
+    }
+    false
+}

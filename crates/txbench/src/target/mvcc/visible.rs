@@ -1,0 +1,134 @@
+//! Which version of a document a reader sees: its own, or the latest that is committed. Decided here, asked elsewhere.
+
+use std::collections::HashMap;
+
+use bson::oid::ObjectId;
+
+use super::format::{Key, Lock, Version, VersionId};
+
+/// What was found out about a transaction, before the versions that it is used for were read: what was committed then
+/// does not change any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Committed.
+    Committed,
+    /// Not decided, and its time is not up.
+    Pending,
+    /// It has no primary any more: a lock of its that is still there belongs to nobody.
+    Gone,
+}
+
+/// Fates of transactions.
+pub(super) type Fates = HashMap<ObjectId, Fate>;
+
+/// Who looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Viewer<'a> {
+    pub(super) collection: &'a str,
+    /// The own transaction, where there is one.
+    pub(super) own: Option<ObjectId>,
+    /// Whether something is to be written: then even the lock of a primary, which tells a reader all it needs, is asked
+    /// after, since its time may be up.
+    pub(super) writes: bool,
+}
+
+impl Viewer<'_> {
+    /// The lock of a rival on this version.
+    fn rival<'v>(&self, version: &'v Version) -> Option<&'v Lock> {
+        version.lock.as_ref().filter(|lock| Some(lock.tx) != self.own)
+    }
+
+    /// The lock whose transaction must be asked after before anything can be said.
+    pub(super) fn unknown<'v>(&self, version: &'v Version, fates: &Fates) -> Option<&'v Lock> {
+        let lock = self.rival(version)?;
+        let told = !self.writes && lock.decides(self.collection, &version.id);
+        (!told && !fates.contains_key(&lock.tx)).then_some(lock)
+    }
+
+    /// Whether the version is one that this viewer may see: its own or a committed one.
+    pub(super) fn sees(&self, version: &Version, fates: &Fates) -> bool {
+        self.rival(version).is_none_or(|lock| fates.get(&lock.tx) == Some(&Fate::Committed))
+    }
+
+    /// Whether a rival that is not decided holds the document.
+    pub(super) fn is_locked(&self, version: &Version, fates: &Fates) -> bool {
+        self.rival(version).is_some_and(|lock| fates.get(&lock.tx).is_none_or(|fate| *fate == Fate::Pending))
+    }
+
+    /// Whether the version belongs to a transaction that was rolled back.
+    pub(super) fn is_stale(&self, version: &Version, fates: &Fates) -> bool {
+        self.rival(version).is_some_and(|lock| fates.get(&lock.tx) == Some(&Fate::Gone))
+    }
+
+    /// The version of each document that this viewer sees, of those that were found.
+    pub(super) fn latest<'v>(
+        &self,
+        versions: impl Iterator<Item = &'v Version>,
+        fates: &Fates,
+    ) -> HashMap<Key, &'v Version> {
+        let mut latest: HashMap<Key, &Version> = HashMap::new();
+        for version in versions.filter(|version| self.sees(version, fates)) {
+            let seen = latest.entry(Key::of(&version.id.key)).or_insert(version);
+            if seen.id.ver < version.id.ver {
+                *seen = version;
+            }
+        }
+        latest
+    }
+}
+
+/// Whether this version is that one.
+pub(super) fn is_same(one: &VersionId, other: &VersionId) -> bool {
+    one.ver == other.ver && Key::of(&one.key) == Key::of(&other.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::{super::format::Primary, *};
+
+    fn version(key: i32, ver: i64, tx: Option<(ObjectId, bool)>) -> Version {
+        let id = VersionId { key: key.into(), ver };
+        let lock = tx.map(|(tx, primary)| {
+            let id = if primary { id.clone() } else { VersionId { key: 99.into(), ver: 1 } };
+            Lock { tx, primary: Primary { collection: "c".to_owned(), id } }
+        });
+        Version { id, lock, body: Some(doc! {}) }
+    }
+
+    fn seen(viewer: Viewer<'_>, versions: &[Version], fates: &Fates) -> Vec<i64> {
+        let mut seen: Vec<i64> = viewer.latest(versions.iter(), fates).values().map(|version| version.id.ver).collect();
+        seen.sort_unstable();
+        seen
+    }
+
+    #[test]
+    fn the_latest_committed_or_own_version_is_seen() {
+        let (own, rival) = (ObjectId::new(), ObjectId::new());
+        let reader = Viewer { collection: "c", own: None, writes: false };
+        let writer = Viewer { collection: "c", own: Some(own), writes: true };
+        let versions = [version(1, 1, None), version(1, 2, None), version(1, 3, Some((own, true)))];
+        assert_eq!(seen(reader, &versions, &Fates::new()), [2]);
+        assert_eq!(seen(writer, &versions, &Fates::new()), [3]);
+        let versions = [version(1, 2, None), version(1, 3, Some((rival, false)))];
+        for (fate, expected) in [(Fate::Committed, 3), (Fate::Pending, 2), (Fate::Gone, 2)] {
+            assert_eq!(seen(reader, &versions, &Fates::from([(rival, fate)])), [expected]);
+        }
+        assert!(seen(reader, &[version(1, 1, Some((rival, true)))], &Fates::new()).is_empty());
+    }
+
+    #[test]
+    fn a_reader_does_not_ask_after_a_primary_and_a_writer_does() {
+        let rival = ObjectId::new();
+        let (primary, other) = (version(1, 3, Some((rival, true))), version(2, 3, Some((rival, false))));
+        let reader = Viewer { collection: "c", own: None, writes: false };
+        let writer = Viewer { collection: "c", own: None, writes: true };
+        let none = Fates::new();
+        assert!(reader.unknown(&primary, &none).is_none() && reader.unknown(&other, &none).is_some());
+        assert!(writer.unknown(&primary, &none).is_some() && writer.unknown(&version(1, 1, None), &none).is_none());
+        assert!(writer.unknown(&primary, &Fates::from([(rival, Fate::Pending)])).is_none());
+        assert!(writer.is_locked(&primary, &Fates::from([(rival, Fate::Pending)])));
+        assert!(writer.is_stale(&primary, &Fates::from([(rival, Fate::Gone)])));
+    }
+}
