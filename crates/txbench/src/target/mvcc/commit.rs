@@ -5,15 +5,16 @@
 //! 2. The other documents are unlocked by the finisher, after the answer.
 //!
 //! Interrupted before 1, the transaction is rolled back by whoever meets it, once its time is up; after 1, its other
-//! documents are unlocked by whoever meets them.
+//! documents are unlocked by whoever meets them. A client that lives and does not know leaves it to the finisher.
 
 use std::collections::HashMap;
 
 use bson::{Bson, Document, doc};
 
 use super::{
+    doubt::Doubt,
     finisher::{Finished, Place, Work},
-    format::{DONE, LOCK, LOCK_TX, SINCE, VersionId},
+    format::{DONE, LOCK, LOCK_TX, Lock, SINCE, VersionId},
     store::{Store, not_durable},
     visible::is_same,
     writing::{Own, Tx},
@@ -44,7 +45,10 @@ pub(super) async fn commit(store: &Store, tx: Tx) -> OpResult<()> {
             rollback(store, tx).await;
             return Err(OpError::Conflict(reason));
         }
-        Err(error) => return Err(error),
+        Err(error) => {
+            give_up(store, &tx).await;
+            return Err(error);
+        }
     }
     if !finished.locked.is_empty() {
         store.note_committed(tx.id);
@@ -90,7 +94,7 @@ fn finished(tx: &Tx, primary: Place) -> Finished {
     Finished { tx: tx.id, primary, locked, replaced }
 }
 
-/// Removes all that a transaction has written. Where that fails, whoever meets it does it, once its time is up.
+/// Removes all that a transaction has written.
 pub(super) async fn rollback(store: &Store, tx: Tx) {
     let mut by_collection: HashMap<&str, Vec<Bson>> = HashMap::new();
     for ((collection, _), Own { id, .. }) in &tx.own {
@@ -98,6 +102,16 @@ pub(super) async fn rollback(store: &Store, tx: Tx) {
     }
     for (collection, ids) in by_collection {
         let filter = doc! {"_id": {"$in": ids}, LOCK_TX: tx.id};
-        let _ = store.collection(collection).delete_many(filter).write_concern(not_durable()).await;
+        if store.collection(collection).delete_many(filter).write_concern(not_durable()).await.is_err() {
+            give_up(store, &tx).await;
+            return;
+        }
     }
+}
+
+/// Leaves a transaction to the finisher, or, should this process end before it is done, to whoever meets it.
+async fn give_up(store: &Store, tx: &Tx) {
+    let Some(primary) = tx.primary.clone() else { return };
+    let places = tx.own.iter().map(|((collection, _), own)| (collection.clone(), own.id.clone())).collect();
+    store.finish(Work::Doubt(Box::new(Doubt { lock: Lock { tx: tx.id, primary }, places }))).await;
 }

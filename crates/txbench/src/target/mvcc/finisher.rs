@@ -17,6 +17,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use tokio::sync::{mpsc::Receiver, oneshot};
 
 use super::{
+    doubt::Doubt,
     format::{DONE, LOCK, VersionId},
     store::{READ_LIMIT, Store, not_durable},
 };
@@ -46,6 +47,8 @@ pub(super) enum Work {
     Committed(Finished),
     /// A lock was met whose transaction is committed.
     Met(Place),
+    /// A transaction was given up.
+    Doubt(Box<Doubt>),
     /// Tells when all work before is done.
     Flush(oneshot::Sender<()>),
 }
@@ -73,6 +76,7 @@ struct Batch {
     locked: HashMap<String, Vec<Bson>>,
     done: HashMap<String, Vec<Bson>>,
     transactions: Vec<ObjectId>,
+    doubts: Vec<Box<Doubt>>,
     flushed: Vec<oneshot::Sender<()>>,
 }
 
@@ -104,6 +108,7 @@ impl Finisher {
         for work in work {
             match work {
                 Work::Flush(sender) => batch.flushed.push(sender),
+                Work::Doubt(doubt) => batch.doubts.push(doubt),
                 Work::Met((collection, id)) => batch.locked.entry(collection).or_default().push(id.bson()),
                 Work::Committed(Finished { tx, primary: (collection, id), locked, replaced }) => {
                     if !locked.is_empty() {
@@ -157,6 +162,11 @@ impl Batch {
             }
         }
         store.forget(self.transactions.into_iter());
+        for doubt in self.doubts {
+            if !doubt.end(store).await {
+                return;
+            }
+        }
         for sender in self.flushed {
             let _ = sender.send(());
         }

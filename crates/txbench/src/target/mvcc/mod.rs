@@ -23,6 +23,7 @@
 
 mod change;
 mod commit;
+mod doubt;
 mod finisher;
 mod format;
 mod names;
