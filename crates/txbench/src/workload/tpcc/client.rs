@@ -1,6 +1,6 @@
 //! One terminal at work: deals, types, tries, thinks.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use bson::DateTime;
@@ -23,6 +23,10 @@ use crate::{
 /// The deck's cards and the times to think are drawn apart from the inputs: neither changes the other.
 const CARDS: u64 = 1;
 const INPUTS: u64 = 2;
+/// Orders made, for the check.
+pub(super) const ORDERS: &str = "orders";
+/// Payments, for the check.
+pub(super) const PAID_CENTS: &str = "paid cents";
 
 pub(super) struct TpccClient {
     options: Options,
@@ -32,6 +36,9 @@ pub(super) struct TpccClient {
     input: Input,
     /// What was done last, whose answer is still being looked at.
     before: Option<Kind>,
+    /// What acknowledged transactions have done: orders made, cents paid.
+    orders: u64,
+    paid_cents: u64,
 }
 
 impl TpccClient {
@@ -42,7 +49,16 @@ impl TpccClient {
         let mut terminal = Terminal::new(inputs, scale, nurands, id.index, options.rollback_percent);
         let input = terminal.input(Kind::NewOrder);
         let cards = Draw::new(id.seed, CARDS);
-        Self { options: options.clone(), deck: Deck::default(), cards, terminal, input, before: None }
+        Self {
+            options: options.clone(),
+            deck: Deck::default(),
+            cards,
+            terminal,
+            input,
+            before: None,
+            orders: 0,
+            paid_cents: 0,
+        }
     }
 
     /// How long the user needs before this transaction begins: to think about the last answer, and to type.
@@ -82,6 +98,15 @@ impl Client for TpccClient {
             return Ok(Done::RolledBack);
         }
         session.commit().await?;
+        match &self.input {
+            Input::NewOrder(_) => self.orders += 1,
+            Input::Payment(input) => self.paid_cents += input.amount_cents.unsigned_abs(),
+            _ => {}
+        }
         Ok(Done::Committed)
+    }
+
+    fn effects(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::from([(ORDERS, self.orders), (PAID_CENTS, self.paid_cents)])
     }
 }

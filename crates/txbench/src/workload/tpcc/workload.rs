@@ -3,11 +3,12 @@
 use async_trait::async_trait;
 
 use super::{
-    check::{self, read, tell},
-    client::TpccClient,
+    check::{self, State, read, tell},
+    client::{ORDERS, PAID_CENTS, TpccClient},
     load::{Load, load},
     options::Options,
-    scale::DISTRICTS,
+    rows::customer::FIRST_PAYMENT_CENTS,
+    scale::{DISTRICTS, Scale},
 };
 use crate::{
     error::BenchError,
@@ -92,19 +93,44 @@ impl Workload for Tpcc {
         Ok(Box::new(TpccClient::new(&self.0, id)))
     }
 
-    /// The consistency conditions of the specification, and that no row is lost of those that are never removed.
-    async fn check(&self, session: &mut dyn Session, _totals: &Totals) -> Check {
+    /// The consistency conditions of the specification; that no row is lost of those that are never removed; that what was
+    /// acknowledged is there.
+    async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let scale = self.0.scale();
         let state = read(session, self.0.schema, &scale).await?;
-        let found = [state.warehouses.len() as u64, state.districts.len() as u64, state.customers.len() as u64];
-        let expected = [scale.warehouses.into(), scale.of_districts(1), scale.of_districts(scale.customers)];
-        if found != expected {
-            let reason = format!("there are {found:?} warehouses, districts and customers; {expected:?} were loaded");
+        let violations = check::violations(&state, &scale);
+        if !violations.is_empty() {
+            return Err(Broken::Promise(tell(&violations)));
+        }
+        loaded_rows(&state, &scale)?;
+        acknowledged(&state, &scale, totals)
+    }
+}
+
+fn loaded_rows(state: &State, scale: &Scale) -> Check {
+    let found = [state.warehouses.len() as u64, state.districts.len() as u64, state.customers.len() as u64];
+    let expected = [scale.warehouses.into(), scale.of_districts(1), scale.of_districts(scale.customers)];
+    if found == expected {
+        return Ok(());
+    }
+    let reason = format!("there are {found:?} warehouses, districts and customers; {expected:?} were loaded");
+    Err(Broken::Promise(reason))
+}
+
+/// A transaction whose outcome nobody knows may have made an order or a payment more.
+fn acknowledged(state: &State, scale: &Scale, totals: &Totals) -> Check {
+    let loaded = scale.of_districts(scale.customers);
+    let orders = (state.orders.len() as u64).saturating_sub(loaded);
+    let paid: i64 = state.paid_to.values().sum();
+    let paid = paid.unsigned_abs().saturating_sub(loaded * FIRST_PAYMENT_CENTS.unsigned_abs());
+    for (what, found, most_unknown) in [(ORDERS, orders, totals.unknown), (PAID_CENTS, paid, totals.unknown * 500_000)]
+    {
+        let told = totals.effect(what);
+        if !(told..=told + most_unknown).contains(&found) {
+            let unknown = totals.unknown;
+            let reason = format!("{found} {what} are there; {told} were acknowledged, {unknown} outcomes are unknown");
             return Err(Broken::Promise(reason));
         }
-        match check::violations(&state, &scale) {
-            none if none.is_empty() => Ok(()),
-            violations => Err(Broken::Promise(tell(&violations))),
-        }
     }
+    Ok(())
 }
