@@ -1,0 +1,85 @@
+//! A small database of one test on one target.
+
+use clap::Parser;
+use txbench::{
+    run::RunArgs,
+    target::{Acknowledged, Connection, Durability, Isolation, Session, Target, registry::TargetName},
+    workload::{
+        Totals, Workload,
+        registry::{WorkloadCommand, WorkloadOptions, WorkloadSpec},
+        tpcc::{
+            Options,
+            check::{State, read},
+        },
+    },
+};
+
+/// The seed of all data here.
+pub(crate) const SEED: u64 = 11;
+
+#[derive(Parser)]
+struct Command {
+    #[command(subcommand)]
+    workload: WorkloadCommand,
+}
+
+/// What this command line says.
+pub(crate) fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
+    let line = format!("bench tpcc --scale 0.001 {line}");
+    Command::try_parse_from(line.split_whitespace()).unwrap().workload.split()
+}
+
+/// The options of this command line.
+pub(crate) fn options(line: &str) -> Options {
+    match parse(line).0 {
+        WorkloadSpec::Tpcc(options) => options,
+        other => panic!("{other:?} is no TPC-C"),
+    }
+}
+
+/// A target with a database.
+pub(crate) struct Setting {
+    pub(crate) target: Box<dyn Target>,
+    pub(crate) options: Options,
+    pub(crate) workload: Box<dyn Workload>,
+}
+
+impl Setting {
+    /// Loads a database of its own.
+    pub(crate) async fn load(target: &str, line: &str) -> Self {
+        let name: TargetName = target.parse().unwrap();
+        let uri = match name.traits().needs_replica_set {
+            true => testkit::shared_replica_set().await.unwrap().uri(),
+            false => testkit::shared_standalone().await.unwrap().uri(),
+        };
+        let connection = Connection {
+            uri,
+            db: testkit::unique_db(&format!("tpcc_{target}")),
+            sessions: 8,
+            // Where each single write would wait for the disk, it need not: nothing is killed here.
+            durability: Durability { nodes: Acknowledged::Nodes(1), journaled: name.traits().transactional },
+            isolation: Isolation::ReadCommitted,
+        };
+        let target = (name.entry().connect)(connection).await.unwrap();
+        let options = options(line);
+        let workload = options.make().unwrap();
+        workload.load(&*target, SEED, &|_, _| {}).await.unwrap();
+        Self { target, options, workload }
+    }
+
+    pub(crate) async fn session(&self) -> Box<dyn Session> {
+        self.target.session().await.unwrap()
+    }
+
+    /// What the database holds.
+    pub(crate) async fn state(&self) -> State {
+        self.target.settle().await.unwrap();
+        read(&mut *self.session().await, self.options.schema, &self.options.scale()).await.unwrap()
+    }
+
+    /// What the workload's check says after this, if it is not content.
+    pub(crate) async fn broken(&self, totals: &Totals) -> Option<String> {
+        self.target.settle().await.unwrap();
+        self.workload.check(&mut *self.session().await, totals).await.err().map(|broken| broken.to_string())
+    }
+}
