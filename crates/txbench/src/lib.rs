@@ -9,6 +9,7 @@
 //!
 //! Deliberately absent: any knowledge of how MongoTx works. It is used here through its public interface alone.
 
+pub mod acid;
 pub mod error;
 pub mod measure;
 pub mod report;

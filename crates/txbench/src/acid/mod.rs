@@ -1,0 +1,108 @@
+//! TPC-C's ACID tests (clause 3) on every target: atomicity (3.2.2), consistency (3.3.3), isolation (3.4.2) and durability
+//! (3.5.3), on a small database.
+//!
+//! They show what a target keeps of a transaction's promises. The isolation tests ask for what serializable transactions
+//! have: 1 to 6 need read committed, 7 repeatable reads (P2), 8 and 9 the absence of phantoms (P3). A target may keep
+//! others waiting, may roll one back that is then tried again, or may show a snapshot: what counts is what is seen and left.
+//!
+//! Deliberately absent: the loss of a disk and of the whole machine's power (clauses 3.5.3.1 and 3.5.3.3): a server that is
+//! killed loses its memory, and no disk.
+
+mod actor;
+mod atomicity;
+mod consistency;
+mod durability;
+mod isolation;
+mod report;
+mod stage;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use clap::Args;
+
+pub use self::report::{AcidReport, Outcome, TargetReport, TestReport};
+use self::stage::Stage;
+use crate::{
+    error::{BenchError, OpError, OpResult},
+    measure::server::Bench,
+    target::{Deployment, Isolation, registry::TargetName},
+};
+
+/// Times that a test is begun again because its first transaction was rolled back by a rival.
+const REPEATS: u32 = 5;
+
+/// The arguments of the ACID tests.
+#[derive(Clone, Debug, Args)]
+pub struct AcidArgs {
+    /// What to test, in this order
+    #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
+    pub targets: Vec<TargetName>,
+    /// Isolation of the targets that have a choice; each is tested
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "read-committed,repeatable-read")]
+    pub isolation: Vec<Isolation>,
+    /// A running server for targets that need no replica set; one is started if none is named. The durability test always
+    /// starts its own
+    #[arg(long)]
+    pub uri: Option<String>,
+    /// A running replica set for those that do; one is started if none is named
+    #[arg(long)]
+    pub replica_uri: Option<String>,
+    /// Which work is done
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// How a test came out: what is wrong, in words, if anything is.
+pub(crate) type Verdict = Result<(), String>;
+
+/// Runs all tests on all targets.
+///
+/// # Errors
+/// What keeps tests from being begun: a server that does not start, a database that cannot be loaded. What a test meets is
+/// its result.
+pub async fn run(args: &AcidArgs) -> Result<AcidReport, BenchError> {
+    let mut targets = Vec::new();
+    for name in &args.targets {
+        let replica_set = name.traits().needs_replica_set;
+        let server = match replica_set {
+            true => Bench::open("--replica-uri", args.replica_uri.as_deref(), Deployment::ReplicaSet(1)).await?,
+            false => Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?,
+        };
+        // Without transactions there is nothing to be isolated at different levels.
+        let levels = if name.traits().transactional { &args.isolation[..] } else { &args.isolation[..1] };
+        for level in levels {
+            targets.push(target(*name, &server, *level, args.seed).await?);
+        }
+    }
+    Ok(AcidReport { targets })
+}
+
+async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -> Result<TargetReport, BenchError> {
+    let mut tests = Vec::new();
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let db = format!("mongotx_bench_acid_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    server.admin.database(&db).drop().await?;
+    let stage = Stage::open(name, &server.uri, &db, level, seed).await?;
+    tests.extend(atomicity::run(&stage).await);
+    tests.push(consistency::run(&stage).await);
+    tests.extend(isolation::run(&stage).await);
+    stage.close().await?;
+    server.admin.database(&db).drop().await?;
+    tests.push(durability::run(name, level, seed).await);
+    let isolation = name.traits().transactional.then_some(level);
+    Ok(TargetReport { target: name.as_str().to_owned(), isolation, tests })
+}
+
+/// The outcome of a test. `attempt` is begun again when a rival has rolled its first transaction back.
+pub(crate) async fn outcome(mut attempt: impl AsyncFnMut() -> OpResult<Verdict>) -> Outcome {
+    for _ in 0..REPEATS {
+        match attempt().await {
+            Ok(Ok(())) => return Outcome::Passed,
+            Ok(Err(what)) => return Outcome::Failed(what),
+            Err(OpError::Conflict(_)) => {}
+            Err(OpError::Fatal(BenchError::Refused(reason))) => return Outcome::Refused(reason),
+            Err(error) => return Outcome::Failed(error.to_string()),
+        }
+    }
+    Outcome::Failed(format!("the transaction that came first was rolled back {REPEATS} times"))
+}

@@ -1,0 +1,108 @@
+//! What came of the tests, and a text that tells it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::target::Isolation;
+
+/// All targets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AcidReport {
+    /// In the order they were tested.
+    pub targets: Vec<TargetReport>,
+}
+
+/// One target at one isolation level.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TargetReport {
+    /// Its name.
+    pub target: String,
+    /// The level; `None` for a target without transactions.
+    pub isolation: Option<Isolation>,
+    /// In the order of the clauses.
+    pub tests: Vec<TestReport>,
+}
+
+/// One test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TestReport {
+    /// The clause: "3.4.2.1".
+    pub clause: String,
+    /// What it asks for.
+    pub asks: String,
+    /// How it came out.
+    pub outcome: Outcome,
+}
+
+/// How a test came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// What the clause asks for is kept.
+    Passed,
+    /// It is not; what was seen.
+    Failed(String),
+    /// The target cannot do what the test needs, and says so.
+    Refused(String),
+}
+
+impl TargetReport {
+    /// Clauses of the tests that did not pass.
+    pub fn failed(&self) -> Vec<&str> {
+        let failed = self.tests.iter().filter(|test| test.outcome != Outcome::Passed);
+        failed.map(|test| test.clause.as_str()).collect()
+    }
+}
+
+impl TestReport {
+    pub(crate) fn new(clause: &str, asks: &str, outcome: Outcome) -> Self {
+        Self { clause: clause.to_owned(), asks: asks.to_owned(), outcome }
+    }
+}
+
+impl fmt::Display for AcidReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for target in &self.targets {
+            writeln!(f, "{target}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TargetReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.isolation {
+            None => "no transactions",
+            Some(Isolation::ReadCommitted) => "read committed",
+            Some(Isolation::RepeatableRead) => "repeatable read",
+        };
+        writeln!(f, "{} ({level}): {} of {} tests failed", self.target, self.failed().len(), self.tests.len())?;
+        for TestReport { clause, asks, outcome } in &self.tests {
+            match outcome {
+                Outcome::Passed => writeln!(f, "  passed   {clause:<8} {asks}")?,
+                Outcome::Failed(what) => writeln!(f, "  FAILED   {clause:<8} {asks}\n           {:<8} {what}", "")?,
+                Outcome::Refused(why) => writeln!(f, "  refused  {clause:<8} {asks}\n           {:<8} {why}", "")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_what_failed_in_which_clause() {
+        let tests = vec![
+            TestReport::new("3.2.2.1", "commits", Outcome::Passed),
+            TestReport::new("3.2.2.2", "takes back", Outcome::Failed("half is there".to_owned())),
+        ];
+        let target = TargetReport { target: "plain".to_owned(), isolation: None, tests };
+        assert_eq!(target.failed(), ["3.2.2.2"]);
+        let told = AcidReport { targets: vec![target] }.to_string();
+        assert!(told.contains("plain (no transactions): 1 of 2 tests failed"), "{told}");
+        assert!(told.contains("FAILED   3.2.2.2") && told.contains("half is there"), "{told}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A target with a small database.
+
+use super::actor::Actor;
+use crate::{
+    error::{BenchError, OpResult},
+    target::{Connection, Durability, Isolation, Target, registry::TargetName},
+    workload::{
+        Workload,
+        registry::WorkloadOptions,
+        tpcc::{
+            Options,
+            check::{State, read},
+            schema::Schema,
+        },
+    },
+};
+
+/// Part of a warehouse that is loaded. Isolation needs rows, not many of them.
+const PART: f64 = 0.001;
+/// Percent of orders that are rolled back in the consistency test.
+const ROLLED_BACK: u32 = 20;
+/// Sessions that are open at once, at most.
+const SESSIONS: u32 = 10;
+
+pub(super) struct Stage {
+    pub(super) target: Box<dyn Target>,
+    pub(super) options: Options,
+    pub(super) workload: Box<dyn Workload>,
+    pub(super) seed: u64,
+}
+
+impl Stage {
+    /// Connects and loads.
+    pub(super) async fn open(
+        name: TargetName,
+        uri: &str,
+        db: &str,
+        isolation: Isolation,
+        seed: u64,
+    ) -> Result<Self, BenchError> {
+        let stage = Self::connect(name, uri, db, isolation, seed).await?;
+        stage.workload.load(&*stage.target, seed, &|_, _| {}).await?;
+        Ok(stage)
+    }
+
+    /// Connects to what is loaded already.
+    pub(super) async fn connect(
+        name: TargetName,
+        uri: &str,
+        db: &str,
+        isolation: Isolation,
+        seed: u64,
+    ) -> Result<Self, BenchError> {
+        let connection = Connection {
+            uri: uri.to_owned(),
+            db: db.to_owned(),
+            sessions: SESSIONS,
+            durability: Durability::default(),
+            isolation,
+        };
+        let target = (name.entry().connect)(connection).await?;
+        let options = options();
+        let workload = options.make()?;
+        Ok(Self { target, options, workload, seed })
+    }
+
+    /// Somebody who runs transactions.
+    pub(super) async fn actor(&self) -> OpResult<Actor> {
+        Ok(Actor::new(self.target.session().await?, self.options.how()))
+    }
+
+    /// What the database holds.
+    pub(super) async fn state(&self) -> OpResult<State> {
+        read(&mut *self.target.session().await?, self.options.schema, &self.options.scale()).await
+    }
+
+    pub(super) async fn close(self) -> Result<(), BenchError> {
+        self.target.close().await
+    }
+}
+
+/// The best way to write the transactions; no isolation of their own.
+fn options() -> Options {
+    Options {
+        warehouses: 1,
+        scale: PART,
+        schema: Schema::Recommended,
+        needed_fields: true,
+        writes_first: true,
+        find_and_modify: true,
+        batch: true,
+        as_published: false,
+        rollback_percent: ROLLED_BACK,
+        think_time: 0.0,
+        tx_isolation: Vec::new(),
+        tx_write_concern: Vec::new(),
+        constants_seed: 1,
+    }
+}
