@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 pub(crate) use txbench::BenchError;
 use txbench::{
+    acid::{self, AcidArgs},
     report,
     run::{OutputArgs, plan},
     workload::registry::WorkloadCommand,
@@ -35,6 +36,8 @@ enum Command {
     Workload(WorkloadCommand),
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
+    /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
+    Acid(AcidArgs),
     /// Shows again what `--json` has written; several files are shown as one result
     Report(ReportArgs),
 }
@@ -54,6 +57,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
     match args.command {
         Command::Workload(command) => workload(command).await,
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
+        Command::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         Command::Report(args) => show_again(&args).map(|()| WELL),
     }
     .map_err(|error| Failure::new(error.to_string()))
@@ -67,6 +71,12 @@ async fn workload(command: WorkloadCommand) -> Result<Status, BenchError> {
     say::line(&report::write(&result, &args.output)?);
     let broken = result.runs.iter().any(|run| run.broken.is_some());
     Ok(if broken { WRONG } else { WELL })
+}
+
+/// Runs the ACID tests. That a target fails some is what they are there to show, and no failure of theirs.
+async fn acid_tests(args: &AcidArgs) -> Result<(), BenchError> {
+    say::line(acid::run(args).await?.to_string().trim_end());
+    Ok(())
 }
 
 /// Reads results and shows them.
