@@ -101,7 +101,7 @@ async fn five_transactions_normalized() {
 #[tokio::test]
 async fn five_transactions_recommended() {
     five_in("mongotx", "recommended", &WAYS).await;
-    five_in("native", "recommended", &WAYS[..3]).await;
+    five_in("native", "recommended", &[WAYS[0], WAYS[3]]).await;
     five_in("plain", "recommended", &WAYS[1..]).await;
 }
 

@@ -11,7 +11,7 @@ pub struct How {
     pub needed_fields: bool,
     /// Writes come before reads where they can, so that conflicts show early.
     pub writes_first: bool,
-    /// A row that is read and changed is read and changed by one operation.
+    /// A row that is read and changed is read and changed by one operation, unless several are in a batch.
     pub find_and_modify: bool,
     /// Rows of the same collection are read, inserted and updated together.
     pub batch: bool,

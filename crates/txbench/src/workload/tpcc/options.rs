@@ -31,7 +31,7 @@ pub struct Options {
     /// Write before reading where possible, so that conflicts show early
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub writes_first: bool,
-    /// Read and change a row by one operation
+    /// Read and change a row by one operation, unless several are in a batch
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub find_and_modify: bool,
     /// Read, insert and update rows of a collection together

@@ -34,10 +34,12 @@ pub struct Taken {
 
 /// Takes what these lines order, each from its stock; `None` for a line whose stock does not exist.
 ///
+/// Together, that is one read of all stocks and one write; else each stock is changed and shown by one operation, or by two.
+///
 /// # Errors
 /// Those of the target; a conflict if a stock changed since it was read.
 pub async fn take(work: &mut Work<'_>, order: &NewOrder, lines: &[&Line]) -> OpResult<Vec<Option<Taken>>> {
-    match work.how.find_and_modify {
+    match work.how.find_and_modify && !work.how.batch {
         true => take_one_by_one(work, order, lines).await,
         false => read_then_update(work, order, lines).await,
     }
