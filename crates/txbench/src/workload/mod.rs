@@ -3,8 +3,10 @@
 //! A workload never knows its target. All it draws it draws from the seed it is given, so that two runs do the same work.
 
 pub mod bank;
+pub mod checkin;
 pub(crate) mod documents;
 pub mod hotspot;
+pub(crate) mod pages;
 pub mod registry;
 pub mod tpcc;
 pub mod transfer;

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use super::{Workload, bank, hotspot, tpcc, transfer, ycsb};
+use super::{Workload, bank, checkin, hotspot, tpcc, transfer, ycsb};
 use crate::{error::BenchError, run::RunArgs};
 
 /// A workload's options, as the command takes them and as worker processes are told them.
@@ -63,6 +63,8 @@ macro_rules! workloads {
 workloads! {
     /// Deposits, withdrawals and transfers of a bank, replayed, with every balance checked
     Bank(bank),
+    /// Check-ins: searches by distance, and the nearest point updated
+    Checkin(checkin),
     /// Transfers between two accounts, chosen at random
     Transfer(transfer),
     /// Increments of a few documents that all clients want

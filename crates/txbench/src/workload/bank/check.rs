@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, doc};
 
 use super::{
-    ACCOUNTS, AUDIT, BATCH, Options, TALLIES,
+    ACCOUNTS, AUDIT, Options, TALLIES,
     accounts::Accounts,
     expected::{Expected, Found},
     money::Money,
@@ -18,9 +18,11 @@ use super::{
     tally::Tally,
 };
 use crate::{
-    error::OpResult,
     target::{Find, Session},
-    workload::{Broken, Check, Totals},
+    workload::{
+        Broken, Check, Totals,
+        pages::{self, Pages},
+    },
 };
 
 /// Checks.
@@ -68,9 +70,12 @@ fn acknowledged(options: &Options, tallies: &BTreeMap<u32, Tally>, totals: &Tota
 /// All accounts, by ordinal.
 async fn accounts(session: &mut dyn Session, accounts: &Accounts) -> Result<Vec<Found>, Broken> {
     let mut found: Vec<Option<Found>> = vec![None; accounts.len() as usize];
-    let mut pages = Pages::new(ACCOUNTS, doc! {"Balance": 1, "LastTxnSequence": 1});
+    let projection = doc! {"Balance": 1, "LastTxnSequence": 1};
     // One page without an order: every target can do that.
-    pages.is_sorted = accounts.len() > BATCH;
+    let mut pages = match accounts.len() > pages::SIZE {
+        true => Pages::new(ACCOUNTS, projection),
+        false => Pages::single(ACCOUNTS, projection),
+    };
     while let Some(page) = pages.next(session).await? {
         for account in page {
             let ordinal = account.get_str("_id").ok().and_then(|number| accounts.ordinal(number));
@@ -152,35 +157,5 @@ impl Audit {
                 Err(Broken::Promise(what))
             }
         }
-    }
-}
-
-/// Reads a collection, part by part in the order of `_id`.
-struct Pages {
-    collection: &'static str,
-    projection: Document,
-    is_sorted: bool,
-    after: Option<Bson>,
-    is_at_end: bool,
-}
-
-impl Pages {
-    fn new(collection: &'static str, projection: Document) -> Self {
-        Self { collection, projection, is_sorted: true, after: None, is_at_end: false }
-    }
-
-    async fn next(&mut self, session: &mut dyn Session) -> OpResult<Option<Vec<Document>>> {
-        if self.is_at_end {
-            return Ok(None);
-        }
-        let filter = self.after.as_ref().map_or(doc! {}, |id| doc! {"_id": {"$gt": id.clone()}});
-        let mut find = Find::new(filter).project(self.projection.clone());
-        if self.is_sorted {
-            find = find.sort(doc! {"_id": 1}).limit(BATCH);
-        }
-        let page = session.find(self.collection, find).await?;
-        self.is_at_end = !self.is_sorted || page.len() < BATCH as usize;
-        self.after = page.last().and_then(|last| last.get("_id")).cloned();
-        Ok(Some(page))
     }
 }

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::generator::Mix;
 use self::{accounts::MOST, client::BankClient, generator::Generator, source::Source};
-use super::{Check, Client, ClientId, Progress, Totals, Workload, registry::WorkloadOptions};
+use super::{Check, Client, ClientId, Progress, Totals, Workload, pages, registry::WorkloadOptions};
 use crate::{
     error::BenchError,
     target::{Feature, Index, Session, Target},
@@ -47,7 +47,7 @@ const ACCOUNTS: &str = "accounts";
 const AUDIT: &str = "audit";
 /// How far each client came: see `tally`.
 const TALLIES: &str = "tallies";
-/// Documents that are loaded, or read in the check, at once.
+/// Accounts that are loaded at once.
 const BATCH: u32 = 5_000;
 
 /// The options of the bank.
@@ -139,7 +139,7 @@ impl Workload for Bank {
 
     fn needs(&self) -> Vec<Feature> {
         let Options { by_account, index_balances, audit, readers, .. } = *self.options;
-        let query = by_account || index_balances || readers > 0 || self.source.accounts.len() > BATCH;
+        let query = by_account || index_balances || readers > 0 || self.source.accounts.len() > pages::SIZE;
         let mut needs = Vec::new();
         needs.extend((query || audit).then_some(Feature::Query));
         needs.extend(audit.then_some(Feature::Insert));
