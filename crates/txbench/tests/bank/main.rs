@@ -36,7 +36,9 @@ async fn a_replay_by_one_client_is_exact_without_transactions_too() {
 #[tokio::test]
 async fn a_replay_by_several_clients_is_exact() {
     for option in [&[][..], &["--by-account"], &["--alone"], &["--by-account", "--alone"]] {
-        all_is_well("mongotx", 6, &[&["--operations", "200"], option].concat()).await;
+        for target in ["native", "mongotx"] {
+            all_is_well(target, 6, &[&["--operations", "120"], option].concat()).await;
+        }
     }
 }
 
@@ -62,10 +64,12 @@ async fn files_are_replayed_like_the_operations_that_they_were_made_of() {
 
 #[tokio::test]
 async fn sums_and_the_audit_are_consistent_while_others_write() {
-    let options = ["--operations", "250", "--accounts", "6", "--mix", "20,20,60", "--readers", "40", "--audit"];
-    let outcome = all_is_well("mongotx", 5, &[&options[..], &["--index-balances"]].concat()).await;
-    for kind in ["balance", "largest", "bank-sum", "partial-check", "deposit", "withdrawal", "transfer"] {
-        assert!(outcome.kinds.get(kind).is_some_and(|count| *count > 0), "{kind}: {:?}", outcome.kinds);
+    let options = ["--operations", "120", "--accounts", "6", "--mix", "20,20,60", "--readers", "40", "--audit"];
+    for target in ["native", "mongotx"] {
+        let outcome = all_is_well(target, 5, &[&options[..], &["--index-balances"]].concat()).await;
+        for kind in ["balance", "largest", "bank-sum", "partial-check", "deposit", "withdrawal", "transfer"] {
+            assert!(outcome.kinds.get(kind).is_some_and(|count| *count > 0), "{kind}: {:?}", outcome.kinds);
+        }
     }
 }
 
