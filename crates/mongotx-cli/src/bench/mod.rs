@@ -15,7 +15,10 @@ use txbench::{
     acid::{self, AcidArgs},
     report,
     run::{OutputArgs, plan},
-    workload::registry::WorkloadCommand,
+    workload::{
+        bank::files::{self, FilesArgs},
+        registry::WorkloadCommand,
+    },
 };
 
 use crate::{
@@ -34,6 +37,8 @@ pub(crate) struct BenchArgs {
 enum Command {
     #[command(flatten)]
     Workload(WorkloadCommand),
+    /// Writes the operations of a bank as JSON files, for `bank --files`
+    BankFiles(FilesArgs),
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
     /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
@@ -56,6 +61,7 @@ struct ReportArgs {
 pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
     match args.command {
         Command::Workload(command) => workload(command).await,
+        Command::BankFiles(args) => files::run(&args).map(|()| WELL),
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
         Command::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         Command::Report(args) => show_again(&args).map(|()| WELL),
