@@ -47,3 +47,13 @@ fn a_bank_that_cannot_be_is_refused_by_the_option() {
         assert!(!refused.status.success() && said(&refused).contains(option), "{args:?}: {}", said(&refused));
     }
 }
+
+#[test]
+fn the_table_has_a_row_for_each_kind_and_write_concern() {
+    let args = ["bank-table", "--write-concerns", "1", "--targets", "mongotx", "--clients", "2"];
+    let done = bench(&[&args[..], &["--rounds", "1", "--warm-up", "0", "--seconds", "1"]].concat());
+    assert!(done.status.success(), "{}", said(&done));
+    for row in ["single document, no session", "single document, w: 1", "multi-document, w: 1"] {
+        assert!(said(&done).contains(row), "{row}: {}", said(&done));
+    }
+}

@@ -12,6 +12,7 @@
 pub mod acid;
 pub mod error;
 pub mod measure;
+pub mod papers;
 pub mod report;
 pub mod run;
 pub mod target;

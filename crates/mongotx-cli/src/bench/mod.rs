@@ -13,7 +13,8 @@ use clap::{Args, Subcommand};
 pub(crate) use txbench::BenchError;
 use txbench::{
     acid::{self, AcidArgs},
-    report,
+    papers::{self, bank::TableArgs},
+    report::{self, result::BenchResult},
     run::{OutputArgs, plan},
     workload::{
         bank::files::{self, FilesArgs},
@@ -39,6 +40,8 @@ enum Command {
     Workload(WorkloadCommand),
     /// Writes the operations of a bank as JSON files, for `bank --files`
     BankFiles(FilesArgs),
+    /// The bank for several write concerns on a replica set: a row for each, for one document and for two
+    BankTable(Box<TableArgs>),
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
     /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
@@ -62,6 +65,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
     match args.command {
         Command::Workload(command) => workload(command).await,
         Command::BankFiles(args) => files::run(&args).map(|()| WELL),
+        Command::BankTable(args) => bank_table(&args).await,
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
         Command::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         Command::Report(args) => show_again(&args).map(|()| WELL),
@@ -74,7 +78,18 @@ async fn workload(command: WorkloadCommand) -> Result<Status, BenchError> {
     let (spec, args) = command.split();
     report::check(&args.output)?;
     let result = plan::run(&spec, &args, &command_line()).await?;
-    say::line(&report::write(&result, &args.output)?);
+    tell(&result, &args.output)
+}
+
+/// Runs the bank for several write concerns.
+async fn bank_table(args: &TableArgs) -> Result<Status, BenchError> {
+    report::check(&args.run.output)?;
+    let result = papers::bank::run(args, &command_line()).await?;
+    tell(&result, &args.run.output)
+}
+
+fn tell(result: &BenchResult, output: &OutputArgs) -> Result<Status, BenchError> {
+    say::line(&report::write(result, output)?);
     let broken = result.runs.iter().any(|run| run.broken.is_some());
     Ok(if broken { WRONG } else { WELL })
 }

@@ -104,7 +104,7 @@ impl Workload for CheckIns {
         let Search { points, documents, first_radius_m } = &self.search;
         let made = if self.is_made { "made" } else { "of a file" };
         format!(
-            "the {documents} points next to a random place searched, the nearest one updated; {} points {made}; first radius {:.1} km",
+            "the nearest {documents} of {} points ({made}) searched from a random place, the nearest one updated; first radius {:.1} km",
             points.len(),
             first_radius_m / 1_000.0
         )
