@@ -12,7 +12,7 @@ use crate::{
     run::{RunArgs, plan, servers::Servers},
     target::Acknowledged,
     workload::{
-        bank::{Mix, Options},
+        bank::{AccountIndex, Mix, Options},
         registry::WorkloadSpec,
     },
 };
@@ -85,6 +85,7 @@ fn options(row: &Row) -> Options {
         endless: true,
         alone: row.alone,
         by_account: false,
+        account_index: AccountIndex::Unique,
         index_balances: false,
         audit: false,
         readers: 0,

@@ -31,7 +31,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use bson::{Document, doc};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 pub use self::generator::Mix;
@@ -77,6 +77,9 @@ pub struct Options {
     /// Find accounts by their field Account, which has an index, instead of by _id
     #[arg(long)]
     pub by_account: bool,
+    /// The index on Account: unique, or not, for targets that cannot keep a unique one
+    #[arg(long, value_enum, default_value_t)]
+    pub account_index: AccountIndex,
     /// Keep an index on Balance
     #[arg(long)]
     pub index_balances: bool,
@@ -87,6 +90,17 @@ pub struct Options {
     /// whole bank, which must be consistent, up to 1000 accounts; with an audit, whether it agrees with the accounts
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub readers: u8,
+}
+
+/// The index on `Account`. No two accounts have the same number either way: it is their `_id`, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccountIndex {
+    /// Unique.
+    #[default]
+    Unique,
+    /// Not unique.
+    Plain,
 }
 
 impl WorkloadOptions for Options {
@@ -151,7 +165,8 @@ impl Workload for Bank {
     }
 
     async fn load(&self, target: &dyn Target, _seed: u64, progress: Progress<'_>) -> Result<(), BenchError> {
-        let mut indexes = vec![Index { key: doc! {"Account": 1}, unique: true }];
+        let mut indexes =
+            vec![Index { key: doc! {"Account": 1}, unique: self.options.account_index == AccountIndex::Unique }];
         if self.options.index_balances {
             indexes.push(Index { key: doc! {"Balance": -1}, unique: false });
         }
