@@ -119,7 +119,7 @@ mod tests {
     fn result_read_again_gives_the_same_figures() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("result.json");
-        let result = fake::realistic(1);
+        let result = fake::realistic();
         write_json(&result, "--json", &file).unwrap();
         let [before, after] = [&result, &read(&file).unwrap()].map(|result| format!("{:?}", Summary::of(result)));
         assert_eq!(before, after);

@@ -3,7 +3,7 @@
 //! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it. Nothing here measures.
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod file;
 pub mod html;
 pub mod result;

@@ -67,14 +67,14 @@ mod tests {
             markdown_file: path("a.md"),
             ..OutputArgs::default()
         };
-        let printed = write(&fake::realistic(1), &output).unwrap();
+        let printed = write(&fake::realistic(), &output).unwrap();
         assert!(printed.contains("ycsb a") && !printed.contains("| --- |"), "{printed}");
         let markdown = std::fs::read_to_string(path("a.md").unwrap()).unwrap();
         assert!(markdown.contains("| --- |"));
         assert!(std::fs::read_to_string(path("a.html").unwrap()).unwrap().starts_with("<!DOCTYPE html>"));
-        assert_eq!(file::read(&path("a.json").unwrap()).unwrap().runs.len(), fake::realistic(1).runs.len());
+        assert_eq!(file::read(&path("a.json").unwrap()).unwrap().runs.len(), fake::realistic().runs.len());
         let output = OutputArgs { markdown: true, ..OutputArgs::default() };
-        assert_eq!(write(&fake::realistic(1), &output).unwrap(), markdown);
+        assert_eq!(write(&fake::realistic(), &output).unwrap(), markdown);
     }
 
     #[test]

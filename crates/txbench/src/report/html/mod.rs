@@ -17,10 +17,10 @@ pub fn page(result: &BenchResult) -> String {
     let summary = Summary::of(result);
     let section = |workload: &str| Section {
         heading: workload.to_owned(),
-        prose: Vec::new(),
         broken: broken(&summary, workload),
         figures: charts::of_workload(&summary, &result.runs, workload),
         tables: tables::of_workload(&summary, workload),
+        ..Section::default()
     };
     Page {
         title: format!("MongoTx benchmark: {}", result.title),

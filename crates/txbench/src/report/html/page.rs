@@ -45,6 +45,8 @@ pub struct Section {
     pub heading: String,
     /// What is said before anything is shown.
     pub prose: Vec<String>,
+    /// How it was measured, a line each.
+    pub notes: Vec<String>,
     /// Runs that have no figures, with the reason.
     pub broken: Vec<String>,
     /// The charts.
@@ -126,6 +128,9 @@ impl Section {
                     }
                 }
                 div.charts { @for figure in &self.figures { (figure_html(figure, number)) } }
+                @if !self.notes.is_empty() {
+                    details { summary { "How it was measured" } ul.facts { @for note in &self.notes { li { (note) } } } }
+                }
                 @for (at, table) in self.tables.iter().enumerate() { (table_html(table, at == 0)) }
             }
         }

@@ -24,7 +24,7 @@ fn numbers(value: &Value, into: &mut Vec<f64>) {
 
 #[test]
 fn page_loads_nothing() {
-    let page = page(&fake::realistic(1));
+    let page = page(&fake::realistic());
     for reference in ["http:", "https:", " src=", " href=", "url(", "@import", "<link", "<img", "import("] {
         assert!(!page.contains(reference), "{reference}");
     }
@@ -34,7 +34,7 @@ fn page_loads_nothing() {
 
 #[test]
 fn text_cannot_become_markup_or_script() {
-    let mut result = fake::realistic(1);
+    let mut result = fake::realistic();
     let hostile = "</script><script>alert(\"1\")</script><b title='x'>&amp;";
     (result.title, result.command) = (hostile.to_owned(), hostile.to_owned());
     result.facts.push(hostile.to_owned());
@@ -54,7 +54,7 @@ fn text_cannot_become_markup_or_script() {
 
 #[test]
 fn every_line_has_its_numbers_in_charts_and_tables() {
-    let result = fake::realistic(1);
+    let result = fake::realistic();
     let page = page(&result);
     let mut told = Vec::new();
     numbers(&data(&page), &mut told);
@@ -73,7 +73,7 @@ fn every_line_has_its_numbers_in_charts_and_tables() {
 
 #[test]
 fn broken_runs_are_told_with_their_reason_and_have_no_figures() {
-    let page = page(&fake::realistic(1));
+    let page = page(&fake::realistic());
     assert!(page.contains("<li>plain, 32 client(s): in 3 of 3 rounds: 1000 accounts hold 9993"));
     let scaling = data(&page)["figures"]
         .as_array()
@@ -91,7 +91,7 @@ fn broken_runs_are_told_with_their_reason_and_have_no_figures() {
 
 #[test]
 fn figures_that_would_be_empty_are_left_out() {
-    let mut result = fake::realistic(1);
+    let mut result = fake::realistic();
     result.runs.retain(|run| run.clients == 1 && run.workload == "ycsb c");
     result.runs.iter_mut().for_each(|run| run.commands.clear());
     let summary = Summary::of(&result);

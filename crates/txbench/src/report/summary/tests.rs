@@ -114,7 +114,7 @@ fn workloads_stay_together_in_the_order_of_their_first_run() {
 
 #[test]
 fn every_line_of_a_large_result_has_figures_or_a_reason() {
-    let summary = Summary::of(&fake::realistic(1));
+    let summary = Summary::of(&fake::realistic());
     assert_eq!(summary.lines.len(), 2 * 3 * 4);
     let broken: Vec<(&str, u32, &str)> =
         summary.broken().map(|(line, reason)| (line.target.as_str(), line.setting.clients, reason)).collect();

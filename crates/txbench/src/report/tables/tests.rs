@@ -7,14 +7,14 @@ use crate::report::fake;
 
 #[test]
 fn every_line_fits_a_wide_terminal() {
-    for line in report(&fake::realistic(1)).to_text().lines() {
+    for line in report(&fake::realistic()).to_text().lines() {
         assert!(line.chars().count() <= 160, "{} characters: {line}", line.chars().count());
     }
 }
 
 #[test]
 fn table_has_a_row_for_every_line_and_as_many_cells_as_columns() {
-    let summary = Summary::of(&fake::realistic(1));
+    let summary = Summary::of(&fake::realistic());
     let tables = of_workload(&summary, "ycsb a");
     assert_eq!(tables.len(), 3, "figures, kinds, commands");
     assert_eq!([tables[0].rows.len(), tables[2].rows.len()], [12, 12]);
@@ -28,7 +28,7 @@ fn table_has_a_row_for_every_line_and_as_many_cells_as_columns() {
 
 #[test]
 fn broken_line_says_so_in_place_of_figures() {
-    let text = report(&fake::realistic(1)).to_text();
+    let text = report(&fake::realistic()).to_text();
     let broken: Vec<&str> = text.lines().filter(|line| line.contains("BROKEN")).collect();
     assert_eq!(broken.len(), 3, "once in each table of the workload: {broken:?}");
     assert!(broken[0].contains("plain") && broken[0].contains("1000 accounts hold 9993"), "{}", broken[0]);
@@ -36,7 +36,7 @@ fn broken_line_says_so_in_place_of_figures() {
 
 #[test]
 fn figures_stand_under_their_headings() {
-    let summary = Summary::of(&fake::realistic(1));
+    let summary = Summary::of(&fake::realistic());
     let table = &of_workload(&summary, "ycsb a")[0];
     let cell = |head: &str| {
         let at = table.columns.iter().position(|column| column.head == head).unwrap_or_else(|| panic!("no {head}"));
@@ -51,7 +51,7 @@ fn figures_stand_under_their_headings() {
 
 #[test]
 fn columns_that_would_say_nothing_are_left_out() {
-    let mut result = fake::realistic(1);
+    let mut result = fake::realistic();
     result.runs.retain(|run| run.target == "mongotx" && run.workload == "ycsb c");
     result.runs.iter_mut().for_each(|run| run.counts.operations = run.counts.committed());
     let table = &of_workload(&Summary::of(&result), "ycsb c")[0];

@@ -1,6 +1,6 @@
 //! Commands by kind, stacked: for each operation, for each transaction (paper 000, figures 11 and 14).
 
-use super::{by_setting, setting, short};
+use super::{by_setting, heading, short};
 use crate::report::{
     html::chart::{Bar, Figure, Part, Plot, View},
     summary::{Figures, Line, distinct},
@@ -30,20 +30,18 @@ pub fn figure(lines: &[&Line]) -> Figure {
 }
 
 fn plot(lines: &[&Line], label: &str, per: fn(&Figures, f64) -> f64) -> Plot {
-    let parts = parts(lines);
+    let (parts, heading) = (parts(lines), heading(lines));
     let bar = |line: &Line| {
         let value = |part: &Part| line.figures().map_or(0.0, |figures| short(per(figures, sent(figures, &part.name))));
         Bar {
             target: line.target.clone(),
-            group: setting(&line.setting),
+            group: heading(line),
             values: parts.iter().map(value).collect(),
             note: String::new(),
             broken: line.outcome.as_ref().err().cloned(),
         }
     };
-    let mut groups = by_setting(lines);
-    groups.reverse();
-    let bars = groups.iter().flat_map(|(_, lines)| lines.iter().map(|line| bar(line))).collect();
+    let bars = by_setting(lines).iter().flat_map(|(_, lines)| lines.iter().map(|line| bar(line))).collect();
     Plot::Bars { label: label.to_owned(), parts, bars }
 }
 

@@ -16,7 +16,7 @@ pub fn figure(lines: &[&Line]) -> Figure {
     let names = distinct(lines.iter().filter_map(|line| line.figures()).flat_map(|f| f.kinds.iter().map(|k| &k.kind)));
     let mut views = Vec::new();
     if names.len() > 1 {
-        for (setting_of, lines) in by_setting(lines).into_iter().rev() {
+        for (setting_of, lines) in by_setting(lines) {
             for latency in LATENCIES {
                 let label = format!("{}, {}", setting(setting_of), latency.0);
                 views.push(View { label, plot: plot(&lines, &names, latency) });

@@ -2,6 +2,7 @@
 
 mod commands;
 mod kinds;
+mod latency;
 mod over_time;
 mod percentiles;
 mod scaling;
@@ -10,7 +11,7 @@ mod throughput_latency;
 use super::chart::{Figure, Point, Series};
 use crate::report::{
     result::RunResult,
-    summary::{Figures, Line, Setting, Summary},
+    summary::{Figures, Line, Setting, Summary, distinct},
 };
 
 /// The figures of one workload, those left out that would be empty.
@@ -29,8 +30,8 @@ pub fn of_workload(summary: &Summary, runs: &[RunResult], workload: &str) -> Vec
 }
 
 pub use self::{
-    commands::figure as commands, kinds::figure as kinds, percentiles::figure as percentiles,
-    scaling::figure as scaling, throughput_latency::figure as throughput_latency,
+    commands::figure as commands, kinds::figure as kinds, latency::figure as latency,
+    percentiles::figure as percentiles, scaling::figure as scaling, throughput_latency::figure as throughput_latency,
 };
 
 /// What is counted as throughput.
@@ -85,7 +86,7 @@ fn by_target(lines: &[&Line], point: impl Fn(&Line) -> Option<Point>) -> Vec<Ser
         dashed: false,
         points: sorted.iter().filter(|line| line.target == target).filter_map(|line| point(line)).collect(),
     };
-    let targets = crate::report::summary::distinct(lines.iter().map(|line| line.target.as_str()));
+    let targets = distinct(lines.iter().map(|line| line.target.as_str()));
     targets.into_iter().map(series).filter(|series| !series.points.is_empty()).collect()
 }
 
@@ -104,12 +105,23 @@ fn setting(setting: &Setting) -> String {
     text
 }
 
-/// The settings of these lines with the lines of each; the one with the most clients first.
+/// The settings of these lines with the lines of each; the one with the fewest clients first.
 fn by_setting<'a>(lines: &[&'a Line]) -> Vec<(&'a Setting, Vec<&'a Line>)> {
-    let mut settings = crate::report::summary::distinct(lines.iter().map(|line| &line.setting));
-    settings.sort_by_key(|setting| std::cmp::Reverse(setting.clients));
+    let mut settings = distinct(lines.iter().map(|line| &line.setting));
+    settings.sort_by_key(|setting| setting.clients);
     let of = |setting: &Setting| lines.iter().copied().filter(|line| line.setting == *setting).collect();
     settings.into_iter().map(|setting| (setting, of(setting))).collect()
+}
+
+/// What tells these lines apart besides their targets: the workload where there are several, the setting where there are.
+fn heading(lines: &[&Line]) -> impl Fn(&Line) -> String {
+    let several_workloads = distinct(lines.iter().map(|line| &line.setting.workload)).len() > 1;
+    let several_settings = distinct(lines.iter().map(|line| setting(&line.setting))).len() > 1;
+    move |line| match (several_workloads, several_settings) {
+        (true, true) => format!("{}, {}", line.setting.workload, setting(&line.setting)),
+        (true, false) => line.setting.workload.clone(),
+        (false, _) => setting(&line.setting),
+    }
 }
 
 /// A number as short as a chart needs it.

@@ -20,7 +20,7 @@ pub fn figure(lines: &[&Line]) -> Figure {
     Figure {
         title: "Latency by percentile".to_owned(),
         about: "So many percent of the transactions took no longer than this; all rounds together.".to_owned(),
-        views: by_setting(lines).into_iter().map(view).collect(),
+        views: by_setting(lines).into_iter().rev().map(view).collect(),
     }
 }
 

@@ -1,0 +1,42 @@
+//! Latency of transactions, a bar for each target (paper 000, figure 9).
+
+use super::{by_setting, heading, short};
+use crate::report::{
+    html::chart::{Bar, Figure, Part, Plot, View},
+    summary::{Figures, Line},
+};
+
+type Latency = (&'static str, fn(&Figures) -> f64);
+
+const LATENCIES: [Latency; 4] = [
+    ("mean", |figures| figures.mean_ms),
+    ("p50", |figures| figures.p50_ms),
+    ("p95", |figures| figures.p95_ms),
+    ("p99", |figures| figures.p99_ms),
+];
+
+/// The figure of these lines, of one workload or several.
+pub fn figure(lines: &[&Line]) -> Figure {
+    let view = |latency: Latency| View { label: latency.0.to_owned(), plot: plot(lines, latency) };
+    Figure {
+        title: "Latency".to_owned(),
+        about: "Of a transaction, from the first attempt to the acknowledged commit.".to_owned(),
+        views: LATENCIES.map(view).into(),
+    }
+}
+
+fn plot(lines: &[&Line], (name, latency): Latency) -> Plot {
+    let heading = heading(lines);
+    let bar = |line: &&Line| Bar {
+        target: line.target.clone(),
+        group: heading(line),
+        values: vec![line.figures().map_or(0.0, |figures| short(latency(figures)))],
+        note: line
+            .figures()
+            .map_or_else(String::new, |figures| format!("conflicts: {:.2} %", figures.conflicts_percent)),
+        broken: line.outcome.as_ref().err().cloned(),
+    };
+    let bars = by_setting(lines).iter().flat_map(|(_, lines)| lines.iter().map(bar).collect::<Vec<_>>()).collect();
+    let label = format!("{name} latency of a transaction, ms");
+    Plot::Bars { parts: vec![Part { name: label.clone(), colour: None }], label, bars }
+}
