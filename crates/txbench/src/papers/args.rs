@@ -1,0 +1,61 @@
+//! The arguments of `mongotx bench papers`.
+
+use std::{num::NonZeroU64, path::PathBuf};
+
+use clap::Args;
+
+use super::figures::PaperFigure;
+use crate::error::BenchError;
+
+/// The arguments of `mongotx bench papers`.
+#[derive(Clone, Debug, Args)]
+pub struct PapersArgs {
+    /// Directory that the page, the tables in Markdown and every result are written into
+    #[arg(long, default_value = "papers")]
+    pub out: PathBuf,
+    /// All of it takes no longer, as far as that can be foreseen; single measurements are made as long as that allows
+    #[arg(long, default_value_t = 28.0, value_parser = minutes)]
+    pub minutes: f64,
+    /// The figures to measure, as in "000-9,001-7"; all if none is named
+    #[arg(long, value_delimiter = ',', value_name = "FIGURE")]
+    pub figures: Vec<String>,
+    /// Length of every single measurement, one round each; as long as --minutes allows if not given
+    #[arg(long)]
+    pub seconds: Option<NonZeroU64>,
+    /// Records of YCSB; other than 100000 is not what the papers measured
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    pub records: u32,
+    /// Whether an answer waits until the write is on disk. The papers' drivers did not wait
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    pub journal: bool,
+    /// Which work is done: two runs with the same seed do the same
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A running server that is no replica set; one is started if none is named
+    #[arg(long)]
+    pub uri: Option<String>,
+}
+
+impl PapersArgs {
+    /// The figures that were asked for.
+    ///
+    /// # Errors
+    /// [`BenchError::Refused`] for a figure that does not exist.
+    pub fn chosen(&self, figures: &[PaperFigure]) -> Result<Vec<PaperFigure>, BenchError> {
+        if let Some(unknown) = self.figures.iter().find(|id| figures.iter().all(|figure| figure.id != **id)) {
+            let known: Vec<&str> = figures.iter().map(|figure| figure.id).collect();
+            let known = known.join(", ");
+            return Err(BenchError::Refused(format!("--figures: there is no figure {unknown:?}; there are {known}")));
+        }
+        let is_chosen =
+            |figure: &&PaperFigure| self.figures.is_empty() || self.figures.iter().any(|id| id == figure.id);
+        Ok(figures.iter().filter(is_chosen).copied().collect())
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if (0.1..=1_440.0).contains(&minutes) => Ok(minutes),
+        _ => Err("a number from 0.1 to 1440 is expected".to_owned()),
+    }
+}

@@ -1,0 +1,75 @@
+//! How long single runs may be, so that all fit into the time. Pure.
+
+use std::time::Duration;
+
+/// The warm-up of every run.
+pub const WARM_UP: Duration = Duration::from_secs(1);
+/// A run shorter than this is only made where there is no time for more.
+const GOOD: Duration = Duration::from_secs(3);
+/// As many rounds at most: as many as the papers made.
+const MOST_ROUNDS: u32 = 5;
+/// A longer run says nothing more.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Rounds of each run, and how long each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// From 1 to 5.
+    pub rounds: u32,
+    /// At least 1.
+    pub seconds: u64,
+}
+
+/// What is left, and what one run takes besides what is measured: loading, starting clients, checking.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// Until the end.
+    pub time: Duration,
+    /// Runs of one round that are still to be made.
+    pub runs: usize,
+    /// Of one run.
+    pub overhead: Duration,
+}
+
+impl Left {
+    /// The most rounds that are still long enough; `None` where not even one round of one second fits.
+    pub fn length(&self) -> Option<Length> {
+        let each = self.time / u32::try_from(self.runs.max(1)).unwrap_or(u32::MAX);
+        let of = |rounds: u32| (each / rounds).saturating_sub(self.overhead + WARM_UP).min(LONGEST);
+        let rounds = (1..=MOST_ROUNDS).rev().find(|rounds| of(*rounds) >= GOOD).unwrap_or(1);
+        let seconds = of(rounds).as_secs();
+        if seconds == 0 { None } else { Some(Length { rounds, seconds }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn length(seconds: u64, runs: usize, overhead: u64) -> Option<Length> {
+        Left { time: Duration::from_secs(seconds), runs, overhead: Duration::from_secs(overhead) }.length()
+    }
+
+    #[test]
+    fn all_rounds_fit_into_the_time() {
+        for (seconds, runs, overhead) in [(1_800, 100, 2), (300, 7, 1), (40_000, 130, 3), (130, 10, 5), (10, 1, 0)] {
+            let Length { rounds, seconds: each } = length(seconds, runs, overhead).expect("there is time");
+            let all = u64::from(rounds) * runs as u64 * (each + overhead + WARM_UP.as_secs());
+            assert!(all <= seconds, "{all} of {seconds}");
+        }
+    }
+
+    #[test]
+    fn rounds_are_added_while_they_are_long_enough() {
+        assert_eq!(length(100, 10, 2), Some(Length { rounds: 1, seconds: 7 }));
+        assert_eq!(length(120, 10, 2), Some(Length { rounds: 2, seconds: 3 }));
+        assert_eq!(length(100_000, 10, 2), Some(Length { rounds: 5, seconds: 60 }));
+    }
+
+    #[test]
+    fn too_little_time_is_none() {
+        assert_eq!(length(30, 10, 2), None);
+        assert_eq!(length(0, 10, 0), None);
+        assert_eq!(length(40, 10, 2), Some(Length { rounds: 1, seconds: 1 }));
+    }
+}

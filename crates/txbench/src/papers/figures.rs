@@ -1,0 +1,165 @@
+//! The papers' figures: what they found, in our own words, and what is measured here for each.
+
+use super::compare::Metric;
+
+/// A figure of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct PaperFigure {
+    /// "000-9": paper and number.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What the paper found.
+    pub finding: &'static str,
+    /// What is different here.
+    pub here: &'static str,
+    /// What is measured; nothing where one machine cannot show it.
+    pub works: &'static [Work],
+    /// With which targets, those that are compared with first.
+    pub targets: &'static [&'static str],
+    /// With how many clients.
+    pub clients: &'static [u32],
+    /// As which charts.
+    pub shows: &'static [Shows],
+    /// What is compared, in a sentence below.
+    pub compared: &'static [Metric],
+}
+
+/// A workload with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Work {
+    /// What it is called in tables and charts.
+    pub name: &'static str,
+    /// As `mongotx bench` takes it.
+    pub command: &'static str,
+}
+
+/// A chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// Latency, all workloads in one.
+    Latency,
+    /// Throughput against latency, one for each workload.
+    ThroughputLatency,
+    /// Throughput over clients, one for each workload.
+    Scaling,
+    /// Commands, all workloads in one.
+    Commands,
+    /// Latency by kind of transaction, one for each workload.
+    Kinds,
+}
+
+const UPDATE_HEAVY: Work = Work { name: "update-heavy", command: "ycsb --core a" };
+const READ_MOSTLY: Work = Work { name: "read-mostly", command: "ycsb --core b" };
+const READ_ONLY: Work = Work { name: "read-only", command: "ycsb --core c" };
+const SHORT_RANGES: Work =
+    Work { name: "short-ranges", command: "ycsb --mix scan=95,update=5 --distribution zipfian --scan-lengths 10" };
+const RANGES_OF_ONE: Work =
+    Work { name: "ranges of one", command: "ycsb --mix scan=95,update=5 --distribution zipfian --scan-lengths 1" };
+const TPCC: Work = Work { name: "tpcc", command: "tpcc" };
+
+const YCSB: &[Work] = &[UPDATE_HEAVY, READ_MOSTLY, READ_ONLY, SHORT_RANGES];
+const AGAINST_PLAIN: &[&str] = &["plain", "mongotx-published", "mongotx"];
+const AGAINST_MVCC: &[&str] = &["mvcc", "mongotx-published", "mongotx"];
+
+/// All of them, in the papers' order.
+pub static FIGURES: &[PaperFigure] = &[
+    PaperFigure {
+        id: "000-9",
+        title: "Paper 000, figure 9: latency of YCSB with one client",
+        finding: "Reads alone take about as long as without transactions. Everything else takes longer, and the longer the more \
+                  is written: nothing is ever repaired or rolled back with one client, so this is what transactions cost.",
+        here: "Latencies are those of whole transactions of five operations. 100,000 records, zipfian.",
+        works: YCSB,
+        targets: AGAINST_PLAIN,
+        clients: &[1],
+        shows: &[Shows::Latency],
+        compared: &[Metric::MeanLatency],
+    },
+    PaperFigure {
+        id: "000-10",
+        title: "Paper 000, figure 10: throughput and latency of YCSB on one node",
+        finding: "Where anything is written, and with short ranges, the highest throughput stays below MongoDB's, by more when \
+                  more is written. The paper does not count read-only among these.",
+        here: "1 to 128 clients in one process, which shares the machine with the server; the paper had machines for each.",
+        works: YCSB,
+        targets: AGAINST_PLAIN,
+        clients: &[1, 2, 4, 8, 12, 32, 128],
+        shows: &[Shows::ThroughputLatency],
+        compared: &[Metric::PeakThroughput],
+    },
+    PaperFigure {
+        id: "000-11",
+        title: "Paper 000, figure 11: commands for each operation of YCSB",
+        finding: "Transactions send more commands, in about the pattern of the latencies of figure 9: the paper takes them for \
+                  the main reason of these.",
+        here: "Everything the driver sends is counted, what is done after the answer to a commit too.",
+        works: YCSB,
+        targets: AGAINST_PLAIN,
+        clients: &[1],
+        shows: &[Shows::Commands],
+        compared: &[Metric::CommandsPerOperation],
+    },
+    PaperFigure {
+        id: "000-12",
+        title: "Paper 000, figure 12: scalability of YCSB over servers",
+        finding: "With more servers, throughput grows at least as well as MongoDB's own.",
+        here: "Left out: it needs five machines with servers and three with routers. Several servers on one machine would share \
+               its processors, and show nothing of it.",
+        works: &[],
+        targets: &[],
+        clients: &[],
+        shows: &[],
+        compared: &[],
+    },
+    PaperFigure {
+        id: "000-13",
+        title: "Paper 000, figure 13: latency of TPC-C by transaction, one client",
+        finding: "The two transactions that only read take about as long as without transactions; the average is about 70 % \
+                  longer.",
+        here: "All five transactions of the specification, one warehouse, no think time. Without transactions nothing can be \
+               rolled back: where that breaks the data of the baseline, its line says so in place of figures.",
+        works: &[TPCC],
+        targets: AGAINST_PLAIN,
+        clients: &[1],
+        shows: &[Shows::Kinds],
+        compared: &[Metric::MeanLatency],
+    },
+    PaperFigure {
+        id: "000-14",
+        title: "Paper 000, figure 14: commands for each transaction of TPC-C, one client",
+        finding: "The numbers of commands differ about as the latencies do. Most of what is added is findAndModify: it changes \
+                  statuses, writes unsafe versions and makes them safe.",
+        here: "The published layout sends what the paper describes; the library as it is now decides and finishes with other \
+               commands, and shares them between transactions.",
+        works: &[TPCC],
+        targets: AGAINST_PLAIN,
+        clients: &[1],
+        shows: &[Shows::Commands],
+        compared: &[Metric::CommandsPerTransaction],
+    },
+    PaperFigure {
+        id: "000-15",
+        title: "Paper 000, figure 15: scalability of TPC-C over servers",
+        finding: "Throughput grows nearly in proportion to the number of servers.",
+        here: "Left out, as figure 12: one machine cannot show it.",
+        works: &[],
+        targets: &[],
+        clients: &[],
+        shows: &[],
+        compared: &[],
+    },
+    PaperFigure {
+        id: "001-7",
+        title: "Paper 001, figure 7: throughput of YCSB, MongoTx and MVCC",
+        finding: "MongoTx has more throughput than a store of versions with Percolator's transactions, twice as much and more with \
+                  reads alone, but not with short ranges. The paper's reason: a version is found through an index, a document \
+                  by its _id.",
+        here: "One server in place of five. As in the paper, a range is one document.",
+        works: &[UPDATE_HEAVY, READ_MOSTLY, READ_ONLY, RANGES_OF_ONE],
+        targets: AGAINST_MVCC,
+        clients: &[1, 8, 32],
+        shows: &[Shows::Scaling],
+        compared: &[Metric::PeakThroughput],
+    },
+];
