@@ -25,9 +25,6 @@ pub struct PapersArgs {
     /// Records of YCSB; other than 100000 is not what the papers measured
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub records: u32,
-    /// Whether an answer waits until the write is on disk. The papers' drivers did not wait
-    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
-    pub journal: bool,
     /// Which work is done: two runs with the same seed do the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

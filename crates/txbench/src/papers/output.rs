@@ -13,6 +13,9 @@ use crate::{
     },
 };
 
+/// What differs from the papers in all measurements alike.
+const DURABILITY: &str = "In the papers an answer did not wait for the disk. Here all targets wait for {w: 1, j: true}: MongoTx \
+                          decides nothing that is not on disk, and the others must not be faster for promising less.";
 const TITLE: &str = "The papers' figures, measured here";
 
 /// What was written, and how it went.
@@ -70,7 +73,8 @@ fn put(args: &PapersArgs, name: &str, text: &str) -> Result<(), BenchError> {
 /// The page of all figures.
 pub(super) fn page(figures: &[PaperFigure], measured: &[Measured], command: &str) -> Page {
     let results: Vec<&BenchResult> = measured.iter().filter_map(|measured| measured.outcome.as_ref().ok()).collect();
-    let facts = common_facts(&results);
+    let mut facts = common_facts(&results);
+    facts.push(DURABILITY.to_owned());
     let targets = results.iter().flat_map(|result| &result.runs).map(|run| run.target.clone());
     Page {
         title: TITLE.to_owned(),

@@ -110,7 +110,7 @@ impl Measurement {
             ("--seconds", seconds.to_string()),
             ("--warm-up", super::budget::WARM_UP.as_secs().to_string()),
             ("--write-concern", "1".to_owned()),
-            ("--journal", args.journal.to_string()),
+            ("--journal", "true".to_owned()),
             ("--seed", args.seed.to_string()),
         ];
         words.extend(options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));

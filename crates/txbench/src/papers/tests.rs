@@ -31,7 +31,7 @@ fn workloads_that_this_version_has_take_the_options_of_the_plan() {
         assert_eq!(measurement.spec.is_ok(), exists, "{}: {:?}", measurement.work.command, measurement.spec.err());
         if exists {
             let run = measurement.run_args(&args(&[]), 2, 4).unwrap();
-            assert_eq!((run.rounds.get(), run.seconds.get(), run.journal), (2, 4, false));
+            assert_eq!((run.rounds.get(), run.seconds.get(), run.durability().journaled), (2, 4, true));
             assert_eq!((run.targets, run.clients), (measurement.targets, measurement.clients));
         }
     }
@@ -88,7 +88,7 @@ fn section_shows_its_own_targets_and_clients_and_says_what_is_missing() {
     assert!(nine.prose.iter().any(|text| text.starts_with("Mean latency here, plain = 1. mongotx: update-heavy ")));
     assert!(nine.prose.contains(&"Not measured: read-only: no server.".to_owned()), "{:?}", nine.prose);
     assert_eq!(nine.notes, ["update-heavy: mongotx bench …"]);
-    assert_eq!(page.facts.len(), 3, "all facts of the only result are common");
+    assert_eq!(page.facts.len(), 4, "those of the only result, and the durability of the papers");
 }
 
 #[test]
