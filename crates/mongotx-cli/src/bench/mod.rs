@@ -15,6 +15,8 @@ use txbench::{
     acid::{self, AcidArgs},
     papers::{self, bank::TableArgs},
     report::{self, result::BenchResult},
+    papers::{self, PapersArgs},
+    report,
     run::{OutputArgs, plan},
     workload::{
         bank::files::{self, FilesArgs},
@@ -48,6 +50,8 @@ enum Command {
     Acid(AcidArgs),
     /// Shows again what `--json` has written; several files are shown as one result
     Report(ReportArgs),
+    /// The figures of the papers that one machine can show, measured here, beside what the papers found
+    Papers(PapersArgs),
 }
 
 /// The arguments of `mongotx bench report`.
@@ -69,6 +73,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
         Command::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         Command::Report(args) => show_again(&args).map(|()| WELL),
+        Command::Papers(args) => papers(&args).await,
     }
     .map_err(|error| Failure::new(error.to_string()))
 }
@@ -106,6 +111,13 @@ fn show_again(args: &ReportArgs) -> Result<(), BenchError> {
     let results = args.files.iter().map(|file| report::read(file)).collect::<Result<Vec<_>, _>>()?;
     say::line(&report::write(&report::merge(results), &args.output)?);
     Ok(())
+}
+
+/// Measures the papers' figures. What could not be measured, or broke, is something wrong.
+async fn papers(args: &PapersArgs) -> Result<Status, BenchError> {
+    let written = papers::run(papers::FIGURES, args, &command_line(), &|what| say::warn(what)).await?;
+    say::line(&written.said);
+    Ok(if written.complete && !written.broken { WELL } else { WRONG })
 }
 
 /// What repeats this run.
