@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const WARM_UP: Duration = Duration::from_secs(1);
 /// A run shorter than this is only made where there is no time for more.
 const GOOD: Duration = Duration::from_secs(3);
+/// No run is shorter.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// As many rounds at most: as many as the papers made.
 const MOST_ROUNDS: u32 = 5;
 /// A longer run says nothing more.
@@ -27,18 +29,27 @@ pub struct Left {
     pub time: Duration,
     /// Runs of one round that are still to be made.
     pub runs: usize,
+    /// Those of them that come next.
+    pub next: usize,
     /// Of one run.
     pub overhead: Duration,
 }
 
 impl Left {
-    /// The most rounds that are still long enough; `None` where not even one round of one second fits.
+    /// How long the next runs may be: the most rounds that are still long enough. Where not all that is left fits, the
+    /// next runs are as short as can be, and what comes last is not made. `None` where not even the next ones fit.
     pub fn length(&self) -> Option<Length> {
-        let each = self.time / u32::try_from(self.runs.max(1)).unwrap_or(u32::MAX);
+        let each = self.share(self.runs);
         let of = |rounds: u32| (each / rounds).saturating_sub(self.overhead + WARM_UP).min(LONGEST);
         let rounds = (1..=MOST_ROUNDS).rev().find(|rounds| of(*rounds) >= GOOD).unwrap_or(1);
-        let seconds = of(rounds).as_secs();
-        if seconds == 0 { None } else { Some(Length { rounds, seconds }) }
+        let seconds = of(rounds).as_secs().max(SHORTEST.as_secs());
+        let fits = self.share(self.next) >= self.overhead + WARM_UP + SHORTEST;
+        fits.then_some(Length { rounds, seconds })
+    }
+
+    /// The time of each of so many runs.
+    fn share(&self, runs: usize) -> Duration {
+        self.time / u32::try_from(runs.max(1)).unwrap_or(u32::MAX)
     }
 }
 
@@ -46,8 +57,12 @@ impl Left {
 mod tests {
     use super::*;
 
+    fn left(seconds: u64, runs: usize, next: usize, overhead: u64) -> Option<Length> {
+        Left { time: Duration::from_secs(seconds), runs, next, overhead: Duration::from_secs(overhead) }.length()
+    }
+
     fn length(seconds: u64, runs: usize, overhead: u64) -> Option<Length> {
-        Left { time: Duration::from_secs(seconds), runs, overhead: Duration::from_secs(overhead) }.length()
+        left(seconds, runs, runs, overhead)
     }
 
     #[test]
@@ -67,9 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn too_little_time_is_none() {
+    fn where_not_all_fits_the_next_runs_are_short_as_long_as_they_fit() {
+        let shortest = Some(Length { rounds: 1, seconds: 1 });
+        assert_eq!(length(40, 10, 2), shortest);
+        assert_eq!(left(30, 10, 5, 2), shortest, "the last ones will not be made");
         assert_eq!(length(30, 10, 2), None);
         assert_eq!(length(0, 10, 0), None);
-        assert_eq!(length(40, 10, 2), Some(Length { rounds: 1, seconds: 1 }));
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{error::BenchError, report::result::BenchResult, run::plan};
 
 /// What a run is taken for to need besides what is measured, before the first has shown it.
-const OVERHEAD: Duration = Duration::from_secs(3);
+const OVERHEAD: Duration = Duration::from_secs(2);
 
 /// A measurement that was made, or not.
 pub struct Measured {
@@ -35,7 +35,7 @@ pub async fn all(
     let mut done = Vec::new();
     for (at, measurement) in plan.iter().enumerate() {
         let runs = plan[at..].iter().map(Measurement::runs).sum();
-        let measured = match possible(measurement).and_then(|()| clock.length(runs, args)) {
+        let measured = match possible(measurement).and_then(|()| clock.length(runs, measurement.runs(), args)) {
             Ok(length) => one(measurement, length, args, &mut clock, tell).await?,
             Err(reason) => Measured::not(measurement, reason),
         };
@@ -86,12 +86,12 @@ struct Clock {
 }
 
 impl Clock {
-    /// How long the next runs may be, when so many are left.
-    fn length(&self, runs: usize, args: &PapersArgs) -> Result<Length, String> {
+    /// How long the `next` runs may be, when so many are left in all.
+    fn length(&self, runs: usize, next: usize, args: &PapersArgs) -> Result<Length, String> {
         let time = self.end.saturating_duration_since(Instant::now());
         let length = match args.seconds {
             Some(seconds) => Some(Length { rounds: 1, seconds: seconds.get() }).filter(|_| !time.is_zero()),
-            None => Left { time, runs, overhead: self.overhead }.length(),
+            None => Left { time, runs, next, overhead: self.overhead }.length(),
         };
         length.ok_or_else(|| format!("no time is left of {} minutes (--minutes)", args.minutes))
     }
