@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{error::BenchError, report::result::BenchResult, run::plan};
 
-/// What a run is taken for to need besides what is measured, before the first has shown it.
+/// What a run is taken for to need besides what is measured, before some have shown it.
 const OVERHEAD: Duration = Duration::from_secs(2);
 
 /// A measurement that was made, or not.
@@ -31,7 +31,8 @@ pub async fn all(
     args: &PapersArgs,
     tell: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<Measured>, BenchError> {
-    let mut clock = Clock { end: Instant::now() + Duration::from_secs_f64(args.minutes * 60.0), overhead: OVERHEAD };
+    let mut clock =
+        Clock { end: Instant::now() + Duration::from_secs_f64(args.minutes * 60.0), overheads: vec![OVERHEAD] };
     let mut done = Vec::new();
     for (at, measurement) in plan.iter().enumerate() {
         let runs = plan[at..].iter().map(Measurement::runs).sum();
@@ -82,7 +83,7 @@ impl Measured {
 /// When all has to be done, and what runs need.
 struct Clock {
     end: Instant,
-    overhead: Duration,
+    overheads: Vec<Duration>,
 }
 
 impl Clock {
@@ -91,15 +92,22 @@ impl Clock {
         let time = self.end.saturating_duration_since(Instant::now());
         let length = match args.seconds {
             Some(seconds) => Some(Length { rounds: 1, seconds: seconds.get() }).filter(|_| !time.is_zero()),
-            None => Left { time, runs, next, overhead: self.overhead }.length(),
+            None => Left { time, runs, next, overhead: self.overhead() }.length(),
         };
         length.ok_or_else(|| format!("no time is left of {} minutes (--minutes)", args.minutes))
     }
 
-    /// What runs have needed is what the next ones will need.
+    /// Notes what the runs of a measurement have needed besides what was measured.
     fn learn(&mut self, took: Duration, runs: usize, length: Length) {
         let runs = u32::try_from(runs.max(1)).unwrap_or(u32::MAX).saturating_mul(length.rounds);
         let measured = Duration::from_secs(length.seconds) + WARM_UP;
-        self.overhead = (took / runs).saturating_sub(measured);
+        self.overheads.push((took / runs).saturating_sub(measured));
+    }
+
+    /// What the next runs will need: the median, for one workload that takes long to load says nothing of others.
+    fn overhead(&self) -> Duration {
+        let mut sorted = self.overheads.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(OVERHEAD)
     }
 }
