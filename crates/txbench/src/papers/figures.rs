@@ -75,7 +75,7 @@ pub static FIGURES: &[PaperFigure] = &[
         title: "Paper 000, figure 9: latency of YCSB with one client",
         finding: "Reads alone take about as long as without transactions. Everything else takes longer, and the longer the more \
                   is written: nothing is ever repaired or rolled back with one client, so this is what transactions cost.",
-        here: "Latencies are those of whole transactions of five operations. 100,000 records, zipfian.",
+        here: "Latencies are those of whole transactions of five operations.",
         works: YCSB,
         targets: AGAINST_PLAIN,
         clients: &[1],

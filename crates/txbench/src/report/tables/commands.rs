@@ -41,7 +41,7 @@ fn cells_of(figures: &Figures, own: &[String], others: &[String]) -> Vec<String>
     let in_all = figures.commands_in_all_per_tx();
     let mut cells = vec![two(in_all), known(figures.per_operation(in_all), two)];
     cells.extend(own.iter().map(|name| sent(name).map_or_else(String::new, two)));
-    cells.extend((!others.is_empty()).then(|| two(others.iter().filter_map(sent).sum())));
+    cells.extend((!others.is_empty()).then(|| two(others.iter().filter_map(sent).fold(0.0, |all, one| all + one))));
     cells
 }
 

@@ -45,10 +45,10 @@ pub(super) fn table(summary: &Summary, workload: &str) -> Table {
 fn parts(summary: &Summary, workload: &str) -> Vec<Part> {
     let figures = summary.of_workload(workload).filter_map(Line::figures);
     let any = |is: fn(&Figures) -> bool| figures.clone().any(is);
-    let mut parts = vec![
-        part("tx/s", |_, figures| plain(figures.rate.median)),
-        part("[min-max]", |line, figures| range(&figures.rate, line.rounds)),
-    ];
+    let mut parts = vec![part("tx/s", |_, figures| plain(figures.rate.median))];
+    if summary.of_workload(workload).any(|line| line.rounds > 1) {
+        parts.push(part("[min-max]", |line, figures| range(&figures.rate, line.rounds)));
+    }
     if any(|figures| figures.tpmc.is_some()) {
         parts.push(part("tpmC", |_, figures| known(figures.tpmc.map(|tpmc| tpmc.median), plain)));
     }
