@@ -31,6 +31,7 @@ async fn loaded(target: &str, workload: &dyn Workload) -> Box<dyn Target> {
         sessions: 4,
         durability: Durability::default(),
         isolation: Isolation::ReadCommitted,
+        lock_wait_ms: 0,
     };
     let target = (name.entry().connect)(connection).await.unwrap();
     workload.load(&*target, 1, &|_, _| {}).await.unwrap();

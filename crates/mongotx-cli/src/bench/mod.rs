@@ -13,10 +13,8 @@ use clap::{Args, Subcommand};
 pub(crate) use txbench::BenchError;
 use txbench::{
     acid::{self, AcidArgs},
-    papers::{self, bank::TableArgs},
+    papers::{self, PapersArgs, bank::TableArgs},
     report::{self, result::BenchResult},
-    papers::{self, PapersArgs},
-    report,
     run::{OutputArgs, plan},
     workload::{
         bank::files::{self, FilesArgs},

@@ -57,6 +57,7 @@ impl Stage {
             sessions: SESSIONS,
             durability: Durability::default(),
             isolation,
+            lock_wait_ms: 0,
         };
         let target = (name.entry().connect)(connection).await?;
         let options = options();

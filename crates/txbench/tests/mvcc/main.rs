@@ -29,7 +29,8 @@ async fn rig_on(server: &Server, options: &str) -> Rig {
     let db = unique_db("mvcc");
     let stored = server.client().await.unwrap().database(&db).collection(DOCS);
     let (durability, isolation) = (Durability::default(), Isolation::default());
-    let connection = Connection { uri: server.uri() + options, db, sessions: 4, durability, isolation };
+    let connection =
+        Connection { uri: server.uri() + options, db, sessions: 4, durability, isolation, lock_wait_ms: 0 };
     let target = ("mvcc".parse::<TargetName>().unwrap().entry().connect)(connection).await.unwrap();
     target.create(DOCS, &[]).await.unwrap();
     target.load(DOCS, (0..3).map(|id| doc! {"_id": id, "n": 0}).collect()).await.unwrap();

@@ -59,6 +59,7 @@ impl Setting {
             // Where each single write would wait for the disk, it need not: nothing is killed here.
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: name.traits().transactional },
             isolation: Isolation::ReadCommitted,
+            lock_wait_ms: 0,
         };
         let target = (name.entry().connect)(connection).await.unwrap();
         let options = options(line);

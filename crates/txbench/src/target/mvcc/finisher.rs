@@ -76,7 +76,7 @@ struct Batch {
     locked: HashMap<String, Vec<Bson>>,
     done: HashMap<String, Vec<Bson>>,
     transactions: Vec<ObjectId>,
-    doubts: Vec<Box<Doubt>>,
+    doubts: Vec<Doubt>,
     flushed: Vec<oneshot::Sender<()>>,
 }
 
@@ -108,7 +108,7 @@ impl Finisher {
         for work in work {
             match work {
                 Work::Flush(sender) => batch.flushed.push(sender),
-                Work::Doubt(doubt) => batch.doubts.push(doubt),
+                Work::Doubt(doubt) => batch.doubts.push(*doubt),
                 Work::Met((collection, id)) => batch.locked.entry(collection).or_default().push(id.bson()),
                 Work::Committed(Finished { tx, primary: (collection, id), locked, replaced }) => {
                     if !locked.is_empty() {
