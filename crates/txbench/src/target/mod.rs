@@ -4,6 +4,7 @@
 //! a pair that makes no sense is refused before anything is started.
 
 pub mod driver;
+pub mod faulty;
 pub mod mongotx;
 pub mod mvcc;
 pub mod native;

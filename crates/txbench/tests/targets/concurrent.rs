@@ -6,10 +6,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
 use txbench::{
     error::{OpError, OpResult},
-    target::Session,
+    target::{Session, registry::Entry},
 };
 
-use crate::rig::{DOCS, Rig, begin, increment, transactional, values};
+use crate::rig::{DOCS, Rig, begin, entries, increment, values};
 
 const ACCOUNTS: i32 = 12;
 const CLIENTS: u64 = 8;
@@ -45,19 +45,26 @@ async fn client(mut session: Box<dyn Session>, seed: u64) -> Vec<i32> {
     changes
 }
 
+/// What accounts hold after transfers by many clients at once, and what they have to.
+pub(crate) async fn transfers(entry: &'static Entry) -> (Vec<i32>, Vec<i32>) {
+    let rig = Rig::with(entry, ACCOUNTS).await;
+    let mut clients = JoinSet::new();
+    for seed in 0..CLIENTS {
+        clients.spawn(client(rig.session().await, seed));
+    }
+    let mut expected = vec![0; ACCOUNTS as usize];
+    while let Some(changes) = clients.join_next().await {
+        expected.iter_mut().zip(changes.unwrap()).for_each(|(sum, change)| *sum += change);
+    }
+    let found = values(&rig).await;
+    rig.end().await;
+    (found, expected)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_transfer_happens_once_and_whole() {
-    for entry in transactional(&[]) {
-        let rig = Rig::with(entry, ACCOUNTS).await;
-        let mut clients = JoinSet::new();
-        for seed in 0..CLIENTS {
-            clients.spawn(client(rig.session().await, seed));
-        }
-        let mut expected = vec![0; ACCOUNTS as usize];
-        while let Some(changes) = clients.join_next().await {
-            expected.iter_mut().zip(changes.unwrap()).for_each(|(sum, change)| *sum += change);
-        }
-        assert_eq!(values(&rig).await, expected, "{}", rig.traits.name);
-        rig.end().await;
+    for entry in entries(&[]) {
+        let (found, expected) = transfers(entry).await;
+        assert_eq!(found, expected, "{}", entry.traits.name);
     }
 }

@@ -4,6 +4,7 @@
 
 mod alone;
 mod concurrent;
+mod faults;
 mod queries;
 mod rig;
 mod transactions;

@@ -1,0 +1,102 @@
+//! Targets that are broken on purpose, for the tests of what finds that out: a workload's check that passes on one of
+//! these is no check. They stand in [`super::registry::HIDDEN`], and are in no help.
+//!
+//! All are the plain driver; every tenth write of a process, in the order in which writes are made, is the one that a
+//! fault hits.
+
+mod session;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use async_trait::async_trait;
+use bson::Document;
+
+use self::session::FaultySession;
+use super::{Connection, Feature, Index, Session, Target, Traits, plain, registry::Entry};
+use crate::error::BenchError;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// Every tenth write is answered and not made.
+    Lost,
+    /// Every tenth update is made twice.
+    Twice,
+    /// A rollback keeps what was written.
+    Kept,
+}
+
+/// Loses writes.
+pub static LOST: Entry = entry("faulty-lost", "loses one in ten writes", |connection| {
+    Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Lost).await?) as Box<dyn Target>) })
+});
+
+/// Repeats updates.
+pub static TWICE: Entry = entry("faulty-twice", "makes one in ten updates twice", |connection| {
+    Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Twice).await?) as Box<dyn Target>) })
+});
+
+/// Rolls nothing back.
+pub static KEPT: Entry = entry("faulty-kept", "keeps what was rolled back", |connection| {
+    Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Kept).await?) as Box<dyn Target>) })
+});
+
+const fn entry(name: &'static str, about: &'static str, connect: super::registry::Connect) -> Entry {
+    Entry {
+        traits: Traits {
+            name,
+            about,
+            transactional: true,
+            needs_replica_set: false,
+            features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
+        },
+        connect,
+    }
+}
+
+struct Faulty {
+    plain: Box<dyn Target>,
+    fault: Fault,
+    /// Writes so far.
+    writes: Arc<AtomicU64>,
+}
+
+impl Faulty {
+    async fn connect(connection: Connection, fault: Fault) -> Result<Self, BenchError> {
+        Ok(Self { plain: (plain::ENTRY.connect)(connection).await?, fault, writes: Arc::default() })
+    }
+}
+
+#[async_trait]
+impl Target for Faulty {
+    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
+        self.plain.create(collection, indexes).await
+    }
+
+    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
+        self.plain.load(collection, documents).await
+    }
+
+    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
+        Ok(Box::new(FaultySession::new(self.plain.session().await?, self.fault, Arc::clone(&self.writes))))
+    }
+
+    fn commands(&self) -> BTreeMap<String, u64> {
+        self.plain.commands()
+    }
+
+    async fn settle(&self) -> Result<(), BenchError> {
+        self.plain.settle().await
+    }
+
+    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
+        self.plain.leftovers(collections).await
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), BenchError> {
+        self.plain.close().await
+    }
+}
