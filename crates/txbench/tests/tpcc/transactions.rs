@@ -1,10 +1,11 @@
 //! Each transaction, in each layout, in each way to write it.
 
-use bson::DateTime;
+use bson::{DateTime, doc};
+use txbench::target::Find;
 use txbench::workload::{
     Totals,
     tpcc::{
-        ids::{Customer, District},
+        ids::{self, Customer, District},
         input::{Delivery, Line, NewOrder, Payment, StockLevel, Who},
         tx::{delivery, new_order, order_status, payment, stock_level, work::Work},
     },
@@ -48,6 +49,12 @@ async fn five(setting: &Setting) {
     assert!(made.lines.iter().all(|line| line.amount_cents == 7 * line.price_cents));
     let stocks = [made.lines[0].stock_quantity, made.lines[2].stock_quantity];
     assert!(stocks[1] == stocks[0] - 7 || stocks[1] == stocks[0] + 84, "{stocks:?}");
+    for (warehouse, item, expected) in [(1, 8, [14, 2, 0]), (2, 3, [7, 1, 1])] {
+        let filter = doc! {"_id": ids::stock(warehouse, item)};
+        let row = setting.session().await.find_one("stock", Find::new(filter)).await.unwrap().unwrap();
+        let found = ["S_YTD", "S_ORDER_CNT", "S_REMOTE_CNT"].map(|field| row.get_i64(field).unwrap());
+        assert_eq!(found, expected, "of item {item} in warehouse {warehouse}");
+    }
 
     let shown = transaction!(setting, work, order_status::run(work, &Who::Number(CUSTOMER)));
     let newest = shown.newest.unwrap();
