@@ -13,8 +13,8 @@ use sd2v::{
 use super::{
     delete::DeleteCommand,
     direct, find, implicit, probe,
-    query::{Query, exactly},
-    update::{self, SELECTIONS, UpdateCommand, write_first},
+    query::{self, Query, exactly},
+    update::{self, SELECTIONS, UpdateCommand},
     upsert,
 };
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
         Core,
         address::Address,
         prepare::{Change, Target},
+        prepare_shown::Shown,
         transaction::Transaction,
     },
     error::{Error, ErrorKind, Result},
@@ -241,23 +242,22 @@ async fn inside(
         Modify::Update(update) => update.change(),
         Modify::Delete(_) => Change::Remove,
     };
-    if command.after {
-        return match write_first(core, tx, ns, &query, &change).await? {
-            Some((at, _)) => show(core, tx, ns, &at, command).await,
-            None => upserted(core, tx, ns, command).await,
-        };
-    }
-    let first = Query { limit: 1, ..query.clone() };
+    let named = query::named_id(core, ns, &query.filter, &query.terms).await?;
     for _ in 0..SELECTIONS {
-        let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
-            return upserted(core, tx, ns, command).await;
+        let at = match &named {
+            Some(id) => Some(core.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
+            None => {
+                let first = Query { limit: 1, ..query.clone() };
+                find::addresses(core, Some(tx), ns, &first, 1).await?.pop()
+            }
         };
-        // Locked first, by a change that changes nothing, and then looked at.
+        let Some(at) = at else { return upserted(core, tx, ns, command).await };
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
-        if core.lock(tx, &target).await? {
-            let before = show(core, tx, ns, &at, command).await?;
-            core.prepare(tx, &target, &change).await?;
-            return Ok(before);
+        if let Some(done) = one(core, tx, &target, command, &change).await? {
+            return Ok(done);
+        }
+        if named.is_some() {
+            return upserted(core, tx, ns, command).await;
         }
     }
     Err(Error::new(
@@ -265,6 +265,48 @@ async fn inside(
         format!("documents of {ns} changed {SELECTIONS} times while one of them was to be changed"),
     )
     .for_transaction(tx.id()))
+}
+
+/// This document, if it still matches: in one command where that can be done and shown; otherwise changed and then looked
+/// at, or locked first, by a change that changes nothing, and looked at before it is changed.
+async fn one(
+    core: &Core,
+    tx: &mut Transaction,
+    target: &Target<'_>,
+    command: &FindAndModify,
+    change: &Change<'_>,
+) -> Result<Option<Option<Document>>> {
+    let (ns, at) = (target.ns, target.at);
+    let projection = command.projection.as_ref();
+    if projection.is_none_or(probe::is_plain_projection)
+        && let Some(Shown { before, after }) = core.prepare_shown(tx, target, change).await?
+    {
+        let shown = if command.after { after } else { Some(before) };
+        return Ok(Some(shown.map(|document| picked(document, projection))));
+    }
+    if command.after {
+        let applied = core.prepare(tx, target, change).await?;
+        return Ok(if applied.matched { Some(show(core, tx, ns, at, command).await?) } else { None });
+    }
+    if !core.lock(tx, target).await? {
+        return Ok(None);
+    }
+    let before = show(core, tx, ns, at, command).await?;
+    core.prepare(tx, target, change).await?;
+    Ok(Some(before))
+}
+
+/// The fields that a plain projection names, or the others: see [`probe::is_plain_projection`].
+fn picked(document: Document, projection: Option<&Document>) -> Document {
+    let Some(projection) = projection.filter(|projection| !projection.is_empty()) else { return document };
+    let flag = |value: &Bson| value.as_bool().unwrap_or_else(|| value.as_i32() != Some(0));
+    let first = projection.iter().find(|(name, _)| *name != "_id").or_else(|| projection.iter().next());
+    let names_wanted = first.is_some_and(|(_, value)| flag(value));
+    let is_picked = |name: &str| match projection.get(name) {
+        Some(value) => flag(value),
+        None => !names_wanted || name == "_id",
+    };
+    document.into_iter().filter(|(name, _)| is_picked(name)).collect()
 }
 
 async fn show(
@@ -291,4 +333,25 @@ async fn upserted(
     };
     let at = upsert::run(core, tx, ns, update).await?;
     if command.after { show(core, tx, ns, &at, command).await } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_projections_pick_as_the_server_does() {
+        let document = || doc! {"_id": 1, "a": 2, "b": 3};
+        for (projection, picks) in [
+            (doc! {}, doc! {"_id": 1, "a": 2, "b": 3}),
+            (doc! {"b": 1}, doc! {"_id": 1, "b": 3}),
+            (doc! {"b": true, "_id": 0, "c": 1}, doc! {"b": 3}),
+            (doc! {"a": 0}, doc! {"_id": 1, "b": 3}),
+            (doc! {"a": false, "_id": 1}, doc! {"_id": 1, "b": 3}),
+            (doc! {"_id": 1}, doc! {"_id": 1}),
+            (doc! {"_id": 0}, doc! {"a": 2, "b": 3}),
+        ] {
+            assert_eq!(picked(document(), Some(&projection)), picks, "{projection}");
+        }
+    }
 }

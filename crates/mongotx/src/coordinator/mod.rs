@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
 //! | [`transaction`] | begin, hold, commit, roll back |
-//! | [`prepare`], [`prepare_many`] | lock and change one document, or many |
+//! | [`prepare`], [`prepare_shown`], [`prepare_many`] | lock and change one document, and show it, or many |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
@@ -26,6 +26,7 @@ pub(crate) mod meet;
 pub(crate) mod pending;
 pub(crate) mod prepare;
 pub(crate) mod prepare_many;
+pub(crate) mod prepare_shown;
 pub(crate) mod published;
 pub(crate) mod records;
 pub(crate) mod roll;

@@ -14,6 +14,7 @@ use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
+    index::Unique,
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
     shard::ShardKey,
     statement, stored,
@@ -53,6 +54,23 @@ pub(crate) struct Applied {
     pub(crate) modified: bool,
 }
 
+/// What a change may do besides changing the document.
+pub(crate) struct Consequences {
+    /// Unique indexes whose values it may change.
+    touched: Vec<Unique>,
+    /// It may change the shard key.
+    may_move: bool,
+    /// It may change what a text index holds.
+    worded: bool,
+    key: ShardKey,
+}
+
+impl Consequences {
+    pub(crate) fn are_none(&self) -> bool {
+        self.touched.is_empty() && !self.may_move && !self.worded
+    }
+}
+
 /// What a look at a document's locks tells its writer.
 enum Look {
     NoMatch,
@@ -70,12 +88,12 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     /// What the filter demands of the document, unless it says no more than the `_id`.
-    fn condition(&self) -> Result<LockCondition> {
+    pub(crate) fn condition(&self) -> Result<LockCondition> {
         if is_only_id(self.filter) { Ok(LockCondition::default()) } else { Ok(lock_condition(self.filter)?) }
     }
 
     /// The condition on a clean document.
-    fn safe(&self, condition: &LockCondition) -> Document {
+    pub(crate) fn safe(&self, condition: &LockCondition) -> Document {
         let rest = self.narrowed(guard_filter(&condition.rest));
         match &condition.text {
             Some(text) => doc! {"$and": [rest, text.clone()]},
@@ -84,7 +102,7 @@ impl Target<'_> {
     }
 
     /// It is wanted whatever it looks like, and this transaction has done nothing to it yet: whoever holds it is in the way.
-    fn is_the_document(&self, tx: &Transaction) -> bool {
+    pub(crate) fn is_the_document(&self, tx: &Transaction) -> bool {
         is_only_id(self.filter) && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
     }
 
@@ -137,24 +155,15 @@ impl Core {
         if let Change::Update { update: Update::Replacement(document), .. } = change {
             collection.check_words(document)?;
         }
-        let touched = match change {
-            Change::Update { update, .. } => collection.uniques_touched(update),
-            Change::Remove => Vec::new(),
-        };
-        let key = self.shard_key(target.ns).await?;
-        let may_move = match change {
-            Change::Update { update, .. } => key.may_be_changed(update, target.at.key()),
-            Change::Remove => false,
-        };
-        let worded = match change {
-            Change::Update { update: Update::Replacement(_), .. } | Change::Remove => false,
-            Change::Update { update, .. } => collection.words_touched(update),
-        };
-        let before = match touched.is_empty() && !may_move && !worded {
+        let consequences = self.consequences(&collection, target, change).await?;
+        let none = consequences.are_none();
+        let Consequences { touched, may_move, worded, key } = &consequences;
+        let (may_move, worded) = (*may_move, *worded);
+        let before = match none {
             true => Before::Safe,
             false => self.before(tx, target.ns, target.at).await?,
         };
-        let placed = Placed { ns: target.ns, at: target.at, uniques: &touched, before: &before, inserted: None };
+        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
         let mut patience = Patience::new(tx.options.lock_wait);
         let claims = tx.claims.clone();
         let mut claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
@@ -169,7 +178,7 @@ impl Core {
                         claim.keep();
                     }
                     if applied.modified && may_move {
-                        self.refuse_move(tx, &placed, &key, me, &mut patience).await?;
+                        self.refuse_move(tx, &placed, key, me, &mut patience).await?;
                     }
                     if applied.modified && worded {
                         self.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
@@ -201,8 +210,27 @@ impl Core {
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
     }
 
+    /// What has to be looked at once this change is made.
+    pub(crate) async fn consequences(
+        &self,
+        collection: &Collection,
+        target: &Target<'_>,
+        change: &Change<'_>,
+    ) -> Result<Consequences> {
+        let key = self.shard_key(target.ns).await?;
+        Ok(match change {
+            Change::Remove => Consequences { touched: Vec::new(), may_move: false, worded: false, key },
+            Change::Update { update, .. } => Consequences {
+                touched: collection.uniques_touched(update),
+                may_move: key.may_be_changed(update, target.at.key()),
+                worded: !matches!(update, Update::Replacement(_)) && collection.words_touched(update),
+                key,
+            },
+        })
+    }
+
     /// Step 0. `None`: the server has to be asked.
-    async fn claim<'c>(
+    pub(crate) async fn claim<'c>(
         &self,
         claims: &'c Claims,
         target: &Target<'_>,

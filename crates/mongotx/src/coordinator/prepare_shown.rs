@@ -1,0 +1,118 @@
+//! A prepared write that answers the document: locked, changed and shown by one `findAndModify`.
+//!
+//! The statement is the one that [`super::prepare`] would send first, and so is its meaning; only the command around it is
+//! another. Where one statement cannot do everything, or did nothing, nothing is said here and the caller goes the long way.
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    names::{UNSAFE, WRITER, tx_id_to_bson},
+    statement, stored,
+    update::fuse,
+};
+
+use super::{
+    Core,
+    meet::Patience,
+    prepare::{Change, Target},
+    transaction::{Hold, Transaction},
+};
+use crate::{
+    error::{ErrorKind, Result},
+    steps::Step,
+};
+
+/// A document that was locked and changed.
+pub(crate) struct Shown {
+    /// As it was.
+    pub(crate) before: Document,
+    /// As it is now in this transaction; `None`: removed.
+    pub(crate) after: Option<Document>,
+}
+
+impl Core {
+    /// Locks and changes one document that this transaction does not hold yet. `None`: whether it matches is not known.
+    pub(crate) async fn prepare_shown(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        change: &Change<'_>,
+    ) -> Result<Option<Shown>> {
+        let held = tx.may_hold(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
+        if held || !target.terms.is_plain() {
+            return Ok(None);
+        }
+        let me = self.ensure_started(tx, target.ns).await?;
+        let collection = self.catalog.admit_writes(&self.server, target.ns, me).await?;
+        if !self.consequences(&collection, target, change).await?.are_none() {
+            return Ok(None);
+        }
+        let Some(statement) = statement_of(target, change, me)? else { return Ok(None) };
+        let claims = tx.claims.clone();
+        let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
+            Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
+            None => None,
+        };
+        tx.check_alive()?;
+        let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
+        tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
+        let Some(mut found) = self.send_shown(tx, target, &statement).await? else { return Ok(None) };
+        if found.get(WRITER) != Some(&tx_id_to_bson(me)) {
+            return Ok(None);
+        }
+        if let Some(claim) = claim {
+            claim.keep();
+        }
+        let after = match found.remove(UNSAFE) {
+            Some(Bson::Document(after)) => Some(after),
+            _ => None,
+        };
+        stored::strip(&mut found);
+        Ok(Some(Shown { before: found, after }))
+    }
+
+    /// Sends it, once. What the server has against it, the long way says in the user's terms.
+    async fn send_shown(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        statement: &Document,
+    ) -> Result<Option<Document>> {
+        let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
+        let mut command = doc! {"findAndModify": &target.ns.coll, "query": part("q"), "update": part("u"), "new": true};
+        if self.server.durable_prepares {
+            command.insert("writeConcern", doc! {"w": "majority", "j": true});
+        }
+        tx.sending();
+        self.server.at(Step::BeforeLock).await;
+        let answer = self.server.run(&target.ns.db, command).await;
+        self.server.at(Step::AfterLock).await;
+        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+            tx.answered();
+        }
+        match answer {
+            Ok(mut answer) => Ok(match answer.remove("value") {
+                Some(Bson::Document(found)) => Some(found),
+                _ => None,
+            }),
+            Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Lock and change in one, where that is provably the same.
+fn statement_of(target: &Target<'_>, change: &Change<'_>, me: TxId) -> Result<Option<Document>> {
+    let condition = target.condition()?;
+    if condition.text.is_some() {
+        return Ok(None);
+    }
+    let safe = target.safe(&condition);
+    Ok(match change {
+        Change::Remove => Some(statement::lock_remove(safe, me, false, false)),
+        Change::Update { array_filters: Some(_), .. } => None,
+        Change::Update { update, .. } => {
+            fuse(update, &tx_id_to_bson(me)).map(|pipeline| statement::lock_change(safe, pipeline))
+        }
+    })
+}
