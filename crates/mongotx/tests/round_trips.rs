@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use bson::{Bson, Document, doc};
 use futures_util::future::join_all;
-use mongotx::{Client, ClientOptions, Collection, Session, Step};
+use mongotx::{Client, ClientOptions, Collection, ReturnDocument, Session, Step};
 use quiet::{Both, Gate};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -103,6 +103,34 @@ async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() 
     session.commit().await.unwrap();
     assert!(rival.flush(LIMIT).await);
     assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 9).await;
+    let after = async {
+        let update = doc! {"$inc": {"n": 1}};
+        let action = coll.find_one_and_update(doc! {"_id": 1}, update).return_document(ReturnDocument::After);
+        assert_eq!(action.session(&mut session).await.unwrap().unwrap(), doc! {"_id": 1, "n": 2});
+    };
+    assert_eq!(cost(&client, after).await, 1);
+    let before = async {
+        let action = coll.find_one_and_update(doc! {"_id": 2}, doc! {"$set": {"n": 5}}).projection(doc! {"_id": 0});
+        assert_eq!(action.session(&mut session).await.unwrap().unwrap(), doc! {"n": 1});
+    };
+    assert_eq!(cost(&client, before).await, 1);
+    let removed = async {
+        let action = coll.find_one_and_delete(doc! {"_id": 3});
+        assert_eq!(action.session(&mut session).await.unwrap().unwrap(), doc! {"_id": 3, "n": 1});
+    };
+    assert_eq!(cost(&client, removed).await, 1);
+    session.commit().await.unwrap();
+    assert!(client.flush(LIMIT).await);
+    let now = coll.find(doc! {"_id": {"$lte": 3}}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(now, [doc! {"_id": 1, "n": 2}, doc! {"_id": 2, "n": 5}]);
 }
 
 #[tokio::test]
