@@ -1,10 +1,10 @@
 //! Finds or fetches a real mongod, starts standalone and replica-set servers on free ports, and ends them.
 //!
-//! For tests only. Start reading at [`Server`]; [`locate`] says where the binary comes from, [`shared`] gives the
+//! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`] says where the binary comes from, [`shared`] gives the
 //! tests of one process one server between them, and [`signal`] ends or pauses worker processes.
 //!
 //! No server outlives the process that started it, however that process ends: see `process.rs`.
-//! Deliberately absent: sharded clusters, replica sets of several nodes, authentication, TLS.
+//! Deliberately absent: sharded clusters, authentication, TLS.
 
 mod command;
 mod error;
@@ -15,6 +15,7 @@ mod options;
 mod port;
 mod process;
 mod ready;
+mod replica_set;
 mod server;
 pub mod shared;
 pub mod signal;
@@ -22,5 +23,6 @@ pub mod signal;
 pub use error::Error;
 pub use locate::{Environment, locate, locate_in};
 pub use options::Options;
+pub use replica_set::ReplicaSet;
 pub use server::Server;
 pub use shared::{shared_replica_set, shared_standalone, unique_db};

@@ -16,6 +16,8 @@ use crate::server::Server;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) replica_set: bool,
+    /// One of several nodes of a replica set, which is initiated when all of them are there.
+    pub(crate) member: bool,
     pub(crate) args: Vec<OsString>,
     pub(crate) dbpath: Option<PathBuf>,
     pub(crate) port: Option<u16>,
@@ -26,7 +28,15 @@ pub struct Options {
 impl Options {
     /// A server that is no member of a replica set, and so refuses native transactions.
     pub fn standalone() -> Self {
-        Self { replica_set: false, args: Vec::new(), dbpath: None, port: None, cache_gb: 0.25, mongod: None }
+        Self {
+            replica_set: false,
+            member: false,
+            args: Vec::new(),
+            dbpath: None,
+            port: None,
+            cache_gb: 0.25,
+            mongod: None,
+        }
     }
 
     /// A replica set of one node, which has native transactions.

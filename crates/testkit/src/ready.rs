@@ -19,8 +19,8 @@ use crate::logs::last_words;
 use crate::process::Process;
 use crate::server::Launch;
 
-const LIMIT: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(50);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const POLL: Duration = Duration::from_millis(50);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const ALREADY_INITIALIZED: i32 = 23;
 
@@ -118,14 +118,15 @@ fn is_listening(port: u16) -> bool {
     TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), POLL).is_ok()
 }
 
-async fn connect(port: u16) -> Result<Client, Error> {
+/// A client of one node, whatever it is in its set.
+pub(crate) async fn connect(port: u16) -> Result<Client, Error> {
     let limits = "serverSelectionTimeoutMS=5000&connectTimeoutMS=5000";
     Ok(Client::with_uri_str(format!("mongodb://127.0.0.1:{port}/?directConnection=true&{limits}")).await?)
 }
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
+pub(crate) enum Unanswered {
     #[error("refused with code {code}: {message}")]
     Refused { code: i32, message: String },
     #[error("no answer within {ANSWER_LIMIT:?}")]
@@ -134,7 +135,8 @@ enum Unanswered {
     Failed(mongodb::error::Error),
 }
 
-async fn ask(client: &Client, command: Document) -> Result<Document, Unanswered> {
+/// A command's answer within a time limit.
+pub(crate) async fn ask(client: &Client, command: Document) -> Result<Document, Unanswered> {
     let admin = client.database("admin");
     let answer = tokio::time::timeout(ANSWER_LIMIT, admin.run_command(command)).await.map_err(|_| Unanswered::Late)?;
     answer.map_err(|error| match &*error.kind {

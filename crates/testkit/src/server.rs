@@ -17,7 +17,8 @@ use crate::port::pick_free_port;
 use crate::process::{Process, Start};
 use crate::{locate, ready, signal};
 
-const REPLICA_SET: &str = "rs0";
+/// The name of every replica set that is started.
+pub(crate) const REPLICA_SET: &str = "rs0";
 /// How often a start is tried again when the port was taken between the look and the use.
 const PORT_ATTEMPTS: usize = 10;
 const PORT_PAUSE: Duration = Duration::from_millis(200);
@@ -231,9 +232,9 @@ impl Launch {
         args
     }
 
-    /// The name of the replica set, if the server is to be one.
+    /// The name of the replica set, if the server is to be one by itself.
     pub(crate) fn replica_set(&self) -> Option<&'static str> {
-        self.options.replica_set.then_some(REPLICA_SET)
+        (self.options.replica_set && !self.options.member).then_some(REPLICA_SET)
     }
 
     /// What mongod writes once it has read its options.
