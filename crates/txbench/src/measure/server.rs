@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use futures_util::future::try_join_all;
 use mongodb::{Client, Database, options::ClientOptions};
-use testkit::{Options, Server};
+use testkit::{Options, ReplicaSet, Server};
 
 use crate::{error::BenchError, target::Deployment};
 
@@ -20,7 +20,13 @@ pub struct Bench {
     /// One client for each node, for asking what it uses.
     nodes: Vec<Client>,
     /// Ends with this.
-    started: Option<Server>,
+    started: Option<Started>,
+}
+
+/// What was started here.
+enum Started {
+    One(Server),
+    Several(ReplicaSet),
 }
 
 /// What the nodes have used since they were started. `None` where they do not tell.
@@ -33,21 +39,26 @@ pub struct Usage {
 }
 
 impl Bench {
-    /// Starts a server.
+    /// Starts a server, or as many as the replica set has nodes (at most seven).
     ///
     /// # Errors
-    /// [`BenchError::Server`]; [`BenchError::Refused`] for a deployment that cannot be started here.
+    /// [`BenchError::Server`].
     pub async fn start(deployment: Deployment) -> Result<Self, BenchError> {
-        let options = match deployment {
-            Deployment::Standalone => Options::standalone(),
-            Deployment::ReplicaSet(1) => Options::replica_set(),
-            Deployment::ReplicaSet(n) => {
-                return Err(BenchError::Refused(format!("--replica-nodes: sets of {n} nodes cannot be started yet")));
+        let (started, uri) = match deployment {
+            Deployment::Standalone | Deployment::ReplicaSet(0 | 1) => {
+                let alone = deployment == Deployment::Standalone;
+                let options = if alone { Options::standalone() } else { Options::replica_set() };
+                let server = options.cache_size_gb(CACHE_GB).start().await?;
+                let uri = server.uri();
+                (Started::One(server), uri)
+            }
+            Deployment::ReplicaSet(nodes) => {
+                let set = ReplicaSet::start_with(nodes, &Options::replica_set().cache_size_gb(CACHE_GB)).await?;
+                let uri = set.uri();
+                (Started::Several(set), uri)
             }
         };
-        let server = options.cache_size_gb(CACHE_GB).start().await?;
-        let bench = Self::connect(&server.uri()).await?;
-        Ok(Self { started: Some(server), ..bench })
+        Ok(Self { started: Some(started), ..Self::connect(&uri).await? })
     }
 
     /// The server that `option` names.
@@ -90,9 +101,13 @@ impl Bench {
         Ok(Self { uri: uri.to_owned(), admin, nodes, started: None })
     }
 
-    /// The server, where it was started here.
-    pub fn server(&self) -> Option<&Server> {
-        self.started.as_ref()
+    /// The servers, where they were started here.
+    pub fn servers(&self) -> &[Server] {
+        match &self.started {
+            None => &[],
+            Some(Started::One(server)) => std::slice::from_ref(server),
+            Some(Started::Several(set)) => set.members(),
+        }
     }
 
     /// How many nodes it has.
