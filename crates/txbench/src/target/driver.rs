@@ -69,6 +69,17 @@ impl CountingDriver {
         Concerns { durability: connection.durability, timeout: self.write_timeout }
     }
 
+    /// How long a commit may wait for other nodes.
+    pub(crate) fn write_timeout(&self) -> Duration {
+        self.write_timeout
+    }
+
+    /// How many nodes keep the data.
+    pub(crate) async fn node_count(&self) -> Result<usize, BenchError> {
+        let hello = self.client.database("admin").run_command(doc! {"hello": 1}).await?;
+        Ok(hello.get_array("hosts").map_or(1, Vec::len))
+    }
+
     /// Commands sent so far, by name.
     pub fn commands(&self) -> BTreeMap<String, u64> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()

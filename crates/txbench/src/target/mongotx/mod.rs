@@ -56,15 +56,34 @@ struct MongoTx {
     /// For loading and looking, as another tool would.
     driver: CountingDriver,
     connection: Connection,
+    reach: Reach,
+}
+
+/// Where decisions are when a commit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// On as many nodes as was asked.
+    AsAsked,
+    /// As published: on the primary alone, of so many nodes.
+    PrimaryOf(usize),
 }
 
 impl MongoTx {
     async fn connect(connection: Connection, layout: Layout) -> Result<Self, BenchError> {
         let driver = CountingDriver::connect(&connection).await?;
-        let options = ClientOptions { layout, tx_database: connection.db.clone(), ..ClientOptions::default() };
+        let options = ClientOptions {
+            layout,
+            tx_database: connection.db.clone(),
+            commit_timeout: driver.write_timeout(),
+            ..ClientOptions::default()
+        };
         let client = Client::connect_with(&with_pool(&connection.uri, connection.sessions), options).await?;
-        concern(connection.durability)?;
-        Ok(Self { client, driver, connection })
+        let reach = match layout {
+            Layout::Published => Reach::PrimaryOf(driver.node_count().await?),
+            _ => Reach::AsAsked,
+        };
+        concern(connection.durability, reach)?;
+        Ok(Self { client, driver, connection, reach })
     }
 
     fn db(&self) -> mongodb::Database {
@@ -93,8 +112,9 @@ impl Target for MongoTx {
 
     async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
         let db = self.client.database(&self.connection.db);
-        let options = transaction_options(&self.connection)?;
-        Ok(Box::new(MongoTxSession::new(self.client.session_with(options.clone()), db, options)))
+        let options = transaction_options(&self.connection, self.reach)?;
+        let session = self.client.session_with(options.clone());
+        Ok(Box::new(MongoTxSession::new(session, db, options, self.reach)))
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
@@ -134,7 +154,14 @@ impl Target for MongoTx {
 }
 
 /// The library's name for this durability.
-fn concern(durability: Durability) -> Result<Concern, BenchError> {
+fn concern(durability: Durability, reach: Reach) -> Result<Concern, BenchError> {
+    if let Reach::PrimaryOf(nodes @ 2..) = reach
+        && durability.nodes != Acknowledged::Nodes(1)
+    {
+        return Err(BenchError::Refused(format!(
+            "mongotx-published: {durability} cannot be had on {nodes} nodes: as published, a decision waits for one node"
+        )));
+    }
     match (durability.nodes, durability.journaled) {
         (Acknowledged::Nodes(1), true) => Ok(Concern::Journaled),
         (Acknowledged::Nodes(n), true) => Ok(Concern::Nodes(n.into())),
@@ -145,10 +172,10 @@ fn concern(durability: Durability) -> Result<Concern, BenchError> {
     }
 }
 
-fn transaction_options(connection: &Connection) -> Result<TransactionOptions, BenchError> {
+fn transaction_options(connection: &Connection, reach: Reach) -> Result<TransactionOptions, BenchError> {
     Ok(TransactionOptions {
         isolation: library_isolation(connection.isolation),
-        concern: concern(connection.durability)?,
+        concern: concern(connection.durability, reach)?,
         lock_wait: Duration::from_millis(connection.lock_wait_ms),
         ..TransactionOptions::default()
     })
@@ -187,8 +214,18 @@ mod tests {
     #[test]
     fn a_durability_that_the_library_does_not_have_is_refused_by_name() {
         for nodes in [1, 2] {
-            let refused = concern(Durability { nodes: Acknowledged::Nodes(nodes), journaled: false });
+            let refused = concern(Durability { nodes: Acknowledged::Nodes(nodes), journaled: false }, Reach::AsAsked);
             assert!(refused.is_err_and(|error| error.to_string().contains(&format!("w: {nodes}"))));
         }
+    }
+
+    #[test]
+    fn a_decision_on_one_node_is_not_taken_for_one_on_several() {
+        let majority = Durability::default();
+        assert!(concern(majority, Reach::AsAsked).is_ok() && concern(majority, Reach::PrimaryOf(1)).is_ok());
+        let refused = concern(majority, Reach::PrimaryOf(3));
+        assert!(refused.is_err_and(|error| error.to_string().contains("mongotx-published")));
+        let one = Durability { nodes: Acknowledged::Nodes(1), journaled: true };
+        assert!(concern(one, Reach::PrimaryOf(3)).is_ok());
     }
 }

@@ -1,0 +1,95 @@
+//! What a commit waits for, on a replica set of three nodes.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::{Duration, Instant};
+
+use bson::doc;
+use txbench::{
+    BenchError,
+    error::{OpError, OpResult},
+    measure::server::Bench,
+    target::{
+        Acknowledged, Connection, Deployment, Durability, Find, Isolation, Session, Target, TxOptions, Update,
+        registry::{Entry, TARGETS, TargetName},
+    },
+};
+
+const DOCS: &str = "docs";
+/// No commit may take longer than this where one node is missing.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// All but the published layout, whose decisions are on one node.
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    TARGETS.iter().copied().filter(|entry| entry.traits.name != "mongotx-published")
+}
+
+/// The target on a database of this name; with these options of the connection besides.
+async fn connect(entry: &Entry, bench: &Bench, db: &str, options: &str) -> Result<Box<dyn Target>, BenchError> {
+    let (uri, db) = (format!("{}{options}", bench.uri), db.to_owned());
+    let (durability, isolation) = (Durability::default(), Isolation::default());
+    let connection = Connection { uri, db, sessions: 4, durability, isolation, lock_wait_ms: 0 };
+    (entry.connect)(connection).await
+}
+
+/// Adds one to both documents.
+async fn increment(session: &mut dyn Session, nodes: Acknowledged) -> OpResult<()> {
+    let durability = Some(Durability { nodes, journaled: true });
+    session.begin(&TxOptions { durability, ..TxOptions::default() }).await?;
+    for id in 0..2 {
+        let update = Update { filter: doc! {"_id": id}, update: doc! {"$inc": {"n": 1}} };
+        session.update(DOCS, update).await?;
+    }
+    session.commit().await
+}
+
+async fn values(target: &dyn Target) -> Vec<i32> {
+    let found = target.session().await.unwrap().find(DOCS, Find::new(doc! {})).await.unwrap();
+    found.iter().map(|found| found.get_i32("n").unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_is_on_as_many_nodes_as_asked_or_its_outcome_is_unknown() {
+    let bench = Bench::start(Deployment::ReplicaSet(3)).await.unwrap();
+    assert_eq!((bench.node_count(), bench.servers().len()), (3, 3));
+    let usage = bench.usage().await.unwrap();
+    assert!(usage.cpu_us.is_some() && usage.written_bytes.is_some());
+    let db = |entry: &Entry| format!("nodes_{}", entry.traits.name);
+    let published = "mongotx-published".parse::<TargetName>().unwrap().entry();
+    let refused = connect(published, &bench, "published", "").await.err().unwrap().to_string();
+    assert!(refused.contains("mongotx-published") && refused.contains("3 nodes"), "{refused}");
+    for entry in entries() {
+        let target = connect(entry, &bench, &db(entry), "").await.unwrap();
+        target.create(DOCS, &[]).await.unwrap();
+        target.load(DOCS, vec![doc! {"_id": 0, "n": 0}, doc! {"_id": 1, "n": 0}]).await.unwrap();
+        let mut session = target.session().await.unwrap();
+        for nodes in [Acknowledged::Nodes(2), Acknowledged::Nodes(3), Acknowledged::Majority] {
+            increment(&mut *session, nodes).await.unwrap();
+        }
+        target.settle().await.unwrap();
+        assert_eq!(values(&*target).await, [3, 3], "{}", entry.traits.name);
+    }
+
+    let hello = bench.admin.database("admin").run_command(doc! {"hello": 1}).await.unwrap();
+    let primary = hello.get_str("primary").unwrap().to_owned();
+    let secondary = bench.servers().iter().find(|server| !primary.ends_with(&server.port().to_string())).unwrap();
+    secondary.kill().unwrap();
+    for entry in entries() {
+        let name = entry.traits.name;
+        let target = connect(entry, &bench, &db(entry), "&wTimeoutMS=500").await.unwrap();
+        let mut session = target.session().await.unwrap();
+        let start = Instant::now();
+        let answer = increment(&mut *session, Acknowledged::Nodes(3)).await;
+        assert!(matches!(answer, Err(OpError::Unknown(_))), "{name}: {answer:?}");
+        assert!(start.elapsed() < LIMIT, "{name}: {:?}", start.elapsed());
+        // What is seen is whole, and two nodes go on.
+        session.rollback().await.unwrap();
+        target.settle().await.unwrap();
+        let patient = connect(entry, &bench, &db(entry), "").await.unwrap();
+        let seen = values(&*patient).await;
+        assert!(seen[0] == seen[1] || !entry.traits.transactional, "{name}: {seen:?}");
+        increment(&mut *patient.session().await.unwrap(), Acknowledged::Majority).await.unwrap();
+        patient.settle().await.unwrap();
+        assert_eq!(patient.leftovers(&[DOCS]).await.unwrap(), None, "{name}");
+    }
+}
