@@ -9,6 +9,7 @@ pub mod mongotx;
 pub mod mvcc;
 pub mod native;
 pub mod plain;
+pub mod recipe;
 pub mod registry;
 
 use std::{collections::BTreeMap, fmt};
