@@ -4,7 +4,7 @@
 //! (paper 000, section 6.1), and a record has a counter besides its fields, which every write raises, so that a run can be
 //! checked: writes that were acknowledged are there, and no others.
 //!
-//! [`mix`] is which operations; [`keys`] is on which records; [`record`] is what they look like; [`client`] carries them out.
+//! `mix` is which operations; `keys` is on which records; `record` is what they look like; `client` carries them out.
 
 mod client;
 mod keys;
