@@ -82,6 +82,19 @@ async fn query_with_nothing_pending_is_one_command_and_at_most_two_in_a_transact
 }
 
 #[tokio::test]
+async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 1).await;
+    let query = async {
+        let found = coll.find(doc! {"n": 2}).sort(doc! {"_id": -1}).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap(), [doc! {"_id": 64, "n": 2}, doc! {"_id": 1, "n": 2}]);
+    };
+    assert_eq!(cost(&client, query).await, 1);
+}
+
+#[tokio::test]
 async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() {
     let (client, coll) = warm(quiet::options()).await;
     let rival = quiet::connect(quiet::options()).await;

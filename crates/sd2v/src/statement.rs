@@ -5,7 +5,7 @@
 //! | [`lock_copy`] | clean, or read-locked by the writer alone | the whole of it copied to `_unsafe`, write lock |
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
-//! | [`finish_replace`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
+//! | [`finish_replace`], [`finish_one`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
 //! | [`step_aside`] | the same | its safe values out of the way of unique indexes |
 //! | [`restore_safe`], [`restore_unsafe`] | the writer's own | the unsafe version as it was before a change |
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
@@ -104,6 +104,16 @@ pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: 
 pub fn finish_replace(query: Document, writers: &[TxId]) -> Document {
     let mine = doc! {WRITER: ids_in(writers), REMOVE: {"$exists": false}};
     doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true}
+}
+
+/// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the server's shortest way: the condition stands
+/// in the pipeline. Not for removals.
+pub fn finish_one(who: Document, writers: &[TxId]) -> Document {
+    let ids: Vec<Bson> = writers.iter().copied().map(tx_id_to_bson).collect();
+    let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": ids}]};
+    let there = doc! {"$eq": [{"$type": format!("${REMOVE}")}, "missing"]};
+    let finished = doc! {"$cond": [{"$and": [mine, there]}, format!("${UNSAFE}"), "$$ROOT"]};
+    doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false}
 }
 
 /// Rolls forward removals.

@@ -48,6 +48,16 @@ fn fuse_set_demands_that_something_changes() {
 }
 
 #[test]
+fn fuse_inc_by_zero_beside_what_changes_something() {
+    let (with_inc, locked, _) = parts(bson!({ "$inc": { "a": 0, "b": 1 } }));
+    assert!(with_inc.iter().all(|condition| condition.as_document().unwrap().get("$or").is_none()));
+    let values = doc! { "a": { "$add": ["$a", 0] }, "b": { "$add": ["$b", 1] } };
+    assert!(locked.to_string().contains(&Bson::Document(values).to_string()));
+    let (with_set, ..) = parts(bson!({ "$inc": { "a": 0 }, "$set": { "b": 1 } }));
+    assert_eq!(with_set.last(), Some(&bson!({ "$or": [{ "$ne": ["$b", { "$literal": 1 }] }] })));
+}
+
+#[test]
 fn fuse_new_fields_in_the_servers_order() {
     let (_, locked, _) = parts(bson!({ "$set": { "z": 1, "B": 1, "é": 1 }, "$inc": { "a9": 1, "a10": 1 } }));
     let added = locked.get_array("$mergeObjects").unwrap()[1].as_document().unwrap();

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 
-use super::{delete, delete::DeleteCommand, implicit, insert, update, update::UpdateCommand};
+use super::{delete, delete::DeleteCommand, implicit, insert, query, update, update::UpdateCommand};
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{Core, address::Address, prepare::Target, prepare_each::Each, transaction::Transaction},
     error::{Error, Progress, Result, WriteError},
     options::Namespace,
 };
+
+/// Updates that are tried together at a time.
+const TOGETHER: usize = 500;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -68,7 +71,15 @@ async fn inside(
 ) -> Result<BulkWriteResult> {
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
-    for (index, operation) in operations.iter().enumerate() {
+    let mut index = 0;
+    while let Some(operation) = operations.get(index) {
+        let together = first_updates(core, tx, ns, &operations[index..]).await?;
+        if together > 0 {
+            index += together;
+            result.matched_count += together as u64;
+            result.modified_count += together as u64;
+            continue;
+        }
         match one(core, tx, ns, operation, index, &mut result).await {
             Ok(()) => {}
             Err(error) if error.ends_transaction() => return Err(error),
@@ -79,6 +90,7 @@ async fn inside(
                 }
             }
         }
+        index += 1;
     }
     let Some(first) = refused.first() else { return Ok(result) };
     let message =
@@ -91,6 +103,35 @@ async fn inside(
         upserted: result.upserted_ids.len() as u64,
     };
     Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
+}
+
+/// Carries out as many of the first operations as one command can, and answers how many: each of these has matched its
+/// document and modified it.
+async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operations: &[Operation]) -> Result<usize> {
+    if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() {
+        return Ok(0);
+    }
+    let mut run = Vec::new();
+    for operation in operations.iter().take(TOGETHER) {
+        let Operation::Update(command) = operation else { break };
+        if !command.may_be_fused() {
+            break;
+        }
+        let Some(id) = query::named_id(core, ns, &command.filter, &command.terms).await? else { break };
+        run.push((Address::bare(id), command));
+    }
+    if run.len() < 2 {
+        return Ok(0);
+    }
+    core.catalog.check_written(ns, true)?;
+    let all: Vec<Each<'_>> = run
+        .iter()
+        .map(|(at, command)| {
+            let target = Target { ns, at, filter: &command.filter, terms: &command.terms };
+            Each { target, change: command.change() }
+        })
+        .collect();
+    core.prepare_each(tx, ns, &all).await
 }
 
 async fn one(

@@ -64,11 +64,12 @@ pub(crate) async fn committed(
     if let Some(filter) = by_id_filter(core, tx, ns, query).await? {
         return by_id(core, ns, query, filter, me).await;
     }
-    if !own_writes
-        && latest
-        && !mapped
-        && let Some(answer) = one_command::find(core, ns, query, me).await?
-    {
+    let at_once = match me.filter(|_| own_writes) {
+        _ if !latest || mapped => None,
+        Some(me) => one_command::find_own(core, ns, query, me).await?,
+        None => one_command::find(core, ns, query, me).await?,
+    };
+    if let Some(answer) = at_once {
         return Ok(answer);
     }
     if own_writes || mapped {
@@ -154,11 +155,20 @@ async fn by_id(core: &Core, ns: &Namespace, query: &Query, filter: Document, me:
 
 /// The command in the view of a transaction with writes of its own: mapped first, then everything as asked.
 pub(crate) fn own_command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Document> {
+    let command = as_aggregate(query)?;
+    let stages = mapped_stages(me, ns, &command)?;
+    Ok(command.to_command(ns, stages))
+}
+
+/// The stages of [`own_command`].
+pub(crate) fn own_stages(me: TxId, ns: &Namespace, query: &Query) -> Result<Vec<Document>> {
+    mapped_stages(Some(me), ns, &as_aggregate(query)?)
+}
+
+fn mapped_stages(me: Option<TxId>, ns: &Namespace, command: &AggregateCommand) -> Result<Vec<Document>> {
     let written = me.map(|_| ns.coll.clone()).into_iter().collect();
     let sources = Sources { me, written, ..Sources::default() };
-    let command = as_aggregate(query)?;
-    let mapped = map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?;
-    Ok(command.to_command(ns, mapped.stages))
+    Ok(map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?.stages)
 }
 
 /// The same as a pipeline.

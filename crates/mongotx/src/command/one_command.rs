@@ -16,6 +16,7 @@ use sd2v::{
 
 use super::{
     Terms,
+    find::own_stages,
     query::{Documents, Query},
 };
 use crate::{
@@ -31,6 +32,23 @@ const MAX_WRITERS: usize = 90;
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
     match find_command(core, ns, query, me).await? {
         Some(command) => ask(core, ns, command, me).await,
+        None => Ok(None),
+    }
+}
+
+/// The same in the view of a transaction that has written to the collection: its own versions are where it can see them, and
+/// nobody else changes those.
+pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
+    let find_only = query.projection.as_ref().is_some_and(projection::is_find_only);
+    if find_only || query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {
+        return Ok(None);
+    }
+    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+        return Ok(None);
+    }
+    let stages = own_stages(me, ns, query)?;
+    match behind_probe(core, ns, query, Some(me), stages).await? {
+        Some(command) => ask(core, ns, command, Some(me)).await,
         None => Ok(None),
     }
 }
@@ -93,6 +111,17 @@ async fn of_query(
     }
     let mut answer = vec![doc! {"$match": view::safe_filter(&query.filter, core.catalog.shards.none())}];
     answer.extend(tail);
+    behind_probe(core, ns, query, me, answer).await
+}
+
+/// These stages, behind the probe for what the query could have to see.
+async fn behind_probe(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+    answer: Vec<Document>,
+) -> Result<Option<Document>> {
     let probes = [(ns.coll.as_str(), core.pending_filter(ns, &query.filter, me).await?)];
     let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use bson::{Bson, Document, doc};
 use sd2v::{
     filter::{check_filter, has_expression, has_script, has_special},
-    update::Update,
+    update::{Update, fuse},
 };
 
 use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, upsert};
@@ -79,6 +79,12 @@ impl UpdateCommand {
     /// expression in an upsert.
     pub(crate) fn needs_selection(&self) -> bool {
         has_special(&self.filter) || self.upsert && has_script(&self.filter)
+    }
+
+    /// May one statement lock its document and change it?
+    pub(crate) fn may_be_fused(&self) -> bool {
+        let simple = !self.multi && !self.upsert && self.array_filters.is_none() && self.terms.hint.is_none();
+        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null).is_some()
     }
 
     pub(crate) fn change(&self) -> Change<'_> {

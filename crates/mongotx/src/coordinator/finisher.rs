@@ -4,14 +4,15 @@
 //! whoever meets it: every statement is conditional on the lock it removes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
 
+use futures_util::future;
 use protocol::TxId;
 use sd2v::statement;
 use tokio::sync::{Notify, mpsc};
@@ -33,6 +34,8 @@ use crate::{
 pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 /// How long a caller waits until its documents are free.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a reader waits for what is being finished before it does it itself.
+const MOMENT: Duration = Duration::from_millis(100);
 /// Attempts before a job that the server refuses is left to whoever meets its documents.
 const ATTEMPTS: u32 = 8;
 
@@ -65,31 +68,67 @@ pub(crate) struct Finisher {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
     jobs: mpsc::UnboundedSender<Job>,
-    open: Arc<AtomicUsize>,
-    idle: Arc<Notify>,
+    waiting: Arc<Waiting>,
+}
+
+/// The jobs that were handed over and are not done.
+#[derive(Default)]
+struct Waiting {
+    open: Mutex<HashMap<TxId, Arc<AtomicBool>>>,
+    /// Some have been done, or left to others.
+    done: Notify,
+}
+
+impl Waiting {
+    fn open(&self) -> MutexGuard<'_, HashMap<TxId, Arc<AtomicBool>>> {
+        // Nothing panics while it is held.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its documents are clean.
+    fn note_clean(&self, id: TxId) {
+        if let Some(clean) = self.open().get(&id) {
+            clean.store(true, SeqCst);
+        }
+    }
+
+    fn close(&self, ids: impl IntoIterator<Item = TxId>) {
+        let mut open = self.open();
+        ids.into_iter().for_each(|id| drop(open.remove(&id)));
+        drop(open);
+        self.done.notify_waiters();
+    }
+
+    async fn until(&self, limit: Duration, enough: impl Fn(&HashMap<TxId, Arc<AtomicBool>>) -> bool) -> bool {
+        let wait = async {
+            loop {
+                let done = self.done.notified();
+                if enough(&self.open()) {
+                    return;
+                }
+                done.await;
+            }
+        };
+        tokio::time::timeout(limit, wait).await.is_ok()
+    }
 }
 
 impl Finisher {
     /// Starts the task. It ends when the last `Finisher` is dropped.
     pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let finisher = Self {
-            server: Arc::clone(&server),
-            log: Arc::clone(&log),
-            jobs,
-            open: Arc::default(),
-            idle: Arc::default(),
-        };
-        let (open, idle) = (Arc::clone(&finisher.open), Arc::clone(&finisher.idle));
-        tokio::spawn(async move { run(server, log, queue, open, idle).await });
+        let finisher = Self { server: Arc::clone(&server), log: Arc::clone(&log), jobs, waiting: Arc::default() };
+        let waiting = Arc::clone(&finisher.waiting);
+        tokio::spawn(async move { run(server, log, queue, waiting).await });
         finisher
     }
 
     /// Hands a job over. The queue is bounded by the transactions that are open.
     pub(crate) fn hand_over(&self, job: Job) {
-        self.open.fetch_add(1, SeqCst);
+        let id = job.id;
+        self.waiting.open().insert(id, Arc::default());
         if self.jobs.send(job).is_err() {
-            self.open.fetch_sub(1, SeqCst);
+            self.waiting.close([id]);
         }
     }
 
@@ -115,34 +154,31 @@ impl Finisher {
 
     /// Waits until nothing is left to finish.
     pub(crate) async fn until_idle(&self, limit: Duration) -> bool {
-        let wait = async {
-            loop {
-                let idle = self.idle.notified();
-                if self.open.load(SeqCst) == 0 {
-                    return;
-                }
-                idle.await;
-            }
+        self.waiting.until(limit, HashMap::is_empty).await
+    }
+
+    /// Waits for those of these transactions that are being finished here, a few answers of the server, and leaves those
+    /// whose documents are not known to be clean.
+    pub(crate) async fn unfinished(&self, mut ids: Vec<TxId>) -> Vec<TxId> {
+        let here: HashMap<TxId, Arc<AtomicBool>> = {
+            let open = self.waiting.open();
+            ids.iter().filter_map(|id| Some((*id, Arc::clone(open.get(id)?)))).collect()
         };
-        tokio::time::timeout(limit, wait).await.is_ok()
+        if !here.is_empty() {
+            self.waiting.until(MOMENT, |open| here.keys().all(|id| !open.contains_key(id))).await;
+            ids.retain(|id| !here.get(id).is_some_and(|clean| clean.load(SeqCst)));
+        }
+        ids
     }
 }
 
-async fn run(
-    server: Arc<Server>,
-    log: Arc<dyn TxLog>,
-    mut queue: mpsc::UnboundedReceiver<Job>,
-    open: Arc<AtomicUsize>,
-    idle: Arc<Notify>,
-) {
+async fn run(server: Arc<Server>, log: Arc<dyn TxLog>, mut queue: mpsc::UnboundedReceiver<Job>, waiting: Arc<Waiting>) {
     let mut jobs = Vec::new();
     while queue.recv_many(&mut jobs, 1_000).await > 0 {
         let round = std::mem::take(&mut jobs);
-        let count = round.len();
-        finish_round(&server, &*log, round, &queue).await;
-        if open.fetch_sub(count, SeqCst) == count {
-            idle.notify_waiters();
-        }
+        let ids: Vec<TxId> = round.iter().map(|job| job.id).collect();
+        finish_round(&Place { server: &server, log: &*log, waiting: &waiting, queue: &queue }, round).await;
+        waiting.close(ids);
     }
 }
 
@@ -163,18 +199,35 @@ fn split(job: &Job) -> Vec<Job> {
     documents.map(|(ns, held)| one(ns, held)).collect()
 }
 
+/// What a round works with.
+struct Place<'a> {
+    server: &'a Server,
+    log: &'a dyn TxLog,
+    waiting: &'a Waiting,
+    queue: &'a mpsc::UnboundedReceiver<Job>,
+}
+
+impl Place<'_> {
+    /// The job's documents are clean since connection epoch `epoch`.
+    async fn done(&self, job: Job, epoch: u64) {
+        self.waiting.note_clean(job.id);
+        drop(job.claims);
+        self.log.clean(job.id, epoch).await;
+    }
+}
+
 /// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
 /// record open.
-async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: &mpsc::UnboundedReceiver<Job>) {
+async fn finish_round(place: &Place<'_>, round: Vec<Job>) {
     let mut pause = Duration::from_millis(50);
-    let mut epoch = log.epoch();
+    let mut epoch = place.log.epoch();
     for attempt in 1.. {
-        match finish_all(server, &round).await {
+        match finish_all(place.server, &round).await {
             Ok(()) => break,
-            Err(error) if error.kind() == ErrorKind::Unavailable && !queue.is_closed() => {
+            Err(error) if error.kind() == ErrorKind::Unavailable && !place.queue.is_closed() => {
                 tracing::debug!(%error, attempt, "finishing waits for the server");
             }
-            Err(_) if round.len() > 1 => return finish_each(server, log, round, queue).await,
+            Err(_) if round.len() > 1 => return finish_each(place, round).await,
             Err(error) if attempt >= ATTEMPTS => {
                 tracing::warn!(%error, transactions = round.len(), "left decided transactions for others to finish");
                 return;
@@ -183,26 +236,25 @@ async fn finish_round(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: 
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
-        epoch = log.epoch();
+        epoch = place.log.epoch();
     }
     for job in round {
-        drop(job.claims);
-        log.clean(job.id, epoch).await;
+        place.done(job, epoch).await;
     }
 }
 
 /// The server refuses something of one of them; the others do not wait until it gives in.
-async fn finish_each(server: &Server, log: &dyn TxLog, round: Vec<Job>, queue: &mpsc::UnboundedReceiver<Job>) {
+async fn finish_each(place: &Place<'_>, round: Vec<Job>) {
     let mut refused = Vec::new();
     for job in round {
-        let epoch = log.epoch();
-        match finish_all(server, std::slice::from_ref(&job)).await {
-            Ok(()) => log.clean(job.id, epoch).await,
+        let epoch = place.log.epoch();
+        match finish_all(place.server, std::slice::from_ref(&job)).await {
+            Ok(()) => place.done(job, epoch).await,
             Err(_) => refused.push(job),
         }
     }
     for job in refused {
-        Box::pin(finish_round(server, log, vec![job], queue)).await;
+        Box::pin(finish_round(place, vec![job])).await;
     }
 }
 
@@ -239,10 +291,9 @@ async fn finish_all(server: &Server, jobs: &[Job]) -> Result<()> {
             }
         }
     }
-    for (ns, merged) in merged {
-        finish_collection(server, ns, merged).await?;
-    }
-    Ok(())
+    // Together, so that what was locked first is not free last. Each goes to its end even if another fails.
+    let each = merged.into_iter().map(|(ns, merged)| finish_collection(server, ns, merged));
+    future::join_all(each).await.into_iter().collect()
 }
 
 async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<()> {
@@ -265,11 +316,10 @@ async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> R
 
 async fn roll(server: &Server, ns: &Namespace, side: &Side, forward: bool) -> Result<()> {
     for some in side.at.chunks(IDS_PER_STATEMENT) {
-        let who = among(some);
         match forward {
-            true => roll::forward(server, ns, &who, &side.writers, side.deletes).await?,
-            false => roll::back(server, ns, &who, &side.writers, side.deletes).await?,
-        };
+            true => roll::forward_at(server, ns, some, &side.writers, side.deletes).await?,
+            false => drop(roll::back(server, ns, &among(some), &side.writers, side.deletes).await?),
+        }
     }
     Ok(())
 }

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
 //! | [`transaction`] | begin, hold, commit, roll back |
-//! | [`prepare`], [`prepare_shown`], [`prepare_many`] | lock and change one document, and show it, or many |
+//! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
+//! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
@@ -25,6 +26,7 @@ pub(crate) mod freshness;
 pub(crate) mod meet;
 pub(crate) mod pending;
 pub(crate) mod prepare;
+pub(crate) mod prepare_each;
 pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;

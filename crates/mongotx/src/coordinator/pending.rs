@@ -77,7 +77,9 @@ impl Core {
                     .map(|(writer, _)| *writer)
                     .collect()
             };
-            self.roll_pending(ns, &of(TxStatus::Committed), true).await?;
+            // What this client has committed itself is being finished already, without a command more.
+            let committed = self.finisher.unfinished(of(TxStatus::Committed)).await;
+            self.roll_pending(ns, &committed, true).await?;
             self.roll_pending(ns, &of(TxStatus::RolledBack), false).await?;
             // Finished when asked: gone when looked for again, or an orphan.
             let finished = of(TxStatus::Finished);

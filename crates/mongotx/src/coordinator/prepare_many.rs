@@ -7,6 +7,8 @@
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
 //!    without MongoTx.
 
+use std::collections::HashSet;
+
 use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
@@ -142,7 +144,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let mine = if all { None } else { Some(self.held_among(targets, me).await?) };
+        let mine = if all { None } else { Some(self.held_among(targets.ns, targets.at, me).await?) };
         let unsafe_rest = rewrite_filter(&rest)?;
         let (mut statements, mut others) = (Vec::new(), Vec::new());
         for at in targets.at {
@@ -171,10 +173,11 @@ impl Core {
         Ok(())
     }
 
-    async fn held_among(&self, targets: &Targets<'_>, me: TxId) -> Result<std::collections::HashSet<Vec<u8>>> {
-        let filter = doc! {"$and": [among(targets.at), {WRITER: tx_id_to_bson(me)}]};
-        let find = doc! {"find": &targets.ns.coll, "filter": filter, "projection": {"_id": 1}};
-        let found = self.server.collect(&targets.ns.db, find, targets.at.len()).await?;
+    /// Which of these documents this transaction has locked.
+    pub(super) async fn held_among(&self, ns: &Namespace, at: &[Address], me: TxId) -> Result<HashSet<Vec<u8>>> {
+        let filter = doc! {"$and": [among(at), {WRITER: tx_id_to_bson(me)}]};
+        let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
+        let found = self.server.collect(&ns.db, find, at.len()).await?;
         Ok(found.iter().filter_map(|document| document.get("_id").map(id_key)).collect())
     }
 }

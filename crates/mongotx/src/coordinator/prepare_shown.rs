@@ -102,7 +102,7 @@ impl Core {
 }
 
 /// Lock and change in one, where that is provably the same.
-fn statement_of(target: &Target<'_>, change: &Change<'_>, me: TxId) -> Result<Option<Document>> {
+pub(super) fn statement_of(target: &Target<'_>, change: &Change<'_>, me: TxId) -> Result<Option<Document>> {
     let condition = target.condition()?;
     if condition.text.is_some() {
         return Ok(None);

@@ -4,7 +4,8 @@
 //!
 //! - each incremented field is a number other than a decimal with less than 53 bits, and no array: there `$add` and
 //!   `$inc` give the same value and type, and the value always changes;
-//! - something changes, so that the document counts as modified: any `$inc` does, else a field must differ from its new value.
+//! - something changes, so that the document counts as modified: any `$inc` but one by zero does, else a field must differ from
+//!   its new value.
 //!
 //! These conditions stand in the pipeline and not in the query: a query that says nothing but the `_id` takes the server's
 //! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
@@ -25,6 +26,13 @@ const EXACT: i64 = 1 << 53;
 enum Change<'a> {
     Set(&'a Bson),
     Inc(&'a Bson),
+}
+
+impl Change<'_> {
+    /// Does it leave another value whatever there was?
+    fn is_modifying(&self) -> bool {
+        matches!(self, Self::Inc(step) if !matches!(step, Bson::Int32(0) | Bson::Int64(0)))
+    }
 }
 
 /// The update as the `u` of one statement that locks a clean document for `writer` with the change made in `_unsafe`, or
@@ -53,7 +61,8 @@ fn changes(operators: &Document) -> Option<Vec<(&str, Change<'_>)>> {
     changes.sort_by_key(|(field, _)| *field);
     let twice = changes.windows(2).any(|pair| pair[0].0 == pair[1].0);
     let fits = (1..=MAX_FIELDS).contains(&changes.len()) && changes.iter().all(|(field, _)| is_plain_field(field));
-    (fits && !twice).then_some(changes)
+    let may_modify = changes.iter().any(|(_, change)| matches!(change, Change::Set(_)) || change.is_modifying());
+    (fits && !twice && may_modify).then_some(changes)
 }
 
 fn change<'a>(operator: &str, value: &'a Bson) -> Option<Change<'a>> {
@@ -91,7 +100,7 @@ fn is_exact_step(value: &Bson) -> bool {
         Bson::Int64(step) => *step,
         _ => return false,
     };
-    step != 0 && -EXACT < step && step < EXACT
+    -EXACT < step && step < EXACT
 }
 
 fn value(field: &str, change: &Change<'_>) -> Bson {
@@ -104,11 +113,10 @@ fn value(field: &str, change: &Change<'_>) -> Bson {
 fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
     let mut all = vec![is_missing(WRITER), is_missing(READERS)];
     let incremented = changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_)));
-    let numbers: Vec<Bson> = incremented.flat_map(|(field, _)| is_exact_number(field)).collect();
-    if numbers.is_empty() {
+    all.extend(incremented.flat_map(|(field, _)| is_exact_number(field)));
+    if !changes.iter().any(|(_, change)| change.is_modifying()) {
         all.push(doc! { "$or": differences(changes) }.into());
     }
-    all.extend(numbers);
     all
 }
 
