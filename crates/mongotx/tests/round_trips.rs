@@ -82,6 +82,31 @@ async fn query_with_nothing_pending_is_one_command_and_at_most_two_in_a_transact
 }
 
 #[tokio::test]
+async fn read_of_a_few_ids_is_one_find_and_sees_what_is_committed() {
+    let (client, coll) = warm(quiet::options()).await;
+    let ids = doc! {"_id": {"$in": [1, 2, 3, 1000]}};
+    let read = |filter: Document| async {
+        coll.find(filter).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap()
+    };
+    let clean = async { assert_eq!(read(ids.clone()).await.len(), 3) };
+    assert_eq!(commands_of(&client, clean).await, BTreeMap::from([("find".to_owned(), 1)]));
+    let narrowed = async { assert_eq!(read(doc! {"_id": {"$in": [1, 2, 64]}, "n": 1}).await.len(), 2) };
+    assert_eq!(cost(&client, narrowed).await, 1);
+    let rival = quiet::connect(quiet::options()).await;
+    let mut session = rival.session();
+    session.begin().unwrap();
+    let theirs = quiet::through(&rival, &coll);
+    increment(&mut session, &theirs, 2).await;
+    theirs.insert_one(&doc! {"_id": 1000, "n": 7}).session(&mut session).await.unwrap();
+    let before = [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}, doc! {"_id": 3, "n": 1}];
+    assert_eq!(read(ids.clone()).await, before);
+    session.commit().await.unwrap();
+    let after = [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 2}, doc! {"_id": 3, "n": 1}, doc! {"_id": 1000, "n": 7}];
+    assert_eq!(read(ids).await, after);
+    assert_eq!(read(doc! {"_id": {"$in": [1, 2]}, "n": 2}).await, [doc! {"_id": 2, "n": 2}]);
+}
+
+#[tokio::test]
 async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_command() {
     let (client, coll) = warm(quiet::options()).await;
     let mut session = client.session();

@@ -8,7 +8,7 @@ use sd2v::pipeline::{Output, split_output};
 
 use super::{
     aggregate::{AggregateCommand, Plan},
-    find, one_command, own_view,
+    fetch, find, one_command, own_view,
     query::Query,
     views,
 };
@@ -35,11 +35,16 @@ pub(crate) async fn find(
 }
 
 async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
-    if let Some(filter) = find::by_id_filter(core, tx, ns, query).await? {
+    if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
         return Ok(query.to_find(ns, filter));
     }
     let me = tx.and_then(Transaction::id);
     let own = me.filter(|_| tx.is_some_and(|tx| tx.has_written(ns)));
+    if own.is_none()
+        && let Some(filter) = fetch::by_ids_filter(core, ns, query).await?
+    {
+        return Ok(query.to_find(ns, filter));
+    }
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if own.is_some() || query.sees_lock_fields() {
         return own_view::command(own, ns, query);

@@ -2,37 +2,31 @@
 //!
 //! | query | way | commands |
 //! | --- | --- | --- |
-//! | of one `_id`, not written by this transaction | fetch it; a lock is looked into when there is one | 1 when clean |
+//! | of one `_id`, not written by this transaction | fetch it ([`fetch`]); a lock is looked into when there is one | 1 when clean |
+//! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]); the next way when one is locked | 1 when clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
-//! | with own writes in the collection | settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when no rival is pending |
+//! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 1 when nothing is pending |
 
-use bson::{Bson, Document, doc};
-use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use bson::{Document, doc};
+use protocol::TxId;
 use sd2v::{
-    filter::{guard_filter, has_special, is_only_id},
-    names::WRITER,
     pipeline::{Sources, map_pipeline},
-    projection,
-    stored::{self, extract, lock_state},
-    view,
+    projection, view,
 };
 
 use super::{
     aggregate::{self, AggregateCommand},
-    one_command, own_view,
+    fetch, one_command, own_view,
     query::{Documents, Query},
     repeatable, views,
 };
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     options::Namespace,
 };
-
-/// Times that a document is fetched again because its writer finished between two commands.
-const FETCHES: usize = 64;
 
 #[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<Documents> {
@@ -61,8 +55,11 @@ pub(crate) async fn committed(
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
     let mapped = query.sees_lock_fields();
     let latest = query.terms.staleness.is_none();
-    if let Some(filter) = by_id_filter(core, tx, ns, query).await? {
-        return by_id(core, ns, query, filter, me).await;
+    if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
+        return fetch::by_id(core, ns, query, filter, me).await;
+    }
+    if !own_writes && let Some(answer) = fetch::by_ids(core, ns, query).await? {
+        return Ok(answer);
     }
     let at_once = match me.filter(|_| own_writes) {
         _ if !latest || mapped => None,
@@ -80,77 +77,10 @@ pub(crate) async fn committed(
 }
 
 /// The safe versions, once those are the latest.
-async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
+pub(crate) async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
-}
-
-/// The filter that fetches the one document in question, locked or not; `None` when there may be others, or when this
-/// transaction may have written to it.
-pub(crate) async fn by_id_filter(
-    core: &Core,
-    tx: Option<&Transaction>,
-    ns: &Namespace,
-    query: &Query,
-) -> Result<Option<Document>> {
-    let unpinned = query.skip > 0 || query.terms.staleness.is_some() || query.sees_lock_fields();
-    if unpinned || has_special(&query.filter) {
-        return Ok(None);
-    }
-    let Some(id) = query.pinned_id(core, ns).await?.filter(|id| !tx.is_some_and(|tx| tx.may_hold(ns, id))) else {
-        return Ok(None);
-    };
-    if is_only_id(&query.filter) {
-        return Ok(Some(query.filter.clone()));
-    }
-    let mut filter = Address::named(id, &query.filter, &query.terms, &core.shard_key(ns).await?).filter();
-    filter.insert("$or", [guard_filter(&query.filter), doc! {WRITER: {"$exists": true}}]);
-    Ok(Some(filter))
-}
-
-/// A document of which this transaction has written nothing.
-async fn by_id(core: &Core, ns: &Namespace, query: &Query, filter: Document, me: Option<TxId>) -> Result<Documents> {
-    let plain = is_only_id(&query.filter) && query.projection.is_none();
-    for _ in 0..FETCHES {
-        let found = match core.server.find_first(ns, query.to_find(ns, filter.clone())).await {
-            // An expression may have failed on a version that is not the latest.
-            Err(refused) if refused.kind() == ErrorKind::Invalid => return settled(core, ns, query, me).await,
-            found => found?,
-        };
-        let Some(mut stored) = found else { return Ok(Documents::default()) };
-        let lock = lock_state(&stored)?;
-        let Some(writer) = lock.writer else {
-            stored::strip(&mut stored);
-            return Ok(Documents::at_hand([stored]));
-        };
-        if Some(writer) == me {
-            // Held by this transaction after all: the `_id` is an equal number of another type.
-            return own_view::find(core, me, ns, query).await;
-        }
-        let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
-        match visible_version(&lock, me, |_| status) {
-            Some(Version::Absent) => return Ok(Documents::default()),
-            Some(version) if plain => return Ok(Documents::at_hand(extract(stored, version))),
-            Some(Version::Safe) => {
-                let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
-                return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
-            }
-            Some(Version::Unsafe) => {
-                let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
-                let id = query.pinned_id(core, ns).await?.unwrap_or(id);
-                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
-                core.clear_locks(ns, &at, &lock, me).await?;
-            }
-            None => {
-                let Some(id) = query.pinned_id(core, ns).await? else { continue };
-                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
-                core.clear_locks(ns, &at, &lock, me).await?;
-            }
-        }
-    }
-    let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
-    Err(Error::new(ErrorKind::Unavailable, message))
 }
 
 /// The command in the view of a transaction with writes of its own: mapped first, then everything as asked.

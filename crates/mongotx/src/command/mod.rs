@@ -11,6 +11,7 @@ pub(crate) mod delete;
 pub(crate) mod direct;
 pub(crate) mod distinct;
 pub(crate) mod explain;
+pub(crate) mod fetch;
 pub(crate) mod find;
 pub(crate) mod find_and_modify;
 pub(crate) mod implicit;

@@ -1,0 +1,129 @@
+//! Documents that a query names by `_id`: fetched as they are stored, with one command when they are clean. A lock on one of
+//! them is looked into when there is one.
+
+use bson::{Bson, Document, doc};
+use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use sd2v::{
+    filter::{guard_filter, has_special, is_only_id, pinned_ids},
+    names::WRITER,
+    stored::{self, extract, lock_state},
+    view,
+};
+
+use super::{
+    find, own_view,
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::{Core, address::Address, transaction::Transaction},
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Times that a document is fetched again because its writer finished between two commands.
+const FETCHES: usize = 64;
+/// Documents that are fetched together: they are all looked at before the first is answered.
+const TOGETHER: usize = 32;
+
+/// The filter that fetches the one document in question, locked or not; `None` when there may be others, or when this
+/// transaction may have written to it.
+pub(crate) async fn by_id_filter(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Option<Document>> {
+    let unpinned = query.skip > 0 || query.terms.staleness.is_some() || query.sees_lock_fields();
+    if unpinned || has_special(&query.filter) {
+        return Ok(None);
+    }
+    let Some(id) = query.pinned_id(core, ns).await?.filter(|id| !tx.is_some_and(|tx| tx.may_hold(ns, id))) else {
+        return Ok(None);
+    };
+    if is_only_id(&query.filter) {
+        return Ok(Some(query.filter.clone()));
+    }
+    let mut filter = Address::named(id, &query.filter, &query.terms, &core.shard_key(ns).await?).filter();
+    filter.insert("$or", [guard_filter(&query.filter), doc! {WRITER: {"$exists": true}}]);
+    Ok(Some(filter))
+}
+
+/// A document of which this transaction has written nothing.
+pub(crate) async fn by_id(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    filter: Document,
+    me: Option<TxId>,
+) -> Result<Documents> {
+    let plain = is_only_id(&query.filter) && query.projection.is_none();
+    for _ in 0..FETCHES {
+        let found = match core.server.find_first(ns, query.to_find(ns, filter.clone())).await {
+            // An expression may have failed on a version that is not the latest.
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return find::settled(core, ns, query, me).await,
+            found => found?,
+        };
+        let Some(mut stored) = found else { return Ok(Documents::default()) };
+        let lock = lock_state(&stored)?;
+        let Some(writer) = lock.writer else {
+            stored::strip(&mut stored);
+            return Ok(Documents::at_hand([stored]));
+        };
+        if Some(writer) == me {
+            // Held by this transaction after all: the `_id` is an equal number of another type.
+            return own_view::find(core, me, ns, query).await;
+        }
+        let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
+        match visible_version(&lock, me, |_| status) {
+            Some(Version::Absent) => return Ok(Documents::default()),
+            Some(version) if plain => return Ok(Documents::at_hand(extract(stored, version))),
+            Some(Version::Safe) => {
+                let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
+                return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
+            }
+            Some(Version::Unsafe) => {
+                let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
+                let id = query.pinned_id(core, ns).await?.unwrap_or(id);
+                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
+                core.clear_locks(ns, &at, &lock, me).await?;
+            }
+            None => {
+                let Some(id) = query.pinned_id(core, ns).await? else { continue };
+                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
+                core.clear_locks(ns, &at, &lock, me).await?;
+            }
+        }
+    }
+    let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
+    Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// The filter that fetches a few documents, locked or not; `None`: not a query for this way.
+pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Document>> {
+    let bounded = query.skip > 0 || query.limit > 0 || query.terms.staleness.is_some() || query.terms.hint.is_some();
+    if bounded || !query.terms.is_plain() || query.sees_lock_fields() || has_special(&query.filter) {
+        return Ok(None);
+    }
+    let few = pinned_ids(&query.filter).filter(|ids| (2..=TOGETHER).contains(&ids.len()));
+    let (Some(ids), true) = (few, core.shard_key(ns).await?.is_empty()) else { return Ok(None) };
+    Ok(Some(match is_only_id(&query.filter) {
+        true => query.filter.clone(),
+        false => doc! {"_id": {"$in": ids}, "$or": [guard_filter(&query.filter), {WRITER: {"$exists": true}}]},
+    }))
+}
+
+/// Several documents, in a collection to which the transaction has written nothing. `None`: not a query for this way, or
+/// one of the documents is locked.
+pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
+    let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
+    let mut found = match core.server.collect(&ns.db, query.to_find(ns, filter), TOGETHER).await {
+        // An expression may have failed on a version that is not the latest.
+        Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
+        found => found?,
+    };
+    if found.iter().any(|stored| stored.contains_key(WRITER)) {
+        return Ok(None);
+    }
+    found.iter_mut().for_each(stored::strip);
+    Ok(Some(Documents::at_hand(found)))
+}
