@@ -1,0 +1,97 @@
+//! What a target is connected with, and what a transaction is begun with.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of server that a target runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Deployment {
+    /// A mongod that is no member of a replica set: it has no transactions of its own.
+    Standalone,
+    /// A replica set of so many nodes.
+    ReplicaSet(u8),
+}
+
+/// How many nodes must have a write before a commit is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Acknowledged {
+    /// So many nodes, the primary included.
+    Nodes(u8),
+    /// Most of the nodes.
+    #[default]
+    Majority,
+}
+
+/// What the answer to a commit waits for. The same for all targets of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Durability {
+    /// Nodes that have the write.
+    pub nodes: Acknowledged,
+    /// Whether they have it on disk.
+    pub journaled: bool,
+}
+
+impl Default for Durability {
+    fn default() -> Self {
+        Self { nodes: Acknowledged::Majority, journaled: true }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let journaled = self.journaled;
+        match self.nodes {
+            Acknowledged::Nodes(n) => write!(f, "{{w: {n}, j: {journaled}}}"),
+            Acknowledged::Majority => write!(f, "{{w: \"majority\", j: {journaled}}}"),
+        }
+    }
+}
+
+/// The isolation that is asked of targets that have a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Read committed.
+    #[default]
+    ReadCommitted,
+    /// Repeatable read; snapshot where the target has that.
+    RepeatableRead,
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+        })
+    }
+}
+
+/// What connects a target. The same for all targets of a comparison but for the server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Connection {
+    /// The server.
+    pub uri: String,
+    /// A database of the measurement's own. All collections, those of the target's too, are in it.
+    pub db: String,
+    /// Sessions that will be open at once: the connection pool is made for that.
+    pub sessions: u32,
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// For targets that have a choice.
+    pub isolation: Isolation,
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that have a choice.
+    pub lock_wait_ms: u64,
+}
+
+/// Options of one transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TxOptions {
+    /// It only reads.
+    pub read_only: bool,
+    /// Another durability than the connection's.
+    pub durability: Option<Durability>,
+    /// Another isolation than the connection's.
+    pub isolation: Option<Isolation>,
+}

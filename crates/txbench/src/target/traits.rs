@@ -1,0 +1,45 @@
+//! What a target is and can do: for the report, and for the checks before a run.
+
+use std::fmt;
+
+/// Something that a workload may need and a target may not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// Inserting and deleting documents in a transaction.
+    Insert,
+    /// Reads and updates by other fields than `_id`, with sort, limit and projection.
+    Query,
+    /// `aggregate`.
+    Aggregate,
+    /// `$near` on a `2dsphere` index.
+    Near,
+    /// Reads that change with the transaction's own writes.
+    OwnWrites,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Insert => "insert documents in a transaction",
+            Self::Query => "query by other fields than _id",
+            Self::Aggregate => "aggregate",
+            Self::Near => "search by distance",
+            Self::OwnWrites => "read its own writes",
+        })
+    }
+}
+
+/// What a target is, for the report and for the checks before a run.
+#[derive(Clone, Debug)]
+pub struct Traits {
+    /// As `--targets` names it.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub about: &'static str,
+    /// Whether several operations happen all or not at all, and rivals see nothing of them before.
+    pub transactional: bool,
+    /// Whether it needs a replica set.
+    pub needs_replica_set: bool,
+    /// What it can do.
+    pub features: &'static [Feature],
+}
