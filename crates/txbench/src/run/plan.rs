@@ -74,6 +74,10 @@ fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchEr
                 traits.name
             )));
         }
+        traits.check_durability(args.durability())?;
+        for options in workload.transactions() {
+            traits.check_durability(options.durability.unwrap_or(args.durability()))?;
+        }
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::Durability;
+use crate::error::BenchError;
+
 /// Something that a workload may need and a target may not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
@@ -40,6 +43,26 @@ pub struct Traits {
     pub transactional: bool,
     /// Whether it needs a replica set.
     pub needs_replica_set: bool,
+    /// Whether an answer can come before a write is in the journal.
+    pub unjournaled: bool,
     /// What it can do.
     pub features: &'static [Feature],
+}
+
+impl Traits {
+    /// Whether answers can be as durable as this, on a server with nodes enough.
+    ///
+    /// # Errors
+    /// [`BenchError::Refused`], with what is possible.
+    pub fn check_durability(&self, durability: Durability) -> Result<(), BenchError> {
+        if durability.journaled || self.unjournaled {
+            return Ok(());
+        }
+        let possible = Durability { journaled: true, ..durability };
+        Err(BenchError::Refused(format!(
+            "{}: {durability} cannot be had, for a commit is always in the journal; {possible} can (--journal true, or a \
+             --tx-write-concern without /unjournaled)",
+            self.name
+        )))
+    }
 }

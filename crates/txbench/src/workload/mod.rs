@@ -18,7 +18,7 @@ use async_trait::async_trait;
 
 use crate::{
     error::{BenchError, OpResult},
-    target::{Feature, Session, Target},
+    target::{Feature, Session, Target, TxOptions},
 };
 
 /// How a check of the data came out.
@@ -119,6 +119,11 @@ pub trait Workload: Send + Sync {
 
     /// What it needs of a target.
     fn needs(&self) -> Vec<Feature>;
+
+    /// Options that single transactions of it are begun with, where they are others than the run's.
+    fn transactions(&self) -> Vec<TxOptions> {
+        Vec::new()
+    }
 
     /// The collections that it uses.
     fn collections(&self) -> Vec<&'static str>;

@@ -51,6 +51,7 @@ const fn entry(name: &'static str, about: &'static str, connect: super::registry
             about,
             transactional: true,
             needs_replica_set: false,
+            unjournaled: true,
             features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
         },
         connect,

@@ -29,6 +29,7 @@ pub static CLIENT_RECORD: Entry = Entry {
         about: "MongoTx",
         transactional: true,
         needs_replica_set: false,
+        unjournaled: false,
         features: FEATURES,
     },
     connect: |connection| {
@@ -43,6 +44,7 @@ pub static PUBLISHED: Entry = Entry {
         about: "MongoTx with the layout and the round trips of the paper",
         transactional: true,
         needs_replica_set: false,
+        unjournaled: false,
         features: FEATURES,
     },
     connect: |connection| {
@@ -56,6 +58,13 @@ struct MongoTx {
     /// For loading and looking, as another tool would.
     driver: CountingDriver,
     connection: Connection,
+    concerns: Concerns,
+}
+
+/// What decisions can wait for.
+#[derive(Clone, Copy, Debug)]
+struct Concerns {
+    traits: &'static Traits,
     reach: Reach,
 }
 
@@ -68,6 +77,27 @@ enum Reach {
     PrimaryOf(usize),
 }
 
+impl Concerns {
+    /// The library's name for this durability.
+    fn of(self, durability: Durability) -> Result<Concern, BenchError> {
+        self.traits.check_durability(durability)?;
+        if let Reach::PrimaryOf(nodes @ 2..) = self.reach
+            && durability.nodes != Acknowledged::Nodes(1)
+        {
+            return Err(BenchError::Refused(format!(
+                "{}: {durability} cannot be had on {nodes} nodes, for as published a decision waits for one node; \
+                 --write-concern 1 can",
+                self.traits.name
+            )));
+        }
+        Ok(match durability.nodes {
+            Acknowledged::Nodes(1) => Concern::Journaled,
+            Acknowledged::Nodes(n) => Concern::Nodes(n.into()),
+            Acknowledged::Majority => Concern::Majority,
+        })
+    }
+}
+
 impl MongoTx {
     async fn connect(connection: Connection, layout: Layout) -> Result<Self, BenchError> {
         let driver = CountingDriver::connect(&connection).await?;
@@ -78,12 +108,14 @@ impl MongoTx {
             ..ClientOptions::default()
         };
         let client = Client::connect_with(&with_pool(&connection.uri, connection.sessions), options).await?;
-        let reach = match layout {
-            Layout::Published => Reach::PrimaryOf(driver.node_count().await?),
-            _ => Reach::AsAsked,
+        let concerns = match layout {
+            Layout::Published => {
+                Concerns { traits: &PUBLISHED.traits, reach: Reach::PrimaryOf(driver.node_count().await?) }
+            }
+            _ => Concerns { traits: &CLIENT_RECORD.traits, reach: Reach::AsAsked },
         };
-        concern(connection.durability, reach)?;
-        Ok(Self { client, driver, connection, reach })
+        concerns.of(connection.durability)?;
+        Ok(Self { client, driver, connection, concerns })
     }
 
     fn db(&self) -> mongodb::Database {
@@ -112,9 +144,9 @@ impl Target for MongoTx {
 
     async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
         let db = self.client.database(&self.connection.db);
-        let options = transaction_options(&self.connection, self.reach)?;
+        let options = transaction_options(&self.connection, self.concerns)?;
         let session = self.client.session_with(options.clone());
-        Ok(Box::new(MongoTxSession::new(session, db, options, self.reach)))
+        Ok(Box::new(MongoTxSession::new(session, db, options, self.concerns)))
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
@@ -153,29 +185,10 @@ impl Target for MongoTx {
     }
 }
 
-/// The library's name for this durability.
-fn concern(durability: Durability, reach: Reach) -> Result<Concern, BenchError> {
-    if let Reach::PrimaryOf(nodes @ 2..) = reach
-        && durability.nodes != Acknowledged::Nodes(1)
-    {
-        return Err(BenchError::Refused(format!(
-            "mongotx-published: {durability} cannot be had on {nodes} nodes: as published, a decision waits for one node"
-        )));
-    }
-    match (durability.nodes, durability.journaled) {
-        (Acknowledged::Nodes(1), true) => Ok(Concern::Journaled),
-        (Acknowledged::Nodes(n), true) => Ok(Concern::Nodes(n.into())),
-        (Acknowledged::Majority, true) => Ok(Concern::Majority),
-        (_, false) => {
-            Err(BenchError::Refused(format!("mongotx: {durability} cannot be had: a decision is always journaled")))
-        }
-    }
-}
-
-fn transaction_options(connection: &Connection, reach: Reach) -> Result<TransactionOptions, BenchError> {
+fn transaction_options(connection: &Connection, concerns: Concerns) -> Result<TransactionOptions, BenchError> {
     Ok(TransactionOptions {
         isolation: library_isolation(connection.isolation),
-        concern: concern(connection.durability, reach)?,
+        concern: concerns.of(connection.durability)?,
         lock_wait: Duration::from_millis(connection.lock_wait_ms),
         ..TransactionOptions::default()
     })
@@ -211,21 +224,32 @@ mod tests {
         assert_eq!(with_pool("mongodb://h:1/?maxpoolsize=5", 9), "mongodb://h:1/?maxpoolsize=5");
     }
 
+    const PUBLISHED_ON_3: Concerns = Concerns { traits: &PUBLISHED.traits, reach: Reach::PrimaryOf(3) };
+
     #[test]
-    fn a_durability_that_the_library_does_not_have_is_refused_by_name() {
-        for nodes in [1, 2] {
-            let refused = concern(Durability { nodes: Acknowledged::Nodes(nodes), journaled: false }, Reach::AsAsked);
-            assert!(refused.is_err_and(|error| error.to_string().contains(&format!("w: {nodes}"))));
+    fn a_durability_that_the_library_does_not_have_is_refused_with_the_option_and_what_is_possible() {
+        for entry in [&CLIENT_RECORD, &PUBLISHED] {
+            for nodes in [1, 2] {
+                let durability = Durability { nodes: Acknowledged::Nodes(nodes), journaled: false };
+                let refused = Concerns { traits: &entry.traits, reach: Reach::AsAsked }.of(durability);
+                let Err(BenchError::Refused(said)) = refused else { panic!("{refused:?}") };
+                let possible = format!("{{w: {nodes}, j: true}} can");
+                for word in [entry.traits.name, &durability.to_string(), &possible, "--journal", "--tx-write-concern"] {
+                    assert!(said.contains(word), "{word}: {said}");
+                }
+            }
         }
     }
 
     #[test]
     fn a_decision_on_one_node_is_not_taken_for_one_on_several() {
         let majority = Durability::default();
-        assert!(concern(majority, Reach::AsAsked).is_ok() && concern(majority, Reach::PrimaryOf(1)).is_ok());
-        let refused = concern(majority, Reach::PrimaryOf(3));
-        assert!(refused.is_err_and(|error| error.to_string().contains("mongotx-published")));
+        for reach in [Reach::AsAsked, Reach::PrimaryOf(1)] {
+            assert!(Concerns { reach, ..PUBLISHED_ON_3 }.of(majority).is_ok());
+        }
+        let refused = PUBLISHED_ON_3.of(majority).map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|said| said.contains("mongotx-published") && said.contains("--write-concern 1")));
         let one = Durability { nodes: Acknowledged::Nodes(1), journaled: true };
-        assert!(concern(one, Reach::PrimaryOf(3)).is_ok());
+        assert!(PUBLISHED_ON_3.of(one).is_ok());
     }
 }

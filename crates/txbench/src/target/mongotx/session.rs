@@ -7,7 +7,7 @@ use ::mongotx::{
 use async_trait::async_trait;
 use bson::Document;
 
-use super::{Reach, concern, library_isolation};
+use super::{Concerns, library_isolation};
 use crate::{
     error::{BenchError, OpError, OpResult},
     target::{Change, Find, Session, TxOptions, Update, driver::DUPLICATE_KEY},
@@ -17,12 +17,12 @@ pub(super) struct MongoTxSession {
     session: Inner,
     db: Database,
     options: TransactionOptions,
-    reach: Reach,
+    concerns: Concerns,
 }
 
 impl MongoTxSession {
-    pub(super) fn new(session: Inner, db: Database, options: TransactionOptions, reach: Reach) -> Self {
-        Self { session, db, options, reach }
+    pub(super) fn new(session: Inner, db: Database, options: TransactionOptions, concerns: Concerns) -> Self {
+        Self { session, db, options, concerns }
     }
 
     fn collection(&self, name: &str) -> Collection<Document> {
@@ -58,7 +58,7 @@ impl Session for MongoTxSession {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
         let mut chosen = self.options.clone();
         if let Some(durability) = options.durability {
-            chosen.concern = concern(durability, self.reach)?;
+            chosen.concern = self.concerns.of(durability)?;
         }
         if let Some(isolation) = options.isolation {
             chosen.isolation = library_isolation(isolation);

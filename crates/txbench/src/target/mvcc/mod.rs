@@ -65,6 +65,7 @@ pub static ENTRY: Entry = Entry {
         about: "the baseline of paper 001: a document for each version, transactions as Percolator's",
         transactional: true,
         needs_replica_set: false,
+        unjournaled: true,
         features: &[Feature::Insert, Feature::Query, Feature::Near, Feature::OwnWrites],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Mvcc::connect(connection).await?) as Box<dyn Target>) }),

@@ -31,6 +31,7 @@ pub static ENTRY: Entry = Entry {
         about: "MongoDB's own transactions",
         transactional: true,
         needs_replica_set: true,
+        unjournaled: true,
         features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Native::connect(connection).await?) as Box<dyn Target>) }),

@@ -25,6 +25,7 @@ pub static ENTRY: Entry = Entry {
         about: "the official driver, no transactions",
         transactional: false,
         needs_replica_set: false,
+        unjournaled: true,
         features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Plain::connect(connection).await?) as Box<dyn Target>) }),

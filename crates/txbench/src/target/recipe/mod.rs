@@ -41,6 +41,7 @@ pub static ENTRY: Entry = Entry {
         about: "the two-phase commit recipe of paper 000, for transfers and the bank: atomic in the end, not isolated",
         transactional: false,
         needs_replica_set: false,
+        unjournaled: true,
         features: &[],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Recipe::connect(connection).await?) as Box<dyn Target>) }),

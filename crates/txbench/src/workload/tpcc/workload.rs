@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{
     check::{self, State, read, tell},
     client::{ORDERS, PAID_CENTS, TpccClient},
+    kind::Kind,
     load::{Load, load},
     options::Options,
     rows::customer::FIRST_PAYMENT_CENTS,
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     error::BenchError,
-    target::{Feature, Session, Target},
+    target::{Feature, Session, Target, TxOptions},
     workload::{Broken, Check, Client, ClientId, Progress, Totals, Workload},
 };
 
@@ -78,6 +79,10 @@ impl Workload for Tpcc {
 
     fn needs(&self) -> Vec<Feature> {
         vec![Feature::Insert, Feature::Query, Feature::OwnWrites]
+    }
+
+    fn transactions(&self) -> Vec<TxOptions> {
+        Kind::ALL.map(|kind| self.0.transaction(kind)).to_vec()
     }
 
     fn collections(&self) -> Vec<&'static str> {
