@@ -37,8 +37,8 @@ pub struct AcidArgs {
     /// What to test, in this order
     #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
     pub targets: Vec<TargetName>,
-    /// Isolation of the targets that have a choice; each is tested
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "read-committed,repeatable-read")]
+    /// Isolation levels of transactions; each is tested. All that a target has if not given
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub isolation: Vec<Isolation>,
     /// A running server for targets that need no replica set; one is started if none is named. The durability test always
     /// starts its own
@@ -61,20 +61,30 @@ pub(crate) type Verdict = Result<(), String>;
 /// What keeps tests from being begun: a server that does not start, a database that cannot be loaded. What a test meets is
 /// its result.
 pub async fn run(args: &AcidArgs) -> Result<AcidReport, BenchError> {
+    let levels = args.targets.iter().map(|name| levels(*name, &args.isolation)).collect::<Result<Vec<_>, _>>()?;
     let mut targets = Vec::new();
-    for name in &args.targets {
+    for (name, levels) in args.targets.iter().zip(levels) {
         let replica_set = name.traits().needs_replica_set;
         let server = match replica_set {
             true => Bench::open("--replica-uri", args.replica_uri.as_deref(), Deployment::ReplicaSet(1)).await?,
             false => Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?,
         };
-        // Without transactions there is nothing to be isolated at different levels.
-        let levels = if name.traits().transactional { &args.isolation[..] } else { &args.isolation[..1] };
         for level in levels {
-            targets.push(target(*name, &server, *level, args.seed).await?);
+            targets.push(target(*name, &server, level, args.seed).await?);
         }
     }
     Ok(AcidReport { targets })
+}
+
+/// The levels that a target is tested at.
+fn levels(name: TargetName, asked: &[Isolation]) -> Result<Vec<Isolation>, BenchError> {
+    let traits = name.traits();
+    if traits.isolations.is_empty() {
+        // Nothing is isolated, and nothing can be asked for.
+        return Ok(vec![Isolation::default()]);
+    }
+    asked.iter().try_for_each(|level| traits.check_isolation(*level))?;
+    Ok(if asked.is_empty() { traits.isolations } else { asked }.to_vec())
 }
 
 async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -> Result<TargetReport, BenchError> {
@@ -89,7 +99,7 @@ async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -
     stage.close().await?;
     server.admin.database(&db).drop().await?;
     tests.push(durability::run(name, level, seed).await);
-    let isolation = name.traits().transactional.then_some(level);
+    let isolation = (!name.traits().isolations.is_empty()).then_some(level);
     Ok(TargetReport { target: name.as_str().to_owned(), isolation, tests })
 }
 

@@ -38,12 +38,12 @@ pub struct RunArgs {
     /// Attempts of one transaction before it is given up
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub attempts: u32,
-    /// Isolation of the targets that have a choice
+    /// Isolation of transactions; refused for targets that do not have this level
     #[arg(long, value_enum, default_value_t)]
     pub isolation: Isolation,
-    /// How long a write waits for a rival's lock before it is a conflict, with targets that have a choice
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=60_000))]
-    pub lock_wait_ms: u64,
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait: 100 ms if not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub lock_wait_ms: Option<u64>,
     /// Nodes that must have a write before it is answered: a number, or "majority"
     #[arg(long, default_value = "majority", value_parser = acknowledged)]
     pub write_concern: Acknowledged,
@@ -104,6 +104,11 @@ impl RunArgs {
     /// What a commit waits for, with every target.
     pub fn durability(&self) -> Durability {
         Durability { nodes: self.write_concern, journaled: self.journal }
+    }
+
+    /// How long a write waits for a rival's lock, with targets that wait.
+    pub fn lock_wait_ms(&self) -> u64 {
+        self.lock_wait_ms.unwrap_or(100)
     }
 }
 

@@ -34,7 +34,7 @@ impl Data {
             sessions: 1,
             durability: args.durability(),
             isolation: args.isolation,
-            lock_wait_ms: args.lock_wait_ms,
+            lock_wait_ms: args.lock_wait_ms(),
         };
         server.admin.database(&connection.db).drop().await?;
         let target = (name.entry().connect)(connection.clone()).await?;

@@ -18,7 +18,7 @@ use crate::{
     error::BenchError,
     measure::{machine, server::Bench},
     report::result::{BenchResult, FORMAT, RunResult, Used},
-    target::registry::TargetName,
+    target::{Traits, registry::TargetName},
     workload::{Workload, registry::WorkloadSpec},
 };
 
@@ -75,9 +75,16 @@ fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchEr
             )));
         }
         traits.check_durability(args.durability())?;
+        traits.check_isolation(args.isolation)?;
         for options in workload.transactions() {
             traits.check_durability(options.durability.unwrap_or(args.durability()))?;
+            traits.check_isolation(options.isolation.unwrap_or(args.isolation))?;
         }
+    }
+    if args.lock_wait_ms.is_some() && !args.targets.iter().any(|target| target.traits().waits) {
+        let names: Vec<&str> = args.targets.iter().map(|target| target.as_str()).collect();
+        let reason = format!("--lock-wait-ms: of the targets {} none waits for a rival's lock", names.join(", "));
+        return Err(BenchError::Refused(reason));
     }
     Ok(())
 }
@@ -99,16 +106,21 @@ async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Re
          {processes} client process(es)."
     ));
     facts.push(format!("Durability, the same for all: an answer waits for {}.", args.durability()));
-    facts.push(format!(
-        "Asked of those that have a choice: isolation {}; a write waits up to {} ms for a rival.",
-        args.isolation, args.lock_wait_ms
-    ));
-    for target in args.targets.iter().map(|target| target.traits()) {
-        let unit = if target.transactional { "commit" } else { "single write" };
-        facts.push(format!("{}: {}; the answer to a {unit} is durable.", target.name, target.about));
-    }
+    facts.extend(args.targets.iter().map(|target| about(target.traits(), args)));
     facts.extend(servers.facts().await?);
     Ok(facts)
+}
+
+/// What a target is, and what it makes of the options.
+fn about(target: &Traits, args: &RunArgs) -> String {
+    let Traits { name, about, .. } = target;
+    let unit = if target.transactional { "commit" } else { "single write" };
+    let isolation = if target.isolations.is_empty() { "no isolation".to_owned() } else { args.isolation.to_string() };
+    let wait = match target.waits {
+        true => format!("; a write waits up to {} ms for a rival", args.lock_wait_ms()),
+        false => String::new(),
+    };
+    format!("{name}: {about}; {isolation}; the answer to a {unit} is durable{wait}.")
 }
 
 fn warm_up(args: &RunArgs) -> Duration {

@@ -79,17 +79,18 @@ pub struct Connection {
     pub sessions: u32,
     /// What a commit waits for.
     pub durability: Durability,
-    /// For targets that have a choice.
+    /// One of [`Traits::isolations`](super::Traits::isolations); without transactions it is nothing.
     pub isolation: Isolation,
-    /// How long a write waits for a rival's lock before it is a conflict, with targets that have a choice.
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait.
     pub lock_wait_ms: u64,
 }
 
 /// Options of one transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxOptions {
-    /// It only reads.
-    pub read_only: bool,
+    /// A document that it reads by its `_id`, whole, and then updates must not be changed by a rival in between (P4),
+    /// whatever the isolation.
+    pub no_lost_updates: bool,
     /// Another durability than the connection's.
     pub durability: Option<Durability>,
     /// Another isolation than the connection's.

@@ -33,7 +33,7 @@ pub struct CountingDriver {
 }
 
 impl CountingDriver {
-    /// Connects, with a pool that has a connection for every session.
+    /// Connects, with a pool that has a connection for every session, unless the connection string has a `maxPoolSize`.
     pub(crate) async fn connect(connection: &Connection) -> Result<Self, BenchError> {
         Self::with_uri(&connection.uri, connection.sessions).await
     }
@@ -44,7 +44,7 @@ impl CountingDriver {
     /// [`BenchError::Driver`].
     pub async fn with_uri(uri: &str, sessions: u32) -> Result<Self, BenchError> {
         let mut options = ClientOptions::parse(uri).await?;
-        options.max_pool_size = Some(sessions.max(10));
+        options.max_pool_size.get_or_insert(sessions.max(10));
         options.server_selection_timeout.get_or_insert(SELECTION);
         let commands = Arc::new(Mutex::new(BTreeMap::new()));
         let count = Arc::clone(&commands);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Durability;
+use super::{Durability, Isolation};
 use crate::error::BenchError;
 
 /// Something that a workload may need and a target may not have.
@@ -43,6 +43,11 @@ pub struct Traits {
     pub transactional: bool,
     /// Whether it needs a replica set.
     pub needs_replica_set: bool,
+    /// The levels that its transactions can have; none where transactions are not isolated, whatever is asked.
+    pub isolations: &'static [Isolation],
+    /// Whether a write can wait for a rival's lock ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with
+    /// others it is a conflict at once, or there are no locks.
+    pub waits: bool,
     /// Whether an answer can come before a write is in the journal.
     pub unjournaled: bool,
     /// What it can do.
@@ -50,6 +55,22 @@ pub struct Traits {
 }
 
 impl Traits {
+    /// Whether a transaction can have this level. Without transactions there are no levels, and everything is as it is.
+    ///
+    /// # Errors
+    /// [`BenchError::Refused`], with what is possible.
+    pub fn check_isolation(&self, level: Isolation) -> Result<(), BenchError> {
+        if self.isolations.is_empty() || self.isolations.contains(&level) {
+            return Ok(());
+        }
+        let possible: Vec<String> = self.isolations.iter().map(Isolation::to_string).collect();
+        Err(BenchError::Refused(format!(
+            "{}: {level} cannot be had (--isolation, --tx-isolation, or what the workload asks for), {} can",
+            self.name,
+            possible.join(", ")
+        )))
+    }
+
     /// Whether answers can be as durable as this, on a server with nodes enough.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bson::{Document, Timestamp, doc};
 use mongodb::Collection;
@@ -214,8 +214,21 @@ async fn reads_and_writes_take_as_many_commands_as_is_said() {
     session.commit().await.unwrap();
     rig.target.settle().await.unwrap();
     expect(&rig, 2, "the commit, and the other documents");
-    session.begin(&TxOptions { read_only: true, ..TxOptions::default() }).await.unwrap();
+    session.begin(&TxOptions::default()).await.unwrap();
     session.find_one(DOCS, Find::new(doc! {"_id": 1})).await.unwrap();
     session.commit().await.unwrap();
     expect(&rig, 1, "a transaction that only reads");
+}
+
+#[tokio::test]
+async fn an_update_on_the_strength_of_an_old_read_is_a_conflict_and_not_made_over_a_rival_s() {
+    let rig = rig().await;
+    let mut session = rig.session().await;
+    session.begin(&TxOptions { no_lost_updates: true, ..TxOptions::default() }).await.unwrap();
+    session.find_one(DOCS, Find::new(doc! {"_id": 0})).await.unwrap();
+    assert!(rig.session().await.update(DOCS, increment(0)).await.unwrap());
+    // Longer than what was read may be built upon.
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let refused = session.update(DOCS, increment(0)).await;
+    assert!(matches!(refused, Err(OpError::Conflict("slow read"))), "{refused:?}");
 }

@@ -3,7 +3,7 @@
 use bson::doc;
 use txbench::{
     error::OpError,
-    target::{Acknowledged, Change, Durability, Feature, Find, TxOptions, Update},
+    target::{Acknowledged, Change, Durability, Feature, Find, Isolation, TxOptions, Update},
 };
 
 use crate::rig::{DOCS, Rig, all, begin, entries, increment, is_conflict, transactional, values};
@@ -144,7 +144,7 @@ async fn a_transaction_that_only_reads_commits() {
     for entry in entries(&[]) {
         let rig = Rig::with(entry, 2).await;
         let mut session = rig.session().await;
-        session.begin(&TxOptions { read_only: true, ..TxOptions::default() }).await.unwrap();
+        begin(&mut *session).await;
         assert!(session.find_one(DOCS, Find::new(doc! {"_id": 1})).await.unwrap().is_some(), "{}", rig.traits.name);
         session.commit().await.unwrap();
         rig.end().await;
@@ -184,6 +184,46 @@ async fn a_document_that_is_changed_in_many_ways_is_written_once() {
         let expected = doc! {"_id": 1, "n": 0, "a": {"b": 2}, "list": [11, 2, 3]};
         session.commit().await.unwrap();
         assert_eq!(all(&rig).await[1], expected, "{}", rig.traits.name);
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_update_on_the_strength_of_a_read_is_not_made_over_a_rival_s() {
+    for entry in transactional(&[]) {
+        let rig = Rig::with(entry, 1).await;
+        let (mut one, mut rival) = (rig.session().await, rig.session().await);
+        one.begin(&TxOptions { no_lost_updates: true, ..TxOptions::default() }).await.unwrap();
+        let read = one.find_one(DOCS, Find::new(doc! {"_id": 0})).await.unwrap().unwrap().get_i32("n").unwrap();
+        let rival = match rival.update(DOCS, increment(0, 10)).await {
+            refused if is_conflict(&refused) => 0,
+            updated => updated.map(|_| 10).unwrap(),
+        };
+        let update = Update { filter: doc! {"_id": 0}, update: doc! {"$set": {"n": read + 1}} };
+        let updated = one.update(DOCS, update).await;
+        let one = if is_conflict(&updated) { 0 } else { one.commit().await.map(|()| 1).unwrap() };
+        assert!(rival + one > 0, "{}: both were refused", rig.traits.name);
+        assert_eq!(values(&rig).await, [rival + one], "{}", rig.traits.name);
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_level_that_a_target_does_not_have_is_refused_by_name() {
+    for entry in transactional(&[]) {
+        let rig = Rig::with(entry, 1).await;
+        let mut session = rig.session().await;
+        for level in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+            let begun = session.begin(&TxOptions { isolation: Some(level), ..TxOptions::default() }).await;
+            if rig.traits.isolations.contains(&level) {
+                begun.unwrap();
+                session.rollback().await.unwrap();
+                continue;
+            }
+            let Err(OpError::Fatal(error)) = begun else { panic!("{}: {begun:?}", rig.traits.name) };
+            let said = error.to_string();
+            assert!(said.contains(rig.traits.name) && said.contains(&level.to_string()), "{said}");
+        }
         rig.end().await;
     }
 }

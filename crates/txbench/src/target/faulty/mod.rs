@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bson::Document;
 
 use self::session::FaultySession;
-use super::{Connection, Feature, Index, Session, Target, Traits, plain, registry::Entry};
+use super::{Connection, Feature, Index, Isolation, Session, Target, Traits, plain, registry::Entry};
 use crate::error::BenchError;
 
 /// What is broken.
@@ -51,6 +51,8 @@ const fn entry(name: &'static str, about: &'static str, connect: super::registry
             about,
             transactional: true,
             needs_replica_set: false,
+            isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
+            waits: false,
             unjournaled: true,
             features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
         },

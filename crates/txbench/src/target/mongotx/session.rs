@@ -63,6 +63,10 @@ impl Session for MongoTxSession {
         if let Some(isolation) = options.isolation {
             chosen.isolation = library_isolation(isolation);
         }
+        if options.no_lost_updates {
+            // The read lock keeps rivals away; there is no stronger level.
+            chosen.isolation = ::mongotx::Isolation::RepeatableRead;
+        }
         self.session.begin_with(chosen).map_err(op_error)
     }
 

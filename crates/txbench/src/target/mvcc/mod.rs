@@ -17,7 +17,7 @@
 //!   after a primary, whose own lock says all; nobody asks after what was committed by the same process;
 //! - other documents are unlocked, and old versions removed, after the answer and for many transactions in one command.
 //!
-//! What it cannot do: unique indexes (versions of one document share their values), `aggregate`, update operators other
+//! What it cannot do: repeatable reads; unique indexes (versions of one document share their values), `aggregate`, update operators other
 //! than those every target has. The last version of a deleted document, which is empty, stays: its number must not be
 //! used again. A query that takes longer than old versions are kept may miss a document that changes meanwhile.
 
@@ -49,7 +49,7 @@ use self::{
     store::Store,
 };
 use super::{
-    Connection, Feature, Index, Session, Target, Traits,
+    Connection, Feature, Index, Isolation, Session, Target, Traits,
     driver::{self, CountingDriver},
     registry::Entry,
 };
@@ -65,6 +65,8 @@ pub static ENTRY: Entry = Entry {
         about: "the baseline of paper 001: a document for each version, transactions as Percolator's",
         transactional: true,
         needs_replica_set: false,
+        isolations: &[Isolation::ReadCommitted],
+        waits: false,
         unjournaled: true,
         features: &[Feature::Insert, Feature::Query, Feature::Near, Feature::OwnWrites],
     },
@@ -81,6 +83,7 @@ struct Mvcc {
 
 impl Mvcc {
     async fn connect(connection: Connection) -> Result<Self, BenchError> {
+        ENTRY.traits.check_isolation(connection.isolation)?;
         let driver = CountingDriver::connect(&connection).await?;
         let (work, queue) = mpsc::channel(QUEUE);
         let store = Store::new(driver.client.database(&connection.db), work.clone());

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bson::{Bson, Document, doc};
 
 use super::{
+    ENTRY,
     change::apply,
     commit::{commit, rollback},
     format::{Key, Version, split, with_id},
@@ -34,7 +35,7 @@ macro_rules! write {
     ($self:ident, $work:ident => $operation:expr) => {{
         let alone = $self.tx.is_none();
         let concern = $self.concerns.of(None);
-        let mut $work = Work { store: &$self.store, tx: $self.tx.get_or_insert_with(|| Tx::new(concern)) };
+        let mut $work = Work { store: &$self.store, tx: $self.tx.get_or_insert_with(|| Tx::new(concern, false)) };
         let answer = $operation.await;
         $self.ended(answer, alone).await
     }};
@@ -60,7 +61,10 @@ impl MvccSession {
 impl Session for MvccSession {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
         self.rollback().await?;
-        self.tx = Some(Tx::new(self.concerns.of(options.durability)));
+        if let Some(level) = options.isolation {
+            ENTRY.traits.check_isolation(level)?;
+        }
+        self.tx = Some(Tx::new(self.concerns.of(options.durability), options.no_lost_updates));
         Ok(())
     }
 
@@ -171,6 +175,9 @@ impl Work<'_> {
             }
             // A rival that is at work is a conflict, found here; after one that has committed it is tried again.
             self.reader(collection, true).latest(&[seen.version.id.key], &doc! {"_lock": 1}).await?;
+            if self.tx.depends_on(collection, &key) {
+                break;
+            }
         }
         Err(OpError::Conflict("write conflict"))
     }

@@ -32,6 +32,10 @@ pub(super) struct Tx {
     pub(super) own: ByPlace<Own>,
     /// What was read by its key, whole, and when: its next version can be written without reading it again.
     read: ByPlace<Seen>,
+    /// Whether nothing else than the next version may be written of these ([`TxOptions::no_lost_updates`]).
+    ///
+    /// [`TxOptions::no_lost_updates`]: crate::target::TxOptions::no_lost_updates
+    no_lost_updates: bool,
 }
 
 /// A version of the transaction's own.
@@ -76,8 +80,9 @@ pub(super) enum Written {
 }
 
 impl Tx {
-    pub(super) fn new(concern: WriteConcern) -> Self {
-        Self { id: ObjectId::new(), concern, primary: None, own: HashMap::new(), read: HashMap::new() }
+    pub(super) fn new(concern: WriteConcern, no_lost_updates: bool) -> Self {
+        let (own, read) = (HashMap::new(), HashMap::new());
+        Self { id: ObjectId::new(), concern, primary: None, own, read, no_lost_updates }
     }
 
     /// The transaction's own version of a document.
@@ -87,14 +92,35 @@ impl Tx {
 
     /// Notes a whole document that was read by its key.
     pub(super) fn note_read(&mut self, collection: &str, seen: Seen) {
-        if seen.version.lock.as_ref().is_none_or(|lock| lock.tx != self.id) {
-            self.read.insert((collection.to_owned(), Key::of(&seen.version.id.key)), seen);
+        if seen.version.lock.as_ref().is_some_and(|lock| lock.tx == self.id) {
+            return;
+        }
+        let place = (collection.to_owned(), Key::of(&seen.version.id.key));
+        match self.no_lost_updates {
+            // What depends on the first one must not be written over a later one.
+            true => drop(self.read.entry(place).or_insert(seen)),
+            false => drop(self.read.insert(place, seen)),
         }
     }
 
-    /// A document that was read not too long ago.
+    /// A document that was read not too long ago; in place of another one that must not be lost, however long ago.
     pub(super) fn take_read(&mut self, collection: &str, key: &Key) -> Option<Seen> {
-        self.read.remove(&(collection.to_owned(), key.clone())).filter(|seen| seen.at.elapsed() < READ_LIMIT)
+        let place = (collection.to_owned(), key.clone());
+        match self.no_lost_updates {
+            true => self.read.get(&place).cloned(),
+            false => self.read.remove(&place).filter(|seen| seen.at.elapsed() < READ_LIMIT),
+        }
+    }
+
+    /// Whether what was read of a document must be what is replaced.
+    pub(super) fn depends_on(&self, collection: &str, key: &Key) -> bool {
+        self.no_lost_updates && self.read.contains_key(&(collection.to_owned(), key.clone()))
+    }
+
+    /// Whether this is to replace another version than the one that was read.
+    fn loses_update(&self, collection: &str, next: &Own) -> bool {
+        let read = || self.read.get(&(collection.to_owned(), Key::of(&next.id.key)));
+        self.no_lost_updates && read().is_some_and(|seen| next.replaces != Some(seen.version.id.ver))
     }
 
     /// Writes the next versions of documents of which the transaction has none of its own, in one command.
@@ -102,6 +128,9 @@ impl Tx {
         let Some(first) = next.first() else { return Ok(Written::All) };
         if next.iter().any(|next| next.seen.elapsed() > READ_LIMIT) {
             return Err(OpError::Conflict("slow read"));
+        }
+        if next.iter().any(|next| self.loses_update(collection, &next.own)) {
+            return Err(OpError::Conflict("write conflict"));
         }
         let none_before = self.primary.is_none();
         let own = || Primary { collection: collection.to_owned(), id: first.own.id.clone() };

@@ -18,7 +18,7 @@ use bson::Document;
 
 use self::session::NativeSession;
 use super::{
-    Connection, Feature, Index, Session, Target, Traits,
+    Connection, Feature, Index, Isolation, Session, Target, Traits,
     driver::{self, CountingDriver},
     registry::Entry,
 };
@@ -31,6 +31,8 @@ pub static ENTRY: Entry = Entry {
         about: "MongoDB's own transactions",
         transactional: true,
         needs_replica_set: true,
+        isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
+        waits: false,
         unjournaled: true,
         features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
     },

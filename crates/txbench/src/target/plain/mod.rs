@@ -25,6 +25,8 @@ pub static ENTRY: Entry = Entry {
         about: "the official driver, no transactions",
         transactional: false,
         needs_replica_set: false,
+        isolations: &[],
+        waits: false,
         unjournaled: true,
         features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
     },

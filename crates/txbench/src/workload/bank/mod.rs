@@ -39,7 +39,7 @@ use self::{accounts::MOST, client::BankClient, generator::Generator, source::Sou
 use super::{Check, Client, ClientId, Progress, Totals, Workload, pages, registry::WorkloadOptions};
 use crate::{
     error::BenchError,
-    target::{Feature, Index, Session, Target},
+    target::{Feature, Index, Session, Target, TxOptions},
 };
 
 const ACCOUNTS: &str = "accounts";
@@ -158,6 +158,10 @@ impl Workload for Bank {
         needs.extend((query || audit).then_some(Feature::Query));
         needs.extend(audit.then_some(Feature::Insert));
         needs
+    }
+
+    fn transactions(&self) -> Vec<TxOptions> {
+        if self.options.readers > 0 { vec![reads::CONSISTENT] } else { Vec::new() }
     }
 
     fn collections(&self) -> Vec<&'static str> {

@@ -58,6 +58,10 @@ impl Read {
     }
 }
 
+/// How reads begin that have to be consistent with one another.
+pub(super) const CONSISTENT: TxOptions =
+    TxOptions { isolation: Some(Isolation::RepeatableRead), durability: None, no_lost_updates: false };
+
 impl Chosen {
     /// Chooses among what can be read: seven in ten of all reads are of one balance, where there is another kind.
     pub(super) fn draw(random: &mut StdRng, options: &Options, accounts: u32) -> Self {
@@ -87,9 +91,7 @@ impl Chosen {
             Read::Balance => self.balance(session, accounts).await,
             Read::Largest => largest(session).await,
             Read::BankSum | Read::PartialCheck => {
-                let options =
-                    TxOptions { read_only: true, isolation: Some(Isolation::RepeatableRead), ..TxOptions::default() };
-                session.begin(&options).await?;
+                session.begin(&CONSISTENT).await?;
                 let consistent = match self.read {
                     Read::BankSum => bank_sum(session, accounts).await?,
                     _ => self.partial_check(session, accounts).await?,

@@ -35,11 +35,6 @@ impl Kind {
         }
     }
 
-    /// Whether it changes nothing.
-    pub fn is_read_only(self) -> bool {
-        matches!(self, Self::OrderStatus | Self::StockLevel)
-    }
-
     /// How long the input takes to be typed, at least.
     pub fn keying_time(self) -> Duration {
         Duration::from_secs(match self {

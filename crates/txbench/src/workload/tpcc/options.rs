@@ -94,9 +94,9 @@ impl Options {
     /// How a transaction of this kind is begun.
     pub fn transaction(&self, kind: Kind) -> TxOptions {
         TxOptions {
-            read_only: kind.is_read_only(),
             durability: of(&self.tx_write_concern, kind),
             isolation: of(&self.tx_isolation, kind),
+            ..TxOptions::default()
         }
     }
 }
@@ -179,9 +179,7 @@ mod tests {
         let how = options.how();
         assert!(how.needed_fields && how.writes_first && how.find_and_modify && how.batch);
         assert_eq!(options.transaction(Kind::StockLevel).isolation, Some(Isolation::ReadCommitted));
-        assert!(
-            options.transaction(Kind::NewOrder).isolation.is_none() && !options.transaction(Kind::Payment).read_only
-        );
+        assert_eq!(options.transaction(Kind::NewOrder).isolation, None);
     }
 
     #[test]

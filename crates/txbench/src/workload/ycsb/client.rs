@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Find, Isolation, Session, TxOptions, Update},
+    target::{Find, Session, TxOptions, Update},
     workload::{Chosen, Client, ClientId, Done},
 };
 
@@ -80,14 +80,7 @@ impl YcsbClient {
     /// What is updated must not change after it was read.
     fn transaction(&self) -> TxOptions {
         let depends = self.chosen.iter().any(|operation| matches!(operation, Operation::ReadModifyWrite(..)));
-        TxOptions {
-            read_only: self
-                .chosen
-                .iter()
-                .all(|operation| matches!(operation, Operation::Read(_) | Operation::Scan(..))),
-            isolation: depends.then_some(Isolation::RepeatableRead),
-            ..TxOptions::default()
-        }
+        TxOptions { no_lost_updates: depends, ..TxOptions::default() }
     }
 
     async fn carry_out(&self, session: &mut dyn Session, operation: &Operation) -> OpResult<()> {
