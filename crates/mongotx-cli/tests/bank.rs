@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::process::{Command, Output};
 
 fn bench(args: &[&str]) -> Output {
@@ -48,12 +50,30 @@ fn a_bank_that_cannot_be_is_refused_by_the_option() {
     }
 }
 
+const SHORT: [&str; 8] = ["--targets", "mongotx", "--clients", "2", "--rounds", "1", "--seconds", "1"];
+
 #[test]
-fn the_table_has_a_row_for_each_kind_and_write_concern() {
-    let args = ["bank-table", "--write-concerns", "1", "--targets", "mongotx", "--clients", "2"];
-    let done = bench(&[&args[..], &["--rounds", "1", "--warm-up", "0", "--seconds", "1"]].concat());
+fn the_table_is_made_on_a_replica_set_of_its_own_of_which_nothing_is_left() {
+    // Servers have their folders there, and nobody else's have.
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = common::mongotx(["bench", "bank-table", "--write-concerns", "1,3", "--warm-up", "0"]);
+    let done = command.args(SHORT).env("TMPDIR", folder.path()).output().unwrap();
     assert!(done.status.success(), "{}", said(&done));
-    for row in ["single document, no session", "single document, w: 1", "multi-document, w: 1"] {
-        assert!(said(&done).contains(row), "{row}: {}", said(&done));
+    let rows =
+        ["single document, no session", "single document, w: 1", "single document, w: 3", "multi-document, w: 3"];
+    for expected in rows.iter().chain(&["replica set of 3 node(s)"]) {
+        assert!(said(&done).contains(expected), "{expected}: {}", said(&done));
     }
+    let path = folder.path().to_str().unwrap();
+    common::until("its servers end", || common::processes_with(&[path]).is_empty());
+    common::until("their folders are removed", || std::fs::read_dir(path).unwrap().next().is_none());
+}
+
+#[test]
+fn write_concerns_that_the_named_replica_set_cannot_satisfy_are_refused() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let uri = runtime.block_on(async { testkit::shared_replica_set().await.unwrap().uri() });
+    let named = ["bank-table", "--write-concerns", "1,2", "--replica-uri", &uri];
+    let refused = bench(&[&named[..], &SHORT].concat());
+    assert!(!refused.status.success() && said(&refused).contains("--write-concerns"), "{}", said(&refused));
 }

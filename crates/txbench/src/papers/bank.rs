@@ -1,6 +1,9 @@
 //! The table of paper 003, section V: updates a second of deposits and withdrawals without a session, of the same ones in
 //! transactions, and of transfers, for every write concern, on a replica set.
 //!
+//! Without `--replica-uri` the replica set is started here, with as many nodes as the largest write concern asks for, and ends
+//! with the command.
+//!
 //! The paper's server let no more than 100 operations a second through, and so its rows hardly differ. It left `j` for later;
 //! here it is `--journal`.
 
@@ -20,7 +23,8 @@ use crate::{
 /// The arguments of `bank-table`.
 #[derive(Clone, Debug, Args)]
 pub struct TableArgs {
-    /// Write concerns, one row for each; --write-concern is not used. The replica set gets as many nodes as they need
+    /// Write concerns, one row for each; --write-concern is not used. A replica set with as many nodes as they need is
+    /// started, and ended with this command, if --replica-uri names none
     #[arg(long, value_delimiter = ',', default_value = "1,2,3", value_parser = clap::value_parser!(u8).range(1..=7))]
     pub write_concerns: Vec<u8>,
     /// How it is measured. All targets are on the replica set
@@ -46,6 +50,9 @@ pub async fn run(args: &TableArgs, command: &str) -> Result<BenchResult, BenchEr
     run.all_on_replica_set = true;
     run.replica_nodes = args.write_concerns.iter().copied().fold(run.replica_nodes, u8::max);
     let servers = Servers::start(&run).await?;
+    for (target, w) in run.targets.iter().flat_map(|target| args.write_concerns.iter().map(move |w| (target, w))) {
+        servers.check_nodes("--write-concerns", *target, Acknowledged::Nodes(*w))?;
+    }
     let mut results = Vec::new();
     for row in rows(&args.write_concerns) {
         run.write_concern = row.write_concern;

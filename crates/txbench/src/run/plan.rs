@@ -52,6 +52,7 @@ pub async fn run_on(
 ) -> Result<BenchResult, BenchError> {
     let workload = spec.make()?;
     refuse_misfits(&*workload, args)?;
+    refuse_missing_nodes(&*workload, servers, args)?;
     let facts = facts(&*workload, servers, args).await?;
     let title = workload.title();
     let mut plan = Plan { servers, spec, workload, args, data: BTreeMap::new(), live: Live::new(args) };
@@ -85,6 +86,17 @@ fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchEr
         let names: Vec<&str> = args.targets.iter().map(|target| target.as_str()).collect();
         let reason = format!("--lock-wait-ms: of the targets {} none waits for a rival's lock", names.join(", "));
         return Err(BenchError::Refused(reason));
+    }
+    Ok(())
+}
+
+/// What only the servers tell.
+fn refuse_missing_nodes(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Result<(), BenchError> {
+    for target in &args.targets {
+        servers.check_nodes("--write-concern", *target, args.write_concern)?;
+        for durability in workload.transactions().into_iter().filter_map(|options| options.durability) {
+            servers.check_nodes("--tx-write-concern", *target, durability.nodes)?;
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::RunArgs;
 use crate::{
     error::BenchError,
     measure::server::Bench,
-    target::{Deployment, registry::TargetName},
+    target::{Acknowledged, Deployment, registry::TargetName},
 };
 
 /// The servers, those that are needed.
@@ -40,6 +40,22 @@ impl Servers {
         let on_set = self.all_on_replica_set || target.traits().needs_replica_set;
         let server = if on_set { &self.replica_set } else { &self.standalone };
         server.as_ref().ok_or_else(|| BenchError::Failed(format!("no server for {}", target.as_str())))
+    }
+
+    /// Whether the server of this target has as many nodes as a commit is to wait for, where `option` says how many.
+    ///
+    /// # Errors
+    /// [`BenchError::Refused`], which names the option.
+    pub(crate) fn check_nodes(&self, option: &str, target: TargetName, nodes: Acknowledged) -> Result<(), BenchError> {
+        let there = self.of(target)?.node_count();
+        match nodes {
+            Acknowledged::Nodes(asked) if usize::from(asked) > there => Err(BenchError::Refused(format!(
+                "{option}: a write of {} cannot be on {asked} nodes, for its server has {there}; a replica set is started \
+                 with --replica-nodes, and --all-on-replica-set runs every target on it",
+                target.as_str()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What they are, a line each.
