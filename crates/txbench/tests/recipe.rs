@@ -1,15 +1,21 @@
-//! The two-phase commit recipe: transactions that were left are gone on with, and what it does not know is refused.
+//! The two-phase commit recipe: transfers and the bank hold on it, transactions that were left are gone on with, and what it
+//! does not know is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bson::{DateTime, Document, doc, oid::ObjectId};
+use clap::Parser;
 use mongodb::Database;
 use testkit::{shared_standalone, unique_db};
 use txbench::{
+    BenchError,
     error::OpError,
+    report::result::BenchResult,
+    run::plan,
     target::{
         Change, Connection, Durability, Find, Isolation, Session, Target, TxOptions, Update, registry::TargetName,
     },
+    workload::registry::WorkloadCommand,
 };
 
 const DOCS: &str = "docs";
@@ -113,5 +119,49 @@ async fn what_it_does_not_know_is_refused_by_name() {
         let Err(OpError::Fatal(error)) = answer else { panic!("{what}: {answer:?}") };
         let said = error.to_string();
         assert!(said.contains("recipe") && said.contains(what), "{said}");
+    }
+}
+
+#[derive(Parser)]
+struct Command {
+    #[command(subcommand)]
+    workload: WorkloadCommand,
+}
+
+async fn run(line: &str) -> Result<BenchResult, BenchError> {
+    let uri = shared_standalone().await.unwrap().uri();
+    let seconds = if line.contains("--seconds") { "" } else { "--seconds 60" };
+    let line = format!("bench {line} {seconds} --targets recipe --clients 4 --rounds 1 --warm-up 0 --uri {uri}");
+    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
+    plan::run(&spec, &args, &line).await
+}
+
+/// Few accounts, so that clients meet on them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_operation_of_the_bank_is_there_once() {
+    for (operations, options) in [(200, "--accounts 3"), (200, "--accounts 12 --mix 0,0,100"), (100, "--alone")] {
+        let result = run(&format!("bank --operations {operations} {options}")).await.unwrap();
+        let run = &result.runs[0];
+        assert_eq!((run.broken.as_deref(), run.counts.committed_in_all), (None, operations), "{options}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transfers_make_and_lose_no_money() {
+    let line = "transfer --documents 4 --seconds 1";
+    let run = &run(line).await.unwrap().runs[0];
+    assert_eq!(run.broken, None);
+    assert!(run.counts.committed_in_all > 0);
+}
+
+#[tokio::test]
+async fn work_that_is_neither_is_refused_by_name() {
+    for line in ["checkin", "hot-spot", "ycsb --core a", "ycsb --core c", "tpcc"] {
+        let Err(BenchError::Refused(said)) = run(line).await else { panic!("{line} is not refused") };
+        assert!(said.contains("recipe cannot do other work than moving amounts"), "{line}: {said}");
+    }
+    for (line, what) in [("bank --audit", "query"), ("bank --by-account", "query"), ("bank --readers 5", "query")] {
+        let Err(BenchError::Refused(said)) = run(line).await else { panic!("{line} is not refused") };
+        assert!(said.contains("recipe cannot") && said.contains(what), "{line}: {said}");
     }
 }

@@ -8,6 +8,10 @@ use crate::error::BenchError;
 /// Something that a workload may need and a target may not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
+    /// Work of any kind. A target without it is for moving amounts between documents: transfers and the bank.
+    General,
+    /// A unique index on another field than `_id`.
+    UniqueIndex,
     /// Inserting and deleting documents in a transaction.
     Insert,
     /// Reads and updates by other fields than `_id`, with sort, limit and projection.
@@ -20,9 +24,17 @@ pub enum Feature {
     OwnWrites,
 }
 
+impl Feature {
+    /// What a target can do that passes everything on to a server.
+    pub(super) const ALL: &'static [Self] =
+        &[Self::General, Self::UniqueIndex, Self::Insert, Self::Query, Self::Aggregate, Self::Near, Self::OwnWrites];
+}
+
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::General => "do other work than moving amounts between documents",
+            Self::UniqueIndex => "keep a unique index",
             Self::Insert => "insert documents in a transaction",
             Self::Query => "query by other fields than _id",
             Self::Aggregate => "aggregate",

@@ -54,7 +54,7 @@ const fn entry(name: &'static str, about: &'static str, connect: super::registry
             isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
             waits: false,
             unjournaled: true,
-            features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
+            features: Feature::ALL,
         },
         connect,
     }

@@ -20,7 +20,6 @@ use crate::error::BenchError;
 
 /// How long the last transactions may take to be finished.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
-const FEATURES: &[Feature] = &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites];
 
 /// MongoTx as it is.
 pub static CLIENT_RECORD: Entry = Entry {
@@ -32,7 +31,7 @@ pub static CLIENT_RECORD: Entry = Entry {
         isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
         waits: true,
         unjournaled: false,
-        features: FEATURES,
+        features: Feature::ALL,
     },
     connect: |connection| {
         Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::ClientRecord).await?) as Box<dyn Target>) })
@@ -49,7 +48,7 @@ pub static PUBLISHED: Entry = Entry {
         isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
         waits: true,
         unjournaled: false,
-        features: FEATURES,
+        features: Feature::ALL,
     },
     connect: |connection| {
         Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::Published).await?) as Box<dyn Target>) })

@@ -68,7 +68,7 @@ pub static ENTRY: Entry = Entry {
         isolations: &[Isolation::ReadCommitted],
         waits: false,
         unjournaled: true,
-        features: &[Feature::Insert, Feature::Query, Feature::Near, Feature::OwnWrites],
+        features: &[Feature::General, Feature::Insert, Feature::Query, Feature::Near, Feature::OwnWrites],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Mvcc::connect(connection).await?) as Box<dyn Target>) }),
 };

@@ -34,7 +34,7 @@ pub static ENTRY: Entry = Entry {
         isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
         waits: false,
         unjournaled: true,
-        features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
+        features: Feature::ALL,
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Native::connect(connection).await?) as Box<dyn Target>) }),
 };

@@ -28,7 +28,7 @@ pub static ENTRY: Entry = Entry {
         isolations: &[],
         waits: false,
         unjournaled: true,
-        features: &[Feature::Insert, Feature::Query, Feature::Aggregate, Feature::Near, Feature::OwnWrites],
+        features: Feature::ALL,
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Plain::connect(connection).await?) as Box<dyn Target>) }),
 };

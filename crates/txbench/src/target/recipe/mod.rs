@@ -1,7 +1,8 @@
 //! The two-phase commit that MongoDB's users were told to write themselves (paper 000, section 2.2.3): a log of each
 //! transaction, whose state goes from initial by pending and applied to done, and a mark in every document that it
-//! changes, so that no change is made twice. For the bank and for transfers: it knows updates of documents by their
-//! `_id`, with `$inc` and `$set`, which are kept until the commit; everything else is refused.
+//! changes, so that no change is made twice. For the bank and for transfers, and no other work ([`Feature::General`]): it
+//! knows updates of documents by their `_id`, with `$inc` and `$set`, which are kept until the commit; everything else is
+//! refused.
 //!
 //! It is atomic, in the end, and not isolated: others see a transaction half done, and its own reads see nothing of it.
 //! Changes with `$inc` add up in whatever order; two `$set`s of one field are not kept apart.
@@ -28,7 +29,7 @@ use self::{
     session::RecipeSession,
 };
 use super::{
-    Connection, Index, Session, Target, Traits,
+    Connection, Feature, Index, Session, Target, Traits,
     driver::{self, CountingDriver},
     registry::Entry,
 };
@@ -44,7 +45,7 @@ pub static ENTRY: Entry = Entry {
         isolations: &[],
         waits: false,
         unjournaled: true,
-        features: &[],
+        features: &[Feature::UniqueIndex],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Recipe::connect(connection).await?) as Box<dyn Target>) }),
 };

@@ -154,7 +154,9 @@ impl Workload for Bank {
     fn needs(&self) -> Vec<Feature> {
         let Options { by_account, index_balances, audit, readers, .. } = *self.options;
         let query = by_account || index_balances || readers > 0 || self.source.accounts.len() > pages::SIZE;
+        let unique = self.options.account_index == AccountIndex::Unique;
         let mut needs = Vec::new();
+        needs.extend(unique.then_some(Feature::UniqueIndex));
         needs.extend((query || audit).then_some(Feature::Query));
         needs.extend(audit.then_some(Feature::Insert));
         needs

@@ -111,7 +111,7 @@ impl Workload for CheckIns {
     }
 
     fn needs(&self) -> Vec<Feature> {
-        vec![Feature::Near]
+        vec![Feature::General, Feature::Near]
     }
 
     fn collections(&self) -> Vec<&'static str> {

@@ -51,7 +51,7 @@ impl Workload for HotSpot {
     }
 
     fn needs(&self) -> Vec<Feature> {
-        Vec::new()
+        vec![Feature::General]
     }
 
     fn collections(&self) -> Vec<&'static str> {

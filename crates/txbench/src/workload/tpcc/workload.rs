@@ -78,7 +78,7 @@ impl Workload for Tpcc {
     }
 
     fn needs(&self) -> Vec<Feature> {
-        vec![Feature::Insert, Feature::Query, Feature::OwnWrites]
+        vec![Feature::General, Feature::Insert, Feature::Query, Feature::OwnWrites]
     }
 
     fn transactions(&self) -> Vec<TxOptions> {

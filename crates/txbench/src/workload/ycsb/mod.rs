@@ -54,7 +54,7 @@ impl Workload for Ycsb {
     }
 
     fn needs(&self) -> Vec<Feature> {
-        let mut needs = Vec::new();
+        let mut needs = vec![Feature::General];
         if self.mix.insert > 0.0 {
             needs.push(Feature::Insert);
         }
