@@ -24,7 +24,7 @@ pub static TARGETS: &[&Entry] =
     &[&plain::ENTRY, &native::ENTRY, &mongotx::CLIENT_RECORD, &mongotx::PUBLISHED, &mvcc::ENTRY, &recipe::ENTRY];
 
 /// Broken on purpose, for tests: found by their names, and named nowhere.
-pub static HIDDEN: &[&Entry] = &[&faulty::LOST, &faulty::TWICE, &faulty::KEPT];
+pub static HIDDEN: &[&Entry] = &[&faulty::LOST, &faulty::TWICE, &faulty::KEPT, &faulty::BUSY];
 
 fn every() -> impl Iterator<Item = &'static Entry> {
     TARGETS.iter().chain(HIDDEN).copied()

@@ -2,7 +2,8 @@
 //! these is no check. They stand in [`super::registry::HIDDEN`], and are in no help.
 //!
 //! All are the plain driver; every tenth write of a process, in the order in which writes are made, is the one that a
-//! fault hits.
+//! fault hits. One is not broken but busy: every second transaction of a process is refused where it begins, which is what
+//! rivals do, and does not depend on who comes first.
 
 mod session;
 
@@ -27,6 +28,8 @@ enum Fault {
     Twice,
     /// A rollback keeps what was written.
     Kept,
+    /// Every second transaction has a conflict before it has written.
+    Busy,
 }
 
 /// Loses writes.
@@ -42,6 +45,11 @@ pub static TWICE: Entry = entry("faulty-twice", "makes one in ten updates twice"
 /// Rolls nothing back.
 pub static KEPT: Entry = entry("faulty-kept", "keeps what was rolled back", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Kept).await?) as Box<dyn Target>) })
+});
+
+/// Has conflicts, and loses nothing.
+pub static BUSY: Entry = entry("faulty-busy", "refuses every second transaction", |connection| {
+    Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Busy).await?) as Box<dyn Target>) })
 });
 
 const fn entry(name: &'static str, about: &'static str, connect: super::registry::Connect) -> Entry {
@@ -63,13 +71,13 @@ const fn entry(name: &'static str, about: &'static str, connect: super::registry
 struct Faulty {
     plain: Box<dyn Target>,
     fault: Fault,
-    /// Writes so far.
-    writes: Arc<AtomicU64>,
+    /// Writes so far; transactions begun, where these are refused.
+    count: Arc<AtomicU64>,
 }
 
 impl Faulty {
     async fn connect(connection: Connection, fault: Fault) -> Result<Self, BenchError> {
-        Ok(Self { plain: (plain::ENTRY.connect)(connection).await?, fault, writes: Arc::default() })
+        Ok(Self { plain: (plain::ENTRY.connect)(connection).await?, fault, count: Arc::default() })
     }
 }
 
@@ -84,7 +92,7 @@ impl Target for Faulty {
     }
 
     async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        Ok(Box::new(FaultySession::new(self.plain.session().await?, self.fault, Arc::clone(&self.writes))))
+        Ok(Box::new(FaultySession::new(self.plain.session().await?, self.fault, Arc::clone(&self.count))))
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {

@@ -10,33 +10,44 @@ use bson::Document;
 
 use super::Fault;
 use crate::{
-    error::OpResult,
+    error::{OpError, OpResult},
     target::{Change, Find, Session, TxOptions, Update},
 };
 
+/// Which of all writes are hit.
 const EVERY: u64 = 10;
+/// Which of all transactions are refused.
+const EVERY_BEGIN: u64 = 2;
 
 pub(super) struct FaultySession {
     plain: Box<dyn Session>,
     fault: Fault,
-    writes: Arc<AtomicU64>,
+    count: Arc<AtomicU64>,
 }
 
 impl FaultySession {
-    pub(super) fn new(plain: Box<dyn Session>, fault: Fault, writes: Arc<AtomicU64>) -> Self {
-        Self { plain, fault, writes }
+    pub(super) fn new(plain: Box<dyn Session>, fault: Fault, count: Arc<AtomicU64>) -> Self {
+        Self { plain, fault, count }
     }
 
     /// Whether this write is hit by this fault.
     fn is_hit(&self, fault: Fault) -> bool {
-        self.fault == fault && (self.writes.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(EVERY)
+        self.fault == fault && self.count().is_multiple_of(EVERY)
+    }
+
+    /// Which one this is, from 1.
+    fn count(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
 #[async_trait]
 impl Session for FaultySession {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        self.plain.begin(options).await
+        match self.fault == Fault::Busy && !self.count().is_multiple_of(EVERY_BEGIN) {
+            true => Err(OpError::Conflict("busy")),
+            false => self.plain.begin(options).await,
+        }
     }
 
     async fn commit(&mut self) -> OpResult<()> {
