@@ -1,4 +1,4 @@
-//! What a commit waits for, on a replica set of three nodes.
+//! What a commit waits for, on a replica set of three nodes: when all are there, while one is down, and when it is back.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -48,48 +48,87 @@ async fn values(target: &dyn Target) -> Vec<i32> {
     found.iter().map(|found| found.get_i32("n").unwrap()).collect()
 }
 
+fn db(entry: &Entry) -> String {
+    format!("nodes_{}", entry.traits.name)
+}
+
+/// Before anything is missing.
+async fn begin_on(entry: &Entry, bench: &Bench) {
+    let target = connect(entry, bench, &db(entry), "").await.unwrap();
+    target.create(DOCS, &[]).await.unwrap();
+    target.load(DOCS, vec![doc! {"_id": 0, "n": 0}, doc! {"_id": 1, "n": 0}]).await.unwrap();
+    let mut session = target.session().await.unwrap();
+    for nodes in [Acknowledged::Nodes(2), Acknowledged::Nodes(3), Acknowledged::Majority] {
+        increment(&mut *session, nodes).await.unwrap();
+    }
+    target.settle().await.unwrap();
+    assert_eq!(values(&*target).await, [3, 3], "{}", entry.traits.name);
+    target.close().await.unwrap();
+}
+
+/// While a node is down. Answers what is there afterwards.
+async fn go_on_without_a_node(entry: &Entry, bench: &Bench) -> Vec<i32> {
+    let name = entry.traits.name;
+    let target = connect(entry, bench, &db(entry), "&wTimeoutMS=500").await.unwrap();
+    let mut session = target.session().await.unwrap();
+    let start = Instant::now();
+    let answer = increment(&mut *session, Acknowledged::Nodes(3)).await;
+    let Err(OpError::Unknown(error)) = answer else { panic!("{name}: {answer:?}") };
+    let said = error.to_string().replace(['"', ' '], "");
+    assert!(said.contains("w:3,j:true"), "{name}: {error}");
+    assert!(start.elapsed() < LIMIT, "{name}: {:?}", start.elapsed());
+    // What is seen is whole: it happened, or it did not. Two nodes go on.
+    session.rollback().await.unwrap();
+    target.settle().await.unwrap();
+    let patient = connect(entry, bench, &db(entry), "").await.unwrap();
+    let seen = values(&*patient).await;
+    assert!(seen.iter().all(|n| [3, 4].contains(n)), "{name}: {seen:?}");
+    assert!(seen[0] == seen[1] || name == "plain", "{name}: {seen:?}");
+    increment(&mut *patient.session().await.unwrap(), Acknowledged::Majority).await.unwrap();
+    patient.settle().await.unwrap();
+    assert_eq!(patient.leftovers(&[DOCS]).await.unwrap(), None, "{name}");
+    let after = values(&*patient).await;
+    assert_eq!(after, [seen[0] + 1, seen[1] + 1], "{name}");
+    after
+}
+
+/// When it is back: nothing is lost, nothing is done twice, and all nodes are needed and there.
+async fn go_on_with_all_nodes(entry: &Entry, bench: &Bench, before: &[i32]) {
+    let name = entry.traits.name;
+    // It has to get what it has missed.
+    let target = connect(entry, bench, &db(entry), "&wTimeoutMS=120000").await.unwrap();
+    assert_eq!(values(&*target).await, before, "{name}");
+    increment(&mut *target.session().await.unwrap(), Acknowledged::Nodes(3)).await.unwrap();
+    target.settle().await.unwrap();
+    assert_eq!(values(&*target).await, [before[0] + 1, before[1] + 1], "{name}");
+    assert_eq!(target.leftovers(&[DOCS]).await.unwrap(), None, "{name}");
+    target.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_on_as_many_nodes_as_asked_or_its_outcome_is_unknown() {
     let bench = Bench::start(Deployment::ReplicaSet(3)).await.unwrap();
     assert_eq!((bench.node_count(), bench.servers().len()), (3, 3));
     let usage = bench.usage().await.unwrap();
     assert!(usage.cpu_us.is_some() && usage.written_bytes.is_some());
-    let db = |entry: &Entry| format!("nodes_{}", entry.traits.name);
     let published = "mongotx-published".parse::<TargetName>().unwrap().entry();
     let refused = connect(published, &bench, "published", "").await.err().unwrap().to_string();
     assert!(refused.contains("mongotx-published") && refused.contains("3 nodes"), "{refused}");
     for entry in entries() {
-        let target = connect(entry, &bench, &db(entry), "").await.unwrap();
-        target.create(DOCS, &[]).await.unwrap();
-        target.load(DOCS, vec![doc! {"_id": 0, "n": 0}, doc! {"_id": 1, "n": 0}]).await.unwrap();
-        let mut session = target.session().await.unwrap();
-        for nodes in [Acknowledged::Nodes(2), Acknowledged::Nodes(3), Acknowledged::Majority] {
-            increment(&mut *session, nodes).await.unwrap();
-        }
-        target.settle().await.unwrap();
-        assert_eq!(values(&*target).await, [3, 3], "{}", entry.traits.name);
+        begin_on(entry, &bench).await;
     }
 
     let hello = bench.admin.database("admin").run_command(doc! {"hello": 1}).await.unwrap();
     let primary = hello.get_str("primary").unwrap().to_owned();
     let secondary = bench.servers().iter().find(|server| !primary.ends_with(&server.port().to_string())).unwrap();
     secondary.kill().unwrap();
+    let mut left = Vec::new();
     for entry in entries() {
-        let name = entry.traits.name;
-        let target = connect(entry, &bench, &db(entry), "&wTimeoutMS=500").await.unwrap();
-        let mut session = target.session().await.unwrap();
-        let start = Instant::now();
-        let answer = increment(&mut *session, Acknowledged::Nodes(3)).await;
-        assert!(matches!(answer, Err(OpError::Unknown(_))), "{name}: {answer:?}");
-        assert!(start.elapsed() < LIMIT, "{name}: {:?}", start.elapsed());
-        // What is seen is whole, and two nodes go on.
-        session.rollback().await.unwrap();
-        target.settle().await.unwrap();
-        let patient = connect(entry, &bench, &db(entry), "").await.unwrap();
-        let seen = values(&*patient).await;
-        assert!(seen[0] == seen[1] || !entry.traits.transactional, "{name}: {seen:?}");
-        increment(&mut *patient.session().await.unwrap(), Acknowledged::Majority).await.unwrap();
-        patient.settle().await.unwrap();
-        assert_eq!(patient.leftovers(&[DOCS]).await.unwrap(), None, "{name}");
+        left.push(go_on_without_a_node(entry, &bench).await);
+    }
+
+    secondary.restart().await.unwrap();
+    for (entry, before) in entries().zip(left) {
+        go_on_with_all_nodes(entry, &bench, &before).await;
     }
 }

@@ -152,11 +152,26 @@ pub(crate) fn is_not_durable(error: &Error) -> bool {
     }
 }
 
+/// A write of which nobody knows what became of it; too few nodes have confirmed it, or no answer came.
+pub(crate) fn in_doubt(error: Error) -> OpError {
+    let concern = match error.kind.as_ref() {
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => concern,
+        ErrorKind::InsertMany(many) => match &many.write_concern_error {
+            Some(concern) => concern,
+            None => return OpError::Unknown(error.into()),
+        },
+        _ => return OpError::Unknown(error.into()),
+    };
+    let asked = concern.details.as_ref().and_then(|details| details.get_document("writeConcern").ok());
+    let asked = asked.map_or_else(|| "as many nodes as asked".to_owned(), Document::to_string);
+    OpError::Unknown(BenchError::Failed(format!("the write is not confirmed by {asked}: {}", concern.message)))
+}
+
 /// What a failed write outside a transaction means.
 pub(crate) fn write_error(error: Error) -> OpError {
     match error_code(&error) {
         Some(DUPLICATE_KEY) => OpError::Duplicate,
-        _ if is_not_durable(&error) => OpError::Unknown(error.into()),
+        _ if is_not_durable(&error) => in_doubt(error),
         _ => OpError::from(error),
     }
 }

@@ -149,7 +149,7 @@ impl Target for MongoTx {
         let db = self.client.database(&self.connection.db);
         let options = transaction_options(&self.connection, self.concerns)?;
         let session = self.client.session_with(options.clone());
-        Ok(Box::new(MongoTxSession::new(session, db, options, self.concerns)))
+        Ok(Box::new(MongoTxSession::new(session, db, options, self.concerns, self.connection.durability)))
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {

@@ -10,7 +10,7 @@ use bson::Document;
 use super::{Concerns, library_isolation};
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Change, Find, Session, TxOptions, Update, driver::DUPLICATE_KEY},
+    target::{Change, Durability, Find, Session, TxOptions, Update, driver::DUPLICATE_KEY},
 };
 
 pub(super) struct MongoTxSession {
@@ -18,11 +18,21 @@ pub(super) struct MongoTxSession {
     db: Database,
     options: TransactionOptions,
     concerns: Concerns,
+    /// What commits wait for where a transaction does not say, and in the open transaction.
+    durability: Durability,
+    asked: Durability,
 }
 
 impl MongoTxSession {
-    pub(super) fn new(session: Inner, db: Database, options: TransactionOptions, concerns: Concerns) -> Self {
-        Self { session, db, options, concerns }
+    /// With what [`Concerns`] made of this durability in the options.
+    pub(super) fn new(
+        session: Inner,
+        db: Database,
+        options: TransactionOptions,
+        concerns: Concerns,
+        durability: Durability,
+    ) -> Self {
+        Self { session, db, options, concerns, durability, asked: durability }
     }
 
     fn collection(&self, name: &str) -> Collection<Document> {
@@ -57,9 +67,8 @@ macro_rules! run {
 impl Session for MongoTxSession {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
         let mut chosen = self.options.clone();
-        if let Some(durability) = options.durability {
-            chosen.concern = self.concerns.of(durability)?;
-        }
+        self.asked = options.durability.unwrap_or(self.durability);
+        chosen.concern = self.concerns.of(self.asked)?;
         if let Some(isolation) = options.isolation {
             chosen.isolation = library_isolation(isolation);
         }
@@ -71,7 +80,13 @@ impl Session for MongoTxSession {
     }
 
     async fn commit(&mut self) -> OpResult<()> {
-        self.session.commit().await.map_err(op_error)
+        self.session.commit().await.map_err(|error| match error.kind() {
+            ErrorKind::Indeterminate => {
+                let what = format!("the commit is not confirmed as asked, {}: {error}", self.asked);
+                OpError::Unknown(BenchError::Failed(what))
+            }
+            _ => op_error(error),
+        })
     }
 
     async fn rollback(&mut self) -> OpResult<()> {

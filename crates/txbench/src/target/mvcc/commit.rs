@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::driver::{is_not_durable, is_unreachable},
+    target::driver::{in_doubt, is_not_durable, is_unreachable},
 };
 
 /// Times that a commit is sent whose answer does not come.
@@ -73,7 +73,7 @@ async fn decide(store: &Store, collection: &str, filter: &Document, update: &Doc
             }
             Err(error) if is_unreachable(&error) && attempt < ATTEMPTS => {}
             Err(error) if is_unreachable(&error) || is_not_durable(&error) => {
-                return Err(OpError::Unknown(error.into()));
+                return Err(in_doubt(error));
             }
             Err(error) => return Err(error.into()),
         }

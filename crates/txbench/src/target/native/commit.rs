@@ -10,8 +10,8 @@ use mongodb::{
 
 use super::errors::op_error;
 use crate::{
-    error::{OpError, OpResult},
-    target::driver::is_not_durable,
+    error::OpResult,
+    target::driver::{in_doubt, is_not_durable},
 };
 
 /// Times that a commit is sent.
@@ -24,7 +24,7 @@ pub(super) async fn commit(session: &mut ClientSession) -> OpResult<()> {
         let Err(error) = session.commit_transaction().await else { return Ok(()) };
         let unknown = error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
         if is_not_durable(&error) || (unknown && attempt == ATTEMPTS) {
-            return Err(OpError::Unknown(error.into()));
+            return Err(in_doubt(error));
         }
         if !unknown {
             if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
