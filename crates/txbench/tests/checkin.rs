@@ -5,7 +5,7 @@ use bson::{Document, doc};
 use clap::Parser;
 use txbench::{
     error::OpError,
-    target::{Connection, Durability, Find, Isolation, Session, Target, Update, registry::TargetName},
+    target::{Connection, Find, Session, Target, Update, registry::TargetName},
     workload::{Broken, Client, ClientId, Done, Totals, Workload, checkin::Options, registry::WorkloadOptions},
 };
 
@@ -25,14 +25,7 @@ async fn loaded(target: &str, workload: &dyn Workload) -> Box<dyn Target> {
         true => testkit::shared_replica_set().await.unwrap(),
         false => testkit::shared_standalone().await.unwrap(),
     };
-    let connection = Connection {
-        uri: server.uri().to_string(),
-        db: testkit::unique_db("checkin"),
-        sessions: 4,
-        durability: Durability::default(),
-        isolation: Isolation::ReadCommitted,
-        lock_wait_ms: 0,
-    };
+    let connection = Connection::new(server.uri(), testkit::unique_db("checkin"), 4);
     let target = (name.entry().connect)(connection).await.unwrap();
     workload.load(&*target, 1, &|_, _| {}).await.unwrap();
     target

@@ -10,7 +10,7 @@ use txbench::{
     error::{OpError, OpResult},
     measure::server::Bench,
     target::{
-        Acknowledged, Connection, Deployment, Durability, Find, Isolation, Session, Target, TxOptions, Update,
+        Acknowledged, Connection, Deployment, Durability, Find, Session, Target, TxOptions, Update,
         registry::{Entry, TARGETS, TargetName},
     },
 };
@@ -26,10 +26,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 
 /// The target on a database of this name; with these options of the connection besides.
 async fn connect(entry: &Entry, bench: &Bench, db: &str, options: &str) -> Result<Box<dyn Target>, BenchError> {
-    let (uri, db) = (format!("{}{options}", bench.uri), db.to_owned());
-    let (durability, isolation) = (Durability::default(), Isolation::default());
-    let connection = Connection { uri, db, sessions: 4, durability, isolation, lock_wait_ms: 0 };
-    (entry.connect)(connection).await
+    (entry.connect)(Connection::new(format!("{}{options}", bench.uri), db, 4)).await
 }
 
 /// Adds one to both documents.

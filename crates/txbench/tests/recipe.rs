@@ -12,9 +12,7 @@ use txbench::{
     error::OpError,
     report::result::BenchResult,
     run::plan,
-    target::{
-        Change, Connection, Durability, Find, Isolation, Session, Target, TxOptions, Update, registry::TargetName,
-    },
+    target::{Change, Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
     workload::registry::WorkloadCommand,
 };
 
@@ -25,8 +23,7 @@ async fn rig() -> (Box<dyn Target>, Database) {
     let server = shared_standalone().await.unwrap();
     let db = unique_db("recipe");
     let raw = server.client().await.unwrap().database(&db);
-    let (durability, isolation) = (Durability::default(), Isolation::default());
-    let connection = Connection { uri: server.uri(), db, sessions: 4, durability, isolation, lock_wait_ms: 0 };
+    let connection = Connection::new(server.uri(), db, 4);
     let target = ("recipe".parse::<TargetName>().unwrap().entry().connect)(connection).await.unwrap();
     target.create(DOCS, &[]).await.unwrap();
     target.load(DOCS, vec![doc! {"_id": 0, "n": 0}, doc! {"_id": 1, "n": 0}]).await.unwrap();

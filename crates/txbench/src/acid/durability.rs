@@ -15,7 +15,7 @@ use super::{
     actor::{Actor, End},
     consistency::conditions,
     report::{Outcome, TestReport},
-    stage::Stage,
+    stage::{Place, Stage},
 };
 use crate::{
     error::{BenchError, OpError, OpResult},
@@ -58,7 +58,9 @@ async fn survive(name: TargetName, level: Isolation, seed: u64) -> OpResult<Verd
         true => Server::replica_set().await?,
         false => Server::standalone().await?,
     };
-    let stage = Stage::open(name, &server.uri(), DB, level, seed).await?;
+    let uri = server.uri();
+    let place = Place { name, uri: &uri, db: DB, isolation: level, seed };
+    let stage = Stage::open(place).await?;
     let before = next_numbers(&stage).await?;
     let acknowledged = Acknowledged::default();
     let mut clients = JoinSet::new();
@@ -73,7 +75,7 @@ async fn survive(name: TargetName, level: Isolation, seed: u64) -> OpResult<Verd
     enough?;
     drop(stage);
     server.restart().await?;
-    let stage = Stage::connect(name, &server.uri(), DB, level, seed).await?;
+    let stage = Stage::connect(place).await?;
     let acknowledged = std::mem::take(&mut *acknowledged.lock().unwrap_or_else(PoisonError::into_inner));
     let verdict = compare(&stage, before, &acknowledged).await?;
     stage.close().await?;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use clap::Args;
 
 pub use self::report::{AcidReport, Outcome, TargetReport, TestReport};
-use self::stage::Stage;
+use self::stage::{Place, Stage};
 use crate::{
     error::{BenchError, OpError, OpResult},
     measure::server::Bench,
@@ -92,7 +92,7 @@ async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let db = format!("mongotx_bench_acid_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     server.admin.database(&db).drop().await?;
-    let stage = Stage::open(name, &server.uri, &db, level, seed).await?;
+    let stage = Stage::open(Place { name, uri: &server.uri, db: &db, isolation: level, seed }).await?;
     tests.extend(atomicity::run(&stage).await);
     tests.push(consistency::run(&stage).await);
     tests.extend(isolation::run(&stage).await);

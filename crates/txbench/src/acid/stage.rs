@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use crate::{
     error::{BenchError, OpResult},
-    target::{Connection, Durability, Isolation, Target, registry::TargetName},
+    target::{Connection, Isolation, Target, registry::TargetName},
     workload::{
         Workload,
         registry::WorkloadOptions,
@@ -22,6 +22,16 @@ const ROLLED_BACK: u32 = 20;
 /// Sessions that are open at once, at most.
 const SESSIONS: u32 = 10;
 
+/// Which target, on which database, at which level.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) name: TargetName,
+    pub(super) uri: &'a str,
+    pub(super) db: &'a str,
+    pub(super) isolation: Isolation,
+    pub(super) seed: u64,
+}
+
 pub(super) struct Stage {
     pub(super) target: Box<dyn Target>,
     pub(super) options: Options,
@@ -31,34 +41,15 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Connects and loads.
-    pub(super) async fn open(
-        name: TargetName,
-        uri: &str,
-        db: &str,
-        isolation: Isolation,
-        seed: u64,
-    ) -> Result<Self, BenchError> {
-        let stage = Self::connect(name, uri, db, isolation, seed).await?;
-        stage.workload.load(&*stage.target, seed, &|_, _| {}).await?;
+    pub(super) async fn open(place: Place<'_>) -> Result<Self, BenchError> {
+        let stage = Self::connect(place).await?;
+        stage.workload.load(&*stage.target, stage.seed, &|_, _| {}).await?;
         Ok(stage)
     }
 
     /// Connects to what is loaded already.
-    pub(super) async fn connect(
-        name: TargetName,
-        uri: &str,
-        db: &str,
-        isolation: Isolation,
-        seed: u64,
-    ) -> Result<Self, BenchError> {
-        let connection = Connection {
-            uri: uri.to_owned(),
-            db: db.to_owned(),
-            sessions: SESSIONS,
-            durability: Durability::default(),
-            isolation,
-            lock_wait_ms: 0,
-        };
+    pub(super) async fn connect(Place { name, uri, db, isolation, seed }: Place<'_>) -> Result<Self, BenchError> {
+        let connection = Connection { isolation, ..Connection::new(uri, db, SESSIONS) };
         let target = (name.entry().connect)(connection).await?;
         let options = options();
         let workload = options.make()?;

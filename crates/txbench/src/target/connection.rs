@@ -85,6 +85,14 @@ pub struct Connection {
     pub lock_wait_ms: u64,
 }
 
+impl Connection {
+    /// For so many sessions, with the default of everything else; nothing waits for locks.
+    pub fn new(uri: impl Into<String>, db: impl Into<String>, sessions: u32) -> Self {
+        let (durability, isolation) = (Durability::default(), Isolation::default());
+        Self { uri: uri.into(), db: db.into(), sessions, durability, isolation, lock_wait_ms: 0 }
+    }
+}
+
 /// Options of one transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxOptions {

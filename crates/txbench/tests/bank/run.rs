@@ -6,7 +6,7 @@ use clap::Parser;
 use tokio::task::JoinSet;
 use txbench::{
     error::OpError,
-    target::{Acknowledged, Connection, Durability, Isolation, Session, registry::TargetName},
+    target::{Acknowledged, Connection, Durability, Session, registry::TargetName},
     workload::{Check, Client, ClientId, Done, Totals, bank::Options, registry::WorkloadOptions},
 };
 
@@ -55,12 +55,8 @@ impl Run<'_> {
             false => testkit::shared_standalone().await.unwrap().uri(),
         };
         let connection = Connection {
-            uri: uri.to_string(),
-            db: testkit::unique_db("bank"),
-            sessions: self.clients,
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: true },
-            isolation: Isolation::ReadCommitted,
-            lock_wait_ms: 0,
+            ..Connection::new(uri, testkit::unique_db("bank"), self.clients)
         };
         let target = (name.entry().connect)(connection).await.unwrap();
         let command = Command::parse_from([&["bank"], self.options].concat());

@@ -11,7 +11,7 @@ use testkit::{shared_standalone, unique_db};
 use txbench::{error, target, workload};
 
 use self::{
-    target::{Connection, Durability, Isolation, Session, registry::Entry, registry::HIDDEN},
+    target::{Connection, Session, registry::Entry, registry::HIDDEN},
     workload::{Broken, Check, ClientId, Totals, registry::WorkloadOptions},
 };
 
@@ -26,10 +26,8 @@ struct Command {
 /// So many deposits by each of two clients, and what the check says.
 async fn deposits(entry: &Entry, count: u32) -> Check {
     let workload = Command::parse_from(["deposits", "--accounts", "5"]).options.make().unwrap();
-    let (durability, isolation) = (Durability::default(), Isolation::default());
-    let (uri, db) = (shared_standalone().await.unwrap().uri(), unique_db(entry.traits.name));
-    let connection = Connection { uri, db, sessions: 2, durability, isolation, lock_wait_ms: 0 };
-    let target = (entry.connect)(connection).await.unwrap();
+    let uri = shared_standalone().await.unwrap().uri();
+    let target = (entry.connect)(Connection::new(uri, unique_db(entry.traits.name), 2)).await.unwrap();
     workload.load(&*target, 1, &|_, _| {}).await.unwrap();
     for index in 0..2 {
         let mut client = workload.client(ClientId { index, of: 2, seed: u64::from(index) }).unwrap();

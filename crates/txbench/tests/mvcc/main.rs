@@ -9,7 +9,7 @@ use mongodb::Collection;
 use testkit::{Server, shared_standalone, unique_db};
 use txbench::{
     error::OpError,
-    target::{Connection, Durability, Find, Isolation, Session, Target, TxOptions, Update, registry::TargetName},
+    target::{Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
 };
 
 const DOCS: &str = "docs";
@@ -28,9 +28,7 @@ async fn rig() -> Rig {
 async fn rig_on(server: &Server, options: &str) -> Rig {
     let db = unique_db("mvcc");
     let stored = server.client().await.unwrap().database(&db).collection(DOCS);
-    let (durability, isolation) = (Durability::default(), Isolation::default());
-    let connection =
-        Connection { uri: server.uri() + options, db, sessions: 4, durability, isolation, lock_wait_ms: 0 };
+    let connection = Connection::new(server.uri() + options, db, 4);
     let target = ("mvcc".parse::<TargetName>().unwrap().entry().connect)(connection).await.unwrap();
     target.create(DOCS, &[]).await.unwrap();
     target.load(DOCS, (0..3).map(|id| doc! {"_id": id, "n": 0}).collect()).await.unwrap();

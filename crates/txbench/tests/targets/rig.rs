@@ -5,7 +5,7 @@ use testkit::{shared_replica_set, shared_standalone, unique_db};
 use txbench::{
     error::OpError,
     target::{
-        Connection, Durability, Feature, Find, Index, Isolation, Session, Target, Traits, TxOptions, Update,
+        Connection, Durability, Feature, Find, Index, Session, Target, Traits, TxOptions, Update,
         registry::{Entry, TARGETS},
     },
 };
@@ -41,8 +41,7 @@ impl Rig {
     /// The same on this server.
     pub(crate) async fn on(entry: &'static Entry, uri: String, durability: Durability, indexes: &[Index]) -> Self {
         let db = unique_db(entry.traits.name);
-        let connection =
-            Connection { uri, db, sessions: 16, durability, isolation: Isolation::default(), lock_wait_ms: 0 };
+        let connection = Connection { durability, ..Connection::new(uri, db, 16) };
         let target = (entry.connect)(connection).await.unwrap();
         target.create(DOCS, indexes).await.unwrap();
         Self { traits: &entry.traits, target }

@@ -3,7 +3,7 @@
 use clap::Parser;
 use txbench::{
     run::RunArgs,
-    target::{Acknowledged, Connection, Durability, Isolation, Session, Target, registry::TargetName},
+    target::{Acknowledged, Connection, Durability, Session, Target, registry::TargetName},
     workload::{
         Totals, Workload,
         registry::{WorkloadCommand, WorkloadOptions, WorkloadSpec},
@@ -53,13 +53,9 @@ impl Setting {
             false => testkit::shared_standalone().await.unwrap().uri(),
         };
         let connection = Connection {
-            uri,
-            db: testkit::unique_db(&format!("tpcc_{target}")),
-            sessions: 8,
             // Where each single write would wait for the disk, it need not: nothing is killed here.
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: name.traits().transactional },
-            isolation: Isolation::ReadCommitted,
-            lock_wait_ms: 0,
+            ..Connection::new(uri, testkit::unique_db(&format!("tpcc_{target}")), 8)
         };
         let target = (name.entry().connect)(connection).await.unwrap();
         let options = options(line);

@@ -14,7 +14,7 @@ use self::session::MongoTxSession;
 use super::{
     Acknowledged, Connection, Durability, Feature, Index, Isolation, Session, Target, Traits,
     driver::{self, CountingDriver},
-    registry::Entry,
+    registry::{Connect, Entry},
 };
 use crate::error::BenchError;
 
@@ -22,38 +22,31 @@ use crate::error::BenchError;
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// MongoTx as it is.
-pub static CLIENT_RECORD: Entry = Entry {
-    traits: Traits {
-        name: "mongotx",
-        about: "MongoTx",
-        transactional: true,
-        needs_replica_set: false,
-        isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
-        waits: true,
-        unjournaled: false,
-        features: Feature::ALL,
-    },
-    connect: |connection| {
-        Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::ClientRecord).await?) as Box<dyn Target>) })
-    },
-};
+pub static CLIENT_RECORD: Entry = entry("mongotx", "MongoTx", |connection| {
+    Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::ClientRecord).await?) as Box<dyn Target>) })
+});
 
 /// MongoTx as published.
-pub static PUBLISHED: Entry = Entry {
-    traits: Traits {
-        name: "mongotx-published",
-        about: "MongoTx with the layout and the round trips of the paper",
-        transactional: true,
-        needs_replica_set: false,
-        isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
-        waits: true,
-        unjournaled: false,
-        features: Feature::ALL,
-    },
-    connect: |connection| {
+pub static PUBLISHED: Entry =
+    entry("mongotx-published", "MongoTx with the layout and the round trips of the paper", |connection| {
         Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::Published).await?) as Box<dyn Target>) })
-    },
-};
+    });
+
+const fn entry(name: &'static str, about: &'static str, connect: Connect) -> Entry {
+    Entry {
+        traits: Traits {
+            name,
+            about,
+            transactional: true,
+            needs_replica_set: false,
+            isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
+            waits: true,
+            unjournaled: false,
+            features: Feature::ALL,
+        },
+        connect,
+    }
+}
 
 /// The library. Its records lie in the measurement's own database.
 struct MongoTx {

@@ -1,19 +1,10 @@
 //! Latency of transactions, a bar for each target (paper 000, figure 9).
 
-use super::{by_setting, heading, short};
+use super::{LATENCIES, Latency, by_setting, heading, short};
 use crate::report::{
     html::chart::{Bar, Figure, Part, Plot, View},
-    summary::{Figures, Line},
+    summary::Line,
 };
-
-type Latency = (&'static str, fn(&Figures) -> f64);
-
-const LATENCIES: [Latency; 4] = [
-    ("mean", |figures| figures.mean_ms),
-    ("p50", |figures| figures.p50_ms),
-    ("p95", |figures| figures.p95_ms),
-    ("p99", |figures| figures.p99_ms),
-];
 
 /// The figure of these lines, of one workload or several.
 pub fn figure(lines: &[&Line]) -> Figure {

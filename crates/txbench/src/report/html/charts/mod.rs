@@ -42,6 +42,16 @@ enum Unit {
     NewOrders,
 }
 
+/// What is shown of the latencies of transactions, and its name.
+type Latency = (&'static str, fn(&Figures) -> f64);
+
+const LATENCIES: [Latency; 4] = [
+    ("mean", |figures| figures.mean_ms),
+    ("p50", |figures| figures.p50_ms),
+    ("p95", |figures| figures.p95_ms),
+    ("p99", |figures| figures.p99_ms),
+];
+
 impl Unit {
     /// Those that say something of these lines, the most telling first.
     fn all(lines: &[&Line]) -> Vec<Self> {

@@ -1,19 +1,10 @@
 //! Throughput against latency: a line for each target over its numbers of clients (paper 000, figure 10).
 
-use super::{Unit, by_target, setting, short};
+use super::{LATENCIES, Latency, Unit, by_target, setting, short};
 use crate::report::{
     html::chart::{Axis, Figure, Plot, Point, Scale, View},
-    summary::{Figures, Line},
+    summary::Line,
 };
-
-type Latency = (&'static str, fn(&Figures) -> f64);
-
-const LATENCIES: [Latency; 4] = [
-    ("mean", |figures| figures.mean_ms),
-    ("p50", |figures| figures.p50_ms),
-    ("p95", |figures| figures.p95_ms),
-    ("p99", |figures| figures.p99_ms),
-];
 
 /// The figure of these lines, of one workload.
 pub fn figure(lines: &[&Line]) -> Figure {
