@@ -2,28 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::time::Instant;
 
-use clap::Parser;
-use txbench::{
-    BenchError,
-    report::result::BenchResult,
-    run::plan,
-    workload::registry::{WorkloadCommand, WorkloadSpec},
-};
-
-#[derive(Parser)]
-struct Command {
-    #[command(subcommand)]
-    workload: WorkloadCommand,
-}
+use common::{bench, parse, try_parse};
+use txbench::{BenchError, report::result::BenchResult};
 
 /// Runs what a command line says, on the shared server; the shortest time that is measured, unless it says more.
 async fn run(line: &str) -> Result<BenchResult, BenchError> {
     let uri = testkit::shared_standalone().await.unwrap().uri();
-    let line = format!("bench {line} --uri {uri} --seconds 1 --warm-up 0");
-    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
-    plan::run(&spec, &args, &line).await
+    bench(&format!("{line} --uri {uri} --seconds 1 --warm-up 0")).await
 }
 
 #[tokio::test]
@@ -75,8 +64,7 @@ async fn run_late() -> BenchResult {
 #[tokio::test]
 async fn the_same_seed_does_the_same_work_on_every_target() {
     let draws = |line: &str| {
-        let line = format!("bench {line}");
-        let (spec, _) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
+        let (spec, _) = parse(line);
         let id = txbench::workload::ClientId { index: 0, of: 1, seed: 9 };
         let mut client = spec.make().unwrap().client(id).unwrap();
         (0..100).map(|_| client.choose().kind).collect::<Vec<_>>()
@@ -132,11 +120,9 @@ async fn a_transaction_that_is_refused_is_tried_again_and_counted_by_the_reason(
 
 #[test]
 fn options_that_do_not_fit_together_are_refused_by_name() {
-    let spec =
-        |line: &str| -> WorkloadSpec { Command::try_parse_from(line.split_whitespace()).unwrap().workload.split().0 };
-    let refused = spec("bench hot-spot --documents 2 --writes 3").make().err().unwrap();
+    let refused = parse("hot-spot --documents 2 --writes 3").0.make().err().unwrap();
     assert!(refused.to_string().contains("--writes"), "{refused}");
-    for line in ["bench ycsb --mix read=50", "bench ycsb --scan-lengths 0", "bench transfer --targets oracle"] {
-        assert!(Command::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+    for line in ["ycsb --mix read=50", "ycsb --scan-lengths 0", "transfer --targets oracle"] {
+        assert!(try_parse(line).is_err(), "{line}");
     }
 }

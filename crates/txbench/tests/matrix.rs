@@ -2,19 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::BTreeSet;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
+use common::{Bench, bench};
 use futures_util::future::join_all;
-use txbench::{
-    BenchError, report::result::BenchResult, run::plan, target::registry::TARGETS, workload::registry::WorkloadCommand,
-};
-
-#[derive(Parser)]
-struct Command {
-    #[command(subcommand)]
-    workload: WorkloadCommand,
-}
+use txbench::{BenchError, report::result::BenchResult, target::registry::TARGETS};
 
 /// A workload, and the targets that refuse it with what they cannot do. All others run it.
 struct Row {
@@ -45,13 +40,12 @@ const ROWS: &[Row] = &[
 async fn run(workload: &str, target: &str, clients: u32) -> Result<BenchResult, BenchError> {
     let (alone, set) = (testkit::shared_standalone().await.unwrap(), testkit::shared_replica_set().await.unwrap());
     let line = format!(
-        "bench {workload} --targets {target} --clients {clients} --rounds 1 --seconds 1 --warm-up 0 --uri {} \
+        "{workload} --targets {target} --clients {clients} --rounds 1 --seconds 1 --warm-up 0 --uri {} \
          --replica-uri {}",
         alone.uri(),
         set.uri()
     );
-    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
-    plan::run(&spec, &args, &line).await
+    bench(&line).await
 }
 
 /// One workload on all targets, one after the other.
@@ -82,7 +76,7 @@ async fn every_workload_holds_on_every_target_or_is_refused() {
 
 #[test]
 fn no_workload_is_left_out() {
-    let all = Command::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let all = Bench::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let tested: BTreeSet<String> =
         ROWS.iter().filter_map(|row| row.workload.split(' ').next()).map(str::to_owned).collect();
     assert_eq!(tested, all);

@@ -3,17 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use bson::{DateTime, Document, doc, oid::ObjectId};
-use clap::Parser;
 use mongodb::Database;
 use testkit::{shared_standalone, unique_db};
 use txbench::{
     BenchError,
     error::OpError,
     report::result::BenchResult,
-    run::plan,
     target::{Change, Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
-    workload::registry::WorkloadCommand,
 };
 
 const DOCS: &str = "docs";
@@ -119,18 +118,10 @@ async fn what_it_does_not_know_is_refused_by_name() {
     }
 }
 
-#[derive(Parser)]
-struct Command {
-    #[command(subcommand)]
-    workload: WorkloadCommand,
-}
-
 async fn run(line: &str) -> Result<BenchResult, BenchError> {
     let uri = shared_standalone().await.unwrap().uri();
     let seconds = if line.contains("--seconds") { "" } else { "--seconds 60" };
-    let line = format!("bench {line} {seconds} --targets recipe --clients 4 --rounds 1 --warm-up 0 --uri {uri}");
-    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
-    plan::run(&spec, &args, &line).await
+    common::bench(&format!("{line} {seconds} --targets recipe --clients 4 --rounds 1 --warm-up 0 --uri {uri}")).await
 }
 
 /// Few accounts, so that clients meet on them.

@@ -2,19 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use clap::Parser;
+use common::bench;
 use txbench::{
     BenchError,
     acid::{self, AcidArgs},
-    run::plan,
-    workload::registry::WorkloadCommand,
 };
-
-#[derive(Parser)]
-struct Command {
-    #[command(subcommand)]
-    workload: WorkloadCommand,
-}
 
 #[derive(Parser)]
 struct Acid {
@@ -26,9 +21,7 @@ struct Acid {
 const NOBODY: &str = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
 
 async fn assert_refused(line: &str, words: &[&str]) {
-    let line = format!("bench {line} --uri {NOBODY} --replica-uri {NOBODY}");
-    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
-    match plan::run(&spec, &args, &line).await {
+    match bench(&format!("{line} --uri {NOBODY} --replica-uri {NOBODY}")).await {
         Err(BenchError::Refused(said)) => {
             words.iter().for_each(|word| assert!(said.contains(word), "{line}: {word:?} in {said}"));
         }

@@ -1,23 +1,13 @@
 //! Targets that are broken on purpose are found out, by what the others pass.
 
-use clap::Parser;
 use testkit::shared_standalone;
-use txbench::{
-    run::plan,
-    target::registry::{Entry, HIDDEN},
-    workload::registry::WorkloadCommand,
-};
+use txbench::target::registry::{Entry, HIDDEN};
 
 use crate::{
+    common::bench,
     concurrent::transfers,
     rig::{DOCS, Rig, begin, increment, values},
 };
-
-#[derive(Parser)]
-struct Command {
-    #[command(subcommand)]
-    workload: WorkloadCommand,
-}
 
 fn faulty(name: &str) -> &'static Entry {
     HIDDEN.iter().find(|entry| entry.traits.name == name).unwrap()
@@ -48,11 +38,10 @@ async fn a_run_on_a_broken_target_is_reported_as_broken() {
     let uri = shared_standalone().await.unwrap().uri();
     // One transaction is enough for two of its updates to be hit.
     let line = format!(
-        "bench hot-spot --documents 20 --writes 20 --targets faulty-lost,faulty-twice --clients 1 --rounds 1 --seconds 1 \
+        "hot-spot --documents 20 --writes 20 --targets faulty-lost,faulty-twice --clients 1 --rounds 1 --seconds 1 \
          --warm-up 0 --uri {uri}"
     );
-    let (spec, args) = Command::try_parse_from(line.split_whitespace()).unwrap().workload.split();
-    let result = plan::run(&spec, &args, &line).await.unwrap();
+    let result = bench(&line).await.unwrap();
     assert_eq!(result.runs.len(), 2);
     for run in &result.runs {
         assert!(

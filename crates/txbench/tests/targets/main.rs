@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod alone;
+#[path = "../common/mod.rs"]
+mod common;
 mod concurrent;
 mod faults;
 mod queries;

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod breaking;
+#[path = "../common/mod.rs"]
+mod common;
 mod runs;
 mod setting;
 mod transactions;

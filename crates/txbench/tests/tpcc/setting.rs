@@ -1,12 +1,11 @@
 //! A small database of one test on one target.
 
-use clap::Parser;
 use txbench::{
     run::RunArgs,
     target::{Acknowledged, Connection, Durability, Session, Target, registry::TargetName},
     workload::{
         Totals, Workload,
-        registry::{WorkloadCommand, WorkloadOptions, WorkloadSpec},
+        registry::{WorkloadOptions, WorkloadSpec},
         tpcc::{
             Options,
             check::{State, read},
@@ -14,19 +13,14 @@ use txbench::{
     },
 };
 
+use crate::common;
+
 /// The seed of all data here.
 pub(crate) const SEED: u64 = 11;
 
-#[derive(Parser)]
-struct Command {
-    #[command(subcommand)]
-    workload: WorkloadCommand,
-}
-
 /// What this command line says.
 pub(crate) fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
-    let line = format!("bench tpcc --scale 0.001 {line}");
-    Command::try_parse_from(line.split_whitespace()).unwrap().workload.split()
+    common::parse(&format!("tpcc --scale 0.001 {line}"))
 }
 
 /// The options of this command line.

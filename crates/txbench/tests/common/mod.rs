@@ -1,0 +1,36 @@
+//! Runs of workloads as the command line says them.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(unreachable_pub, reason = "test code")]
+
+use clap::Parser;
+use txbench::{
+    BenchError,
+    report::result::BenchResult,
+    run::{RunArgs, plan},
+    workload::registry::{WorkloadCommand, WorkloadSpec},
+};
+
+/// `mongotx bench`, the workloads alone.
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+pub struct Bench {
+    #[command(subcommand)]
+    workload: WorkloadCommand,
+}
+
+/// What `mongotx bench LINE` would run; or what is wrong with the line.
+pub fn try_parse(line: &str) -> Result<(WorkloadSpec, RunArgs), clap::Error> {
+    Ok(Bench::try_parse_from(line.split_whitespace())?.workload.split())
+}
+
+/// What `mongotx bench LINE` would run.
+pub fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
+    try_parse(line).unwrap()
+}
+
+/// Runs it.
+pub async fn bench(line: &str) -> Result<BenchResult, BenchError> {
+    let (spec, args) = parse(line);
+    plan::run(&spec, &args, line).await
+}
