@@ -137,7 +137,10 @@ async fn every_operation_of_the_bank_is_there_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transfers_make_and_lose_no_money() {
     let line = "transfer --documents 4 --seconds 1";
-    let run = &run(line).await.unwrap().runs[0];
+    let result = run(line).await.unwrap();
+    let told = result.facts.iter().any(|fact| fact.ends_with("no isolation; the answer to a commit is durable."));
+    assert!(told, "{:?}", result.facts);
+    let run = &result.runs[0];
     assert_eq!(run.broken, None);
     assert!(run.counts.committed_in_all > 0);
 }

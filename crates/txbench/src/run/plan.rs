@@ -126,7 +126,7 @@ async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Re
 /// What a target is, and what it makes of the options.
 fn about(target: &Traits, args: &RunArgs) -> String {
     let Traits { name, about, .. } = target;
-    let unit = if target.transactional { "commit" } else { "single write" };
+    let unit = if target.commit_waits { "commit" } else { "single write" };
     let isolation = if target.isolations.is_empty() { "no isolation".to_owned() } else { args.isolation.to_string() };
     let wait = match target.waits {
         true => format!("; a write waits up to {} ms for a rival", args.lock_wait_ms()),

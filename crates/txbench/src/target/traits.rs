@@ -60,6 +60,8 @@ pub struct Traits {
     /// Whether a write can wait for a rival's lock ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with
     /// others it is a conflict at once, or there are no locks.
     pub waits: bool,
+    /// Whether it is the commit that waits until all is durable; if not, every single write does.
+    pub commit_waits: bool,
     /// Whether an answer can come before a write is in the journal.
     pub unjournaled: bool,
     /// What it can do.

@@ -61,6 +61,7 @@ const fn entry(name: &'static str, about: &'static str, connect: super::registry
             needs_replica_set: false,
             isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
             waits: false,
+            commit_waits: false,
             unjournaled: true,
             features: Feature::ALL,
         },

@@ -41,6 +41,7 @@ const fn entry(name: &'static str, about: &'static str, connect: Connect) -> Ent
             needs_replica_set: false,
             isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
             waits: true,
+            commit_waits: true,
             unjournaled: false,
             features: Feature::ALL,
         },

@@ -67,6 +67,7 @@ pub static ENTRY: Entry = Entry {
         needs_replica_set: false,
         isolations: &[Isolation::ReadCommitted],
         waits: false,
+        commit_waits: true,
         unjournaled: true,
         features: &[Feature::General, Feature::Insert, Feature::Query, Feature::Near, Feature::OwnWrites],
     },

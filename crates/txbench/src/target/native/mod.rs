@@ -33,6 +33,7 @@ pub static ENTRY: Entry = Entry {
         needs_replica_set: true,
         isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
         waits: false,
+        commit_waits: true,
         unjournaled: true,
         features: Feature::ALL,
     },

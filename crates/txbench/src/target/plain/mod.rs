@@ -27,6 +27,7 @@ pub static ENTRY: Entry = Entry {
         needs_replica_set: false,
         isolations: &[],
         waits: false,
+        commit_waits: false,
         unjournaled: true,
         features: Feature::ALL,
     },

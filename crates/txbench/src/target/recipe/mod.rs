@@ -44,6 +44,7 @@ pub static ENTRY: Entry = Entry {
         needs_replica_set: false,
         isolations: &[],
         waits: false,
+        commit_waits: true,
         unjournaled: true,
         features: &[Feature::UniqueIndex],
     },

@@ -22,6 +22,7 @@ pub static ENTRY: Entry = Entry {
         needs_replica_set: false,
         isolations: &[],
         waits: false,
+        commit_waits: false,
         unjournaled: true,
         // No `OwnWrites`: what waits is not seen.
         features: &[Feature::General, Feature::UniqueIndex, Feature::Query, Feature::Near],
