@@ -16,12 +16,12 @@ use crate::{
 /// May this transaction's next lock write become late?
 pub fn may_lock_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
-    may && matches!(state.runs[t].step, Step::Writing(_))
+    may && matches!(state.runs[t].step, Step::Writing(_) | Step::Together(..))
 }
 
 /// The lock write is given up, which ends the transaction; it is on its way all the same.
 pub fn lock_late(plan: &Plan, state: &mut State, t: usize) {
-    let Step::Writing(write) = state.runs[t].step else {
+    let (Step::Writing(write) | Step::Together(write, _)) = state.runs[t].step else {
         return;
     };
     if !transaction::begin(plan, state, t) {

@@ -26,6 +26,7 @@ pub mod properties;
 pub mod reader;
 pub mod server;
 pub mod state;
+pub mod together;
 pub mod transaction;
 pub mod unique;
 

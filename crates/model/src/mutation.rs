@@ -28,6 +28,8 @@ pub enum Mutation {
     StatusBeforeDocument,
     /// A lock write is sent twice (3.12).
     LockSentTwice,
+    /// What was given back of several lock writes sent together is taken for done.
+    GivenBackTakenForDone,
     /// An answer behind a mark is believed without asking for the status of the writer.
     MarkIgnored,
 

@@ -22,6 +22,8 @@ pub struct TxPlan {
     pub client: usize,
     /// Index of the document and what is done to it.
     pub writes: Vec<(usize, Op)>,
+    /// Are they sent in one command?
+    pub together: bool,
 }
 
 /// One read-committed read. The reader runs them one after the other.

@@ -6,7 +6,7 @@ use protocol::{
 };
 
 use crate::{
-    plan::{Faults, Plan},
+    plan::{Faults, Plan, TxPlan},
     reader::Reader,
     server::{Data, Marks, Server, client_id},
 };
@@ -27,6 +27,12 @@ pub enum Told {
 pub enum Step {
     /// About to send a lock write.
     Writing(usize),
+    /// About to carry out this one of the lock writes that are sent together; have all before it locked?
+    Together(usize, bool),
+    /// Not all of them have: about to ask which documents are held.
+    Asking,
+    /// The first document that is not held, and the one that is about to be given back.
+    GivingBack(usize, usize),
     /// Only with a mutation: has read what it is going to write over.
     Copying(usize, Marks),
     /// A lock write met a rival's lock.
@@ -168,12 +174,13 @@ impl State {
     /// The state in which `plan` begins.
     pub fn new(plan: &Plan) -> Self {
         let client = Client { alive: true, recorder: Recorder::new(), epoch: 0, pump: Pump::Idle };
-        let run = Run { step: Step::Writing(0), seq: None, epoch: 0, told: None, missed: 0 };
+        let begin = |tx: &TxPlan| if tx.together { Step::Together(0, true) } else { Step::Writing(0) };
+        let run = |tx: &TxPlan| Run { step: begin(tx), seq: None, epoch: 0, told: None, missed: 0 };
         let now = Data::new(&plan.docs, plan.clients());
         Self {
             server: Server { now, journal_end: None, boot: 0, late: Vec::new() },
             clients: vec![client; plan.clients()],
-            runs: vec![run; plan.txs.len()],
+            runs: plan.txs.iter().map(run).collect(),
             janitor: None,
             reader: Reader::default(),
             faults: plan.faults,

@@ -1,6 +1,6 @@
 //! A transaction: lock writes, the request to commit, and finishing or undoing its documents.
 //!
-//! 1. Each document is locked, copied and changed by one lock write. A rival's lock is dealt with by `meeting`.
+//! 1. Each document is locked, copied and changed by one lock write, several of which may be one command (`together`). A rival's lock is dealt with by `meeting`.
 //! 2. Commit is requested; `client` decides it.
 //! 3. The user has the answer; each document is finished or undone, and nobody waits for the journal.
 //! 4. The number is reported clean, with the connection epoch from before the first document was finished.
@@ -19,6 +19,7 @@ use crate::{
     plan::Plan,
     server::{Message, Prepared, mark},
     state::{Meeting, Run, State, Step, Told},
+    together,
 };
 
 /// Does this transaction have a step of its own?
@@ -30,6 +31,9 @@ pub fn has_step(run: &Run) -> bool {
 pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step.clone() {
         Step::Writing(i) => write(plan, state, t, i),
+        Step::Together(i, all) => together::send(plan, state, t, i, all),
+        Step::Asking => together::ask(plan, state, t),
+        Step::GivingBack(first, i) => together::give_back(plan, state, t, first, i),
         Step::Copying(i, copied) => lock(plan, state, t, i, Some(copied)),
         Step::Meeting(i, meeting) => meet(plan, state, t, i, meeting),
         Step::Finishing(i) => finish(plan, state, t, i),
@@ -99,7 +103,8 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     }
 }
 
-fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
+/// Write `i` is done: the next one, or the request to commit.
+pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if i + 1 < plan.txs[t].writes.len() {
         state.runs[t].step = Step::Writing(i + 1);
         return;

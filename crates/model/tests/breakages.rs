@@ -27,6 +27,11 @@ fn mark_ignored_is_found() {
 }
 
 #[test]
+fn given_back_taken_for_done_is_found() {
+    fails(plans::sent_together(), Mutation::GivenBackTakenForDone, "P1");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

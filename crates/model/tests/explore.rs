@@ -23,6 +23,16 @@ fn together_holds() {
 }
 
 #[test]
+fn sent_together_holds() {
+    holds(plans::sent_together());
+}
+
+#[test]
+fn sent_together_restart_holds() {
+    holds(plans::sent_together_restart());
+}
+
+#[test]
 fn ring_holds() {
     holds(plans::ring());
 }

@@ -4,11 +4,11 @@
 use model::{Faults, Op, Plan, Read, TxPlan};
 
 fn tx(client: usize, writes: &[(usize, Op)]) -> TxPlan {
-    TxPlan { client, writes: writes.to_vec() }
+    TxPlan { client, writes: writes.to_vec(), together: false }
 }
 
 fn updates(client: usize, docs: &[usize]) -> TxPlan {
-    TxPlan { client, writes: docs.iter().map(|doc| (*doc, Op::Update)).collect() }
+    TxPlan { client, writes: docs.iter().map(|doc| (*doc, Op::Update)).collect(), together: false }
 }
 
 fn faults(set: impl FnOnce(&mut Faults)) -> Faults {
@@ -23,6 +23,30 @@ pub fn rivals() -> Plan {
         name: "rivals",
         docs: vec![true, true],
         txs: vec![updates(0, &[0, 1]), updates(1, &[1, 0])],
+        ..Plan::default()
+    }
+}
+
+/// One of two rivals sends its writes together.
+pub fn sent_together() -> Plan {
+    let together = TxPlan { together: true, ..updates(0, &[0, 1, 2]) };
+    Plan {
+        name: "sent_together",
+        docs: vec![true, true, true],
+        txs: vec![together, updates(1, &[1])],
+        faults: faults(|f| (f.late_messages, f.expiries) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// The same while the server restarts.
+pub fn sent_together_restart() -> Plan {
+    let together = TxPlan { together: true, ..updates(0, &[0, 1]) };
+    Plan {
+        name: "sent_together_restart",
+        docs: vec![true, true],
+        txs: vec![together, updates(1, &[0])],
+        faults: faults(|f| (f.server_crashes, f.kills) = (1, 1)),
         ..Plan::default()
     }
 }

@@ -1,0 +1,66 @@
+//! Lock writes that are sent in one command, and what becomes of them when not all find their document free
+//! (decision 0010).
+//!
+//! 1. Each is carried out by itself; anything may happen between two of them.
+//! 2. All locked: commit is requested. Otherwise the transaction asks which documents it holds.
+//! 3. What it holds after the first that it does not hold is given back, a document at a time.
+//! 4. It goes on one by one from there.
+
+use protocol::lock::roll_back;
+
+use crate::{
+    mutation::Mutation,
+    plan::Plan,
+    server::{Prepared, mark},
+    state::{State, Step},
+    transaction::{begin, written},
+};
+
+/// The write `i` of the command.
+pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
+    if !begin(plan, state, t) {
+        return;
+    }
+    let Some(tx) = state.tx_id(plan, t) else { return };
+    let (doc, op) = plan.txs[t].writes[i];
+    let locked = matches!(state.server.now.docs[doc].prepare(tx, op, mark(t), None), Prepared::Done);
+    let (all, last) = (all && locked, i + 1 == plan.txs[t].writes.len());
+    match (last, all) {
+        (true, true) => written(plan, state, t, i),
+        (true, false) => state.runs[t].step = Step::Asking,
+        (false, _) => state.runs[t].step = Step::Together(i + 1, all),
+    }
+}
+
+/// Which documents are held?
+pub fn ask(plan: &Plan, state: &mut State, t: usize) {
+    let writes = &plan.txs[t].writes;
+    let (me, docs) = (state.tx_id(plan, t), &state.server.now.docs);
+    let first = writes.iter().position(|(doc, _)| docs[*doc].lock.writer != me);
+    match first {
+        None => written(plan, state, t, writes.len() - 1),
+        Some(first) => give_back_after(plan, state, t, first, first),
+    }
+}
+
+/// Gives a document back.
+pub fn give_back(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
+    let doc = plan.txs[t].writes[i].0;
+    if let Some(tx) = state.tx_id(plan, t) {
+        let doc = &mut state.server.now.docs[doc];
+        let repair = roll_back(&doc.lock);
+        doc.repair(tx, repair);
+    }
+    give_back_after(plan, state, t, first, i);
+}
+
+fn give_back_after(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
+    let more = i + 1 < plan.txs[t].writes.len();
+    state.runs[t].step = match more {
+        true => Step::GivingBack(first, i + 1),
+        false if plan.has(Mutation::GivenBackTakenForDone) => {
+            return written(plan, state, t, plan.txs[t].writes.len() - 1);
+        }
+        false => Step::Writing(first),
+    };
+}
