@@ -1,0 +1,93 @@
+//! The one table of commands: which are the library's, which the gateway answers by itself, which are passed on, and
+//! which are refused and why. Names are spelled as MongoDB spells them, aliases included.
+
+use crate::{
+    command,
+    connection::Connection,
+    context::Context,
+    error::{Code, CommandError, code},
+    handshake, passthrough,
+    reply::Reply,
+    request::Request,
+};
+
+/// What becomes of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// It reads or writes documents, or is about transactions and sessions: `command/`.
+    Transactional,
+    /// It asks the gateway: `handshake/`.
+    Local,
+    /// MongoTx need not touch it: `passthrough/`.
+    Through,
+    /// It is refused, for this reason.
+    Refused(Code, &'static str),
+}
+
+/// Where a command goes, or `None` when there is no command of that name.
+pub(crate) fn route(name: &str) -> Option<Route> {
+    ROUTES.iter().find(|(names, _)| names.contains(&name)).map(|(_, route)| *route)
+}
+
+/// Carries out a command. Errors become replies.
+pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
+    let outcome = match route(request.name()) {
+        Some(Route::Transactional) => command::run(context, connection, request).await,
+        Some(Route::Local) => handshake::run(context, connection, request).await,
+        Some(Route::Through) => passthrough::run(context, request).await,
+        Some(Route::Refused(code, why)) => Err(CommandError::new(code, format!("{}: {why}", request.name()))),
+        None => Err(CommandError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{}'", request.name()))),
+    };
+    outcome.into()
+}
+
+const NO_REPLICATION: Route =
+    Route::Refused(code::COMMAND_NOT_SUPPORTED, "the gateway is no member of a replica set and has none to manage");
+const NO_SHARDING: Route =
+    Route::Refused(code::COMMAND_NOT_SUPPORTED, "the gateway manages no shards; ask a router of the cluster itself");
+
+const ROUTES: &[(&[&str], Route)] = &[
+    // Documents.
+    (&["find", "getMore", "killCursors", "count", "distinct", "aggregate", "explain"], Route::Transactional),
+    (&["insert", "update", "delete", "findAndModify", "findandmodify"], Route::Transactional),
+    // Collections and indexes.
+    (&["create", "drop", "dropDatabase", "collMod", "renameCollection", "listCollections"], Route::Transactional),
+    (&["createIndexes", "dropIndexes", "deleteIndexes", "listIndexes"], Route::Transactional),
+    // What would show what MongoTx stores for itself.
+    (&["dbStats", "dbstats", "collStats", "collstats", "validate", "dataSize", "datasize"], Route::Transactional),
+    (&["currentOp", "serverStatus"], Route::Transactional),
+    // Transactions and sessions.
+    (&["commitTransaction", "abortTransaction"], Route::Transactional),
+    (&["startSession", "refreshSessions", "endSessions", "killSessions"], Route::Transactional),
+    (&["killAllSessions", "killAllSessionsByPattern"], Route::Transactional),
+    (&["configureFailPoint"], Route::Transactional),
+    // The gateway itself.
+    (&["hello", "isMaster", "ismaster", "ping", "buildInfo", "buildinfo", "whatsmyuri", "hostInfo"], Route::Local),
+    (&["getCmdLineOpts", "getParameter", "connectionStatus", "logout", "listCommands"], Route::Local),
+    // The server.
+    (&["listDatabases"], Route::Through),
+    // Nobody's.
+    (&["replSetGetStatus", "replSetInitiate", "replSetReconfig", "replSetStepDown"], NO_REPLICATION),
+    (&["shardCollection", "enableSharding", "addShard", "removeShard", "moveChunk"], NO_SHARDING),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_one_route() {
+        let mut names: Vec<&str> = ROUTES.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn names_are_spelled_as_they_are() {
+        assert_eq!(route("find"), Some(Route::Transactional));
+        assert_eq!(route("Find"), None);
+        assert_eq!(route(""), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What is answered to a command that was not carried out: `ok: 0` with MongoDB's own code, its name and the reason.
+//!
+//! What ends a connection instead is [`crate::wire::WireError`].
+
+use std::fmt;
+
+use bson::{Bson, Document, doc};
+
+/// One of MongoDB's error codes, with the name that drivers show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// The number.
+    pub number: i32,
+    /// The name.
+    pub name: &'static str,
+}
+
+/// The codes that the gateway uses by itself. Those of the backing server are passed on as they come.
+pub mod code {
+    use super::Code;
+
+    macro_rules! codes {
+        ($($constant:ident = $number:literal $name:ident;)*) => {
+            $(#[doc = concat!(stringify!($number), " ", stringify!($name), ".")]
+            pub const $constant: Code = Code { number: $number, name: stringify!($name) };)*
+        };
+    }
+
+    codes! {
+        INTERNAL_ERROR = 1 InternalError;
+        BAD_VALUE = 2 BadValue;
+        HOST_UNREACHABLE = 6 HostUnreachable;
+        FAILED_TO_PARSE = 9 FailedToParse;
+        UNAUTHORIZED = 13 Unauthorized;
+        TYPE_MISMATCH = 14 TypeMismatch;
+        OVERFLOW = 15 Overflow;
+        AUTHENTICATION_FAILED = 18 AuthenticationFailed;
+        ILLEGAL_OPERATION = 20 IllegalOperation;
+        INVALID_BSON = 22 InvalidBSON;
+        COMMAND_NOT_FOUND = 59 CommandNotFound;
+        INVALID_OPTIONS = 72 InvalidOptions;
+        INVALID_NAMESPACE = 73 InvalidNamespace;
+        NETWORK_TIMEOUT = 89 NetworkTimeout;
+        SHUTDOWN_IN_PROGRESS = 91 ShutdownInProgress;
+        COMMAND_NOT_SUPPORTED = 115 CommandNotSupported;
+        CLIENT_METADATA_CANNOT_BE_MUTATED = 186 ClientMetadataCannotBeMutated;
+        UNSUPPORTED_OP_QUERY_COMMAND = 352 UnsupportedOpQueryCommand;
+        MISSING_DATABASE = 40571 Location40571;
+    }
+}
+
+/// A command that was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandError {
+    /// Why, for programs.
+    pub code: Code,
+    /// Why, for people.
+    pub message: String,
+    /// What a driver may do about it, as `errorLabels`.
+    pub labels: Vec<&'static str>,
+}
+
+impl CommandError {
+    /// An error without labels.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), labels: Vec::new() }
+    }
+
+    /// The same error with one more label.
+    #[must_use]
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.labels.push(label);
+        self
+    }
+
+    /// The reply document.
+    pub fn to_document(&self) -> Document {
+        let mut reply = doc! {
+            "ok": 0.0, "errmsg": self.message.as_str(), "code": self.code.number, "codeName": self.code.name,
+        };
+        if !self.labels.is_empty() {
+            let labels: Vec<Bson> = self.labels.iter().map(|label| Bson::from(*label)).collect();
+            reply.insert("errorLabels", labels);
+        }
+        reply
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} {})", self.message, self.code.number, self.code.name)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_shown_only_where_there_are_some() {
+        let error = CommandError::new(code::BAD_VALUE, "no");
+        assert_eq!(error.to_document(), doc! {"ok": 0.0, "errmsg": "no", "code": 2, "codeName": "BadValue"});
+        let labels = error.label("TransientTransactionError").to_document();
+        assert_eq!(labels.get_array("errorLabels").ok(), Some(&vec![Bson::from("TransientTransactionError")]));
+    }
+}

@@ -1,0 +1,34 @@
+//! MongoDB's wire protocol in front of MongoTx: drivers of every language use standard transactions on servers that
+//! have none.
+//!
+//! ```text
+//! client ─► server/ ─► wire/ ─► dispatch ─┬─► command/      the library gives it its meaning
+//!                                         ├─► handshake/    the gateway answers by itself
+//!                                         └─► passthrough/  the backing server answers
+//! ```
+//!
+//! Start reading at `dispatch.rs`, the one table of commands, and at [`Request`] and [`Reply`], which everything takes
+//! and gives.
+
+mod command;
+mod connection;
+mod context;
+mod dispatch;
+pub mod error;
+mod gateway;
+mod handshake;
+mod options;
+mod passthrough;
+mod reply;
+mod request;
+pub mod wire;
+
+pub use self::{
+    connection::{Connection, Peer},
+    context::Context,
+    gateway::{Gateway, StartError},
+    options::Options,
+    passthrough::Upstream,
+    reply::Reply,
+    request::{Request, Sequence},
+};
