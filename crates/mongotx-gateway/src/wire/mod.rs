@@ -1,7 +1,148 @@
 //! MongoDB's wire protocol: bytes to requests, replies to bytes. No I/O, no clock, no state.
 //!
+//! A message is a [`Header`] and a payload. Whoever reads one reads the header first, which says how long the payload
+//! is, and hands both to [`decode`]; the answer is written by [`encode`] in the [`Form`] in which the question came.
+//!
 //! | file | what |
 //! | --- | --- |
+//! | `header` | the 16 bytes before every message |
+//! | `op_msg` | `OP_MSG`: all commands since MongoDB 3.6 |
+//! | `op_query`, `op_reply` | the old handshake, and how it is answered |
+//! | `compressed` | `OP_COMPRESSED`: any of these, compressed |
 //! | `check` | documents that came from outside: lengths, types, text, depth |
+//! | `cursor` | reading bytes that may end anywhere |
+//!
+//! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG" specifications of its drivers.
 
 pub(crate) mod check;
+mod compressed;
+mod cursor;
+mod header;
+pub mod op_msg;
+mod op_query;
+mod op_reply;
+
+use bson::RawDocument;
+
+pub use self::{
+    compressed::Compressor,
+    header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode},
+};
+use crate::{error::CommandError, request::Request};
+
+/// Why a connection has to be closed: where the next message would begin cannot be known, or the peer does not speak
+/// this protocol. Everything else is answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// A message cannot have this length.
+    #[error("a message of {0} bytes: they have {HEADER_BYTES} to {MAX_MESSAGE_BYTES}")]
+    Length(i64),
+    /// A kind of message that is not understood here, or not in this place.
+    #[error("messages of kind {0} are not understood here")]
+    OpCode(i32),
+    /// The message ends too early, goes on too long, or its parts have lengths that do not fit.
+    #[error("{0}")]
+    Malformed(&'static str),
+    /// Flags that must be understood, and are not.
+    #[error("unknown flags {0:#x}")]
+    Flags(u32),
+    /// The message is not what was sent.
+    #[error("the checksum is {found:#010x} where the message says {told:#010x}")]
+    Checksum {
+        /// What the message says.
+        told: u32,
+        /// What it is.
+        found: u32,
+    },
+    /// A compressor that does not exist.
+    #[error("unknown compressor {0}")]
+    Compressor(u8),
+    /// The compressed bytes are none, or become more or less than the message says.
+    #[error("the message cannot be decompressed with {0}")]
+    Decompress(&'static str),
+}
+
+/// How an answer is written: as the question was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The kind of message.
+    pub envelope: Envelope,
+    /// The question was compressed with this.
+    pub compressor: Option<Compressor>,
+}
+
+/// The kinds of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Envelope {
+    /// `OP_MSG`.
+    Msg {
+        /// With a checksum.
+        checksum: bool,
+    },
+    /// `OP_REPLY`, for `OP_QUERY`.
+    Reply,
+}
+
+/// What came in one message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incoming {
+    /// How to answer it.
+    pub form: Form,
+    /// The client waits for an answer.
+    pub answer_wanted: bool,
+    /// The command, or what to answer to what is none.
+    pub request: Result<Request, CommandError>,
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// What the connection has to be closed for. What is to be answered is in [`Incoming::request`].
+pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
+    match header.op_code {
+        OpCode::Compressed => {
+            let (compressor, inner, payload) = compressed::decode(header, payload)?;
+            let mut incoming = decode_plain(&inner, &payload)?;
+            incoming.form.compressor = Some(compressor);
+            Ok(incoming)
+        }
+        _ => decode_plain(header, payload),
+    }
+}
+
+fn decode_plain(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
+    let mut incoming = match header.op_code {
+        OpCode::Msg => op_msg::decode(header, payload)?,
+        OpCode::Query => op_query::decode(payload)?,
+        other => return Err(WireError::OpCode(other.number())),
+    };
+    if let Ok(request) = &mut incoming.request {
+        request.request_id = header.request_id;
+        request.response_to = header.response_to;
+    }
+    Ok(incoming)
+}
+
+/// Writes the answer to message `response_to`. `request_id` is its own number.
+pub fn encode(reply: &RawDocument, request_id: i32, response_to: i32, form: Form) -> Vec<u8> {
+    let message = match form.envelope {
+        Envelope::Msg { checksum } => op_msg::encode(&op_msg::Parts {
+            request_id,
+            response_to,
+            flags: if checksum { op_msg::CHECKSUM_PRESENT } else { 0 },
+            body: reply,
+            sequences: &[],
+        }),
+        Envelope::Reply => op_reply::encode(reply, request_id, response_to),
+    };
+    match form.compressor {
+        Some(compressor) => compress(&message, compressor),
+        None => message,
+    }
+}
+
+/// The same message, compressed. One that cannot be is left as it is, which every peer understands.
+pub fn compress(message: &[u8], compressor: Compressor) -> Vec<u8> {
+    compressed::encode(message, compressor).unwrap_or_else(|| message.to_vec())
+}

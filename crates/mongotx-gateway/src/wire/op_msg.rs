@@ -1,0 +1,155 @@
+//! `OP_MSG`: flags, sections, and a checksum if there is one.
+//!
+//! Section kind 0 is the body, exactly one; kind 1 is a document sequence: an array of the body, sent beside it.
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use super::{
+    Envelope, Form, Incoming, WireError,
+    cursor::Cursor,
+    header::{HEADER_BYTES, Header, OpCode, set_length},
+};
+use crate::{
+    error::{CommandError, code},
+    request::{Request, Sequence},
+};
+
+/// A CRC-32C of everything before it ends the message.
+pub const CHECKSUM_PRESENT: u32 = 1;
+/// No answer is wanted; in an answer: another one follows.
+pub const MORE_TO_COME: u32 = 1 << 1;
+/// The client takes several answers.
+pub const EXHAUST_ALLOWED: u32 = 1 << 16;
+/// Flags here must be understood by whoever reads them; the others may be ignored.
+const REQUIRED: u32 = 0xffff;
+
+const CHECKSUM_BYTES: usize = 4;
+/// The shortest document is five bytes long.
+const LEAST_DOCUMENT_BYTES: usize = 5;
+/// Length, and a name of no letters.
+const LEAST_SEQUENCE_BYTES: usize = 5;
+/// More document sequences than any command has.
+const MAX_SEQUENCES: usize = 16;
+
+/// Reads a message.
+pub(super) fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
+    let flags = Cursor::new(payload).u32()?;
+    let unknown = flags & REQUIRED & !(CHECKSUM_PRESENT | MORE_TO_COME);
+    if unknown != 0 {
+        return Err(WireError::Flags(unknown));
+    }
+    let checksum = flags & CHECKSUM_PRESENT != 0;
+    let payload = if checksum { without_checksum(header, payload)? } else { payload };
+    let mut request = sections(&payload[4..])?.into_request();
+    if let Ok(request) = &mut request {
+        request.more_to_come = flags & MORE_TO_COME != 0;
+        request.exhaust_allowed = flags & EXHAUST_ALLOWED != 0;
+    }
+    let form = Form { envelope: Envelope::Msg { checksum }, compressor: None };
+    Ok(Incoming { form, answer_wanted: flags & MORE_TO_COME == 0, request })
+}
+
+/// Takes the checksum off, which must be right. At least the flags are left.
+fn without_checksum<'a>(header: &Header, payload: &'a [u8]) -> Result<&'a [u8], WireError> {
+    let at = payload.len().checked_sub(CHECKSUM_BYTES).filter(|at| *at >= 4);
+    let at = at.ok_or(WireError::Malformed("a message too short for its checksum"))?;
+    let (summed, told) = payload.split_at(at);
+    let told = Cursor::new(told).u32()?;
+    let found = crc32c::crc32c_append(crc32c::crc32c(&header.encode()), summed);
+    if told == found { Ok(summed) } else { Err(WireError::Checksum { told, found }) }
+}
+
+/// The sections of a message, where they are. What is in the documents has not been looked at.
+struct Sections<'a> {
+    body: &'a [u8],
+    sequences: Vec<Sequence>,
+}
+
+fn sections(bytes: &[u8]) -> Result<Sections<'_>, WireError> {
+    let mut cursor = Cursor::new(bytes);
+    let (mut body, mut sequences) = (None, Vec::new());
+    while !cursor.is_empty() {
+        match cursor.u8()? {
+            0 if body.is_none() => body = Some(cursor.sized(LEAST_DOCUMENT_BYTES)?),
+            0 => return Err(WireError::Malformed("a message with two bodies")),
+            1 if sequences.len() < MAX_SEQUENCES => sequences.push(sequence(cursor.sized(LEAST_SEQUENCE_BYTES)?)?),
+            1 => return Err(WireError::Malformed("a message with more document sequences than commands have")),
+            _ => return Err(WireError::Malformed("a section of unknown kind")),
+        }
+    }
+    Ok(Sections { body: body.ok_or(WireError::Malformed("a message without a body"))?, sequences })
+}
+
+fn sequence(section: &[u8]) -> Result<Sequence, WireError> {
+    let mut cursor = Cursor::new(section);
+    cursor.u32()?;
+    let name = cursor.cstring()?.to_owned();
+    Ok(Sequence { name, bytes: cursor.rest().to_vec() })
+}
+
+impl Sections<'_> {
+    fn into_request(self) -> Result<Request, CommandError> {
+        let body = RawDocumentBuf::from_bytes(self.body.to_vec())
+            .map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
+        Request::of_parts(body, self.sequences, None)
+    }
+}
+
+/// What a message is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// The message's number.
+    pub request_id: i32,
+    /// The number of the message that it answers.
+    pub response_to: i32,
+    /// [`CHECKSUM_PRESENT`] and the others.
+    pub flags: u32,
+    /// The body.
+    pub body: &'a RawDocument,
+    /// What is sent beside it.
+    pub sequences: &'a [Sequence],
+}
+
+/// Writes a message.
+pub fn encode(parts: &Parts<'_>) -> Vec<u8> {
+    let beside: usize = parts.sequences.iter().map(|one| one.name.len() + one.bytes.len() + 6).sum();
+    let length_bytes = HEADER_BYTES + 4 + 1 + parts.body.as_bytes().len() + beside + CHECKSUM_BYTES;
+    let mut message = Vec::with_capacity(length_bytes);
+    let Parts { request_id, response_to, .. } = *parts;
+    message.extend(Header { length_bytes, request_id, response_to, op_code: OpCode::Msg }.encode());
+    message.extend(parts.flags.to_le_bytes());
+    message.push(0);
+    message.extend(parts.body.as_bytes());
+    for one in parts.sequences {
+        message.push(1);
+        let size = i32::try_from(4 + one.name.len() + 1 + one.bytes.len()).unwrap_or(i32::MAX);
+        message.extend(size.to_le_bytes());
+        message.extend(one.name.as_bytes());
+        message.push(0);
+        message.extend(&one.bytes);
+    }
+    if parts.flags & CHECKSUM_PRESENT == 0 {
+        set_length(&mut message);
+        return message;
+    }
+    message.extend([0; CHECKSUM_BYTES]);
+    set_length(&mut message);
+    let at = message.len() - CHECKSUM_BYTES;
+    let checksum = crc32c::crc32c(&message[..at]);
+    message[at..].copy_from_slice(&checksum.to_le_bytes());
+    message
+}
+
+/// The body of an answer, for whoever has asked. Answers have no sequences.
+///
+/// # Errors
+/// It is no such message.
+pub fn decode_answer(header: &Header, payload: &[u8]) -> Result<RawDocumentBuf, WireError> {
+    if header.op_code != OpCode::Msg {
+        return Err(WireError::OpCode(header.op_code.number()));
+    }
+    let flags = Cursor::new(payload).u32()?;
+    let payload = if flags & CHECKSUM_PRESENT != 0 { without_checksum(header, payload)? } else { payload };
+    let sections = sections(&payload[4..])?;
+    RawDocumentBuf::from_bytes(sections.body.to_vec()).map_err(|_| WireError::Malformed("an answer that is no BSON"))
+}
