@@ -54,6 +54,16 @@ impl Connection {
         self.state().metadata.clone()
     }
 
+    /// Keeps what a client says about itself. False when it has said so before: it is never changed.
+    pub(crate) fn set_metadata(&self, metadata: Document) -> bool {
+        let mut state = self.state();
+        let first = state.metadata.is_none();
+        if first {
+            state.metadata = Some(metadata);
+        }
+        first
+    }
+
     /// The client has closed the connection, or it is lost: nobody waits for an answer any more.
     pub fn is_gone(&self) -> bool {
         *self.gone.borrow()

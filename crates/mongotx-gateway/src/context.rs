@@ -1,5 +1,7 @@
 //! What every command may use.
 
+use std::time::Instant;
+
 use crate::{options::Options, passthrough::Upstream};
 
 /// The gateway's parts that outlive every connection.
@@ -10,4 +12,12 @@ pub struct Context {
     pub upstream: Upstream,
     /// What was asked for when the gateway was started.
     pub options: Options,
+    /// When it was started.
+    pub started: Instant,
+}
+
+impl Context {
+    pub(crate) fn new(client: mongotx::Client, upstream: Upstream, options: Options) -> Self {
+        Self { client, upstream, options, started: Instant::now() }
+    }
 }

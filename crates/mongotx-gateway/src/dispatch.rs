@@ -29,12 +29,17 @@ pub(crate) fn route(name: &str) -> Option<Route> {
     ROUTES.iter().find(|(names, _)| names.contains(&name)).map(|(_, route)| *route)
 }
 
+/// All of them: the names of a command, and where it goes.
+pub(crate) fn routes() -> impl Iterator<Item = &'static (&'static [&'static str], Route)> {
+    ROUTES.iter()
+}
+
 /// Carries out a command. Errors become replies.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
     let outcome = match route(request.name()) {
         Some(Route::Transactional) => command::run(context, connection, request).await,
-        Some(Route::Local) => handshake::run(context, connection, request).await,
-        Some(Route::Through) => passthrough::run(context, request).await,
+        Some(Route::Local) => handshake::run(context, connection, request),
+        Some(Route::Through) => passthrough::run(context, connection, request).await,
         Some(Route::Refused(code, why)) => Err(CommandError::new(code, format!("{}: {why}", request.name()))),
         None => Err(CommandError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{}'", request.name()))),
     };
@@ -46,6 +51,19 @@ const NO_REPLICATION: Route =
 const NO_SHARDING: Route =
     Route::Refused(code::COMMAND_NOT_SUPPORTED, "the gateway manages no shards; ask a router of the cluster itself");
 
+const ON_THE_SERVER: Route = Route::Refused(
+    code::COMMAND_NOT_SUPPORTED,
+    "users and roles are managed on the server itself; the gateway passes no commands about them on",
+);
+const DANGEROUS: Route = Route::Refused(
+    code::COMMAND_NOT_SUPPORTED,
+    "it would change the server under everybody who uses it; connect to the server itself for that",
+);
+const BEHIND_THE_BACK: Route = Route::Refused(
+    code::COMMAND_NOT_SUPPORTED,
+    "it copies or rewrites documents as they are stored, those of transactions that are not decided included",
+);
+
 const ROUTES: &[(&[&str], Route)] = &[
     // Documents.
     (&["find", "getMore", "killCursors", "count", "distinct", "aggregate", "explain"], Route::Transactional),
@@ -55,20 +73,35 @@ const ROUTES: &[(&[&str], Route)] = &[
     (&["createIndexes", "dropIndexes", "deleteIndexes", "listIndexes"], Route::Transactional),
     // What would show what MongoTx stores for itself.
     (&["dbStats", "dbstats", "collStats", "collstats", "validate", "dataSize", "datasize"], Route::Transactional),
-    (&["currentOp", "serverStatus"], Route::Transactional),
+    (&["listDatabases", "currentOp", "serverStatus", "mapReduce", "mapreduce"], Route::Transactional),
     // Transactions and sessions.
     (&["commitTransaction", "abortTransaction"], Route::Transactional),
-    (&["startSession", "refreshSessions", "endSessions", "killSessions"], Route::Transactional),
+    (&["refreshSessions", "endSessions", "killSessions"], Route::Transactional),
     (&["killAllSessions", "killAllSessionsByPattern"], Route::Transactional),
     (&["configureFailPoint"], Route::Transactional),
     // The gateway itself.
-    (&["hello", "isMaster", "ismaster", "ping", "buildInfo", "buildinfo", "whatsmyuri", "hostInfo"], Route::Local),
-    (&["getCmdLineOpts", "getParameter", "connectionStatus", "logout", "listCommands"], Route::Local),
+    (&["hello", "isMaster", "ismaster", "ping", "whatsmyuri", "connectionStatus", "logout"], Route::Local),
+    (&["getCmdLineOpts", "listCommands", "startSession"], Route::Local),
     // The server.
-    (&["listDatabases"], Route::Through),
+    (&["buildInfo", "buildinfo", "hostInfo", "getParameter", "getLog", "features"], Route::Through),
+    (&["profile", "top", "lockInfo", "connPoolStats", "dbHash", "dbhash", "killOp"], Route::Through),
+    (&["planCacheClear", "planCacheClearFilters", "planCacheListFilters", "planCacheSetFilter"], Route::Through),
+    (&["compact", "fsync", "fsyncUnlock", "logRotate", "reIndex"], Route::Through),
+    (&["getDefaultRWConcern", "availableQueryOptions", "driverOIDTest"], Route::Through),
     // Nobody's.
-    (&["replSetGetStatus", "replSetInitiate", "replSetReconfig", "replSetStepDown"], NO_REPLICATION),
-    (&["shardCollection", "enableSharding", "addShard", "removeShard", "moveChunk"], NO_SHARDING),
+    (&["replSetGetStatus", "replSetGetConfig", "replSetInitiate", "replSetReconfig"], NO_REPLICATION),
+    (&["replSetStepDown", "replSetFreeze", "replSetMaintenance", "replSetSyncFrom"], NO_REPLICATION),
+    (&["appendOplogNote", "setDefaultRWConcern"], NO_REPLICATION),
+    (&["shardCollection", "enableSharding", "addShard", "removeShard", "moveChunk", "split"], NO_SHARDING),
+    (&["mergeChunks", "movePrimary", "listShards", "balancerStart", "balancerStop", "balancerStatus"], NO_SHARDING),
+    (&["addShardToZone", "removeShardFromZone", "updateZoneKeyRange", "getShardMap"], NO_SHARDING),
+    (&["reshardCollection", "refineCollectionShardKey", "flushRouterConfig", "isdbgrid"], NO_SHARDING),
+    (&["createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "usersInfo"], ON_THE_SERVER),
+    (&["grantRolesToUser", "revokeRolesFromUser", "createRole", "updateRole", "dropRole"], ON_THE_SERVER),
+    (&["dropAllRolesFromDatabase", "rolesInfo", "grantRolesToRole", "revokeRolesFromRole"], ON_THE_SERVER),
+    (&["grantPrivilegesToRole", "revokePrivilegesFromRole", "invalidateUserCache"], ON_THE_SERVER),
+    (&["shutdown", "setParameter", "setFeatureCompatibilityVersion", "rotateCertificates"], DANGEROUS),
+    (&["convertToCapped", "cloneCollectionAsCapped", "applyOps"], BEHIND_THE_BACK),
 ];
 
 #[cfg(test)]

@@ -43,7 +43,11 @@ pub mod code {
         NETWORK_TIMEOUT = 89 NetworkTimeout;
         SHUTDOWN_IN_PROGRESS = 91 ShutdownInProgress;
         COMMAND_NOT_SUPPORTED = 115 CommandNotSupported;
+        CLIENT_METADATA_MISSING_FIELD = 183 ClientMetadataMissingField;
+        CLIENT_METADATA_APP_NAME_TOO_LARGE = 184 ClientMetadataAppNameTooLarge;
+        CLIENT_METADATA_DOCUMENT_TOO_LARGE = 185 ClientMetadataDocumentTooLarge;
         CLIENT_METADATA_CANNOT_BE_MUTATED = 186 ClientMetadataCannotBeMutated;
+        CLIENT_DISCONNECT = 279 ClientDisconnect;
         UNSUPPORTED_OP_QUERY_COMMAND = 352 UnsupportedOpQueryCommand;
         MISSING_DATABASE = 40571 Location40571;
     }

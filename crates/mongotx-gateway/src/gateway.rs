@@ -1,9 +1,9 @@
-//! A gateway in this process.
+//! A gateway: started, asked where it is, and ended.
+//!
+//! Ending, in this order: 1. nobody is accepted any more and silent connections end; 2. commands that run are answered, for as
+//! long as the caller allows; 3. connections that are left end as they are; 4. the library finishes what is decided.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering::Relaxed},
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     connection::{Connection, Peer},
@@ -13,12 +13,13 @@ use crate::{
     passthrough::Upstream,
     reply::Reply,
     request::Request,
+    server::{Listener, Server},
 };
 
-/// A gateway.
+/// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`] waits for them.
 pub struct Gateway {
-    context: Arc<Context>,
-    connections: AtomicI64,
+    server: Arc<Server>,
+    address: Option<SocketAddr>,
 }
 
 /// A gateway could not be started.
@@ -31,32 +32,104 @@ pub enum StartError {
     /// The connection string is not one.
     #[error("the connection string cannot be used: {0}")]
     Uri(#[from] mongodb::error::Error),
+    /// Everybody on the network could use the server.
+    #[error(
+        "listen: {0} can be reached from other machines, and clients need no password yet; use an address of the \
+         loopback interface (127.0.0.1)"
+    )]
+    Exposed(SocketAddr),
+    /// There is no listening at that address.
+    #[error("listen: cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// There is no listening at that path.
+    #[error("unix: cannot listen on {}: {source}", path.display())]
+    Unix {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
 }
 
 impl Gateway {
-    /// Starts a gateway.
+    /// Starts a gateway: connects to the server, then listens.
     ///
     /// # Errors
     /// [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
+        if let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) {
+            return Err(StartError::Exposed(address));
+        }
         let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
-        let upstream = Upstream::new(&options.uri).await?;
-        Ok(Self { context: Arc::new(Context { client, upstream, options }), connections: AtomicI64::new(0) })
+        let upstream = Upstream::new(&options.uri, &options.limits).await?;
+        let listeners = listen(&options).await?;
+        let address = listeners.iter().find_map(Listener::address);
+        let server = Arc::new(Server::new(Arc::new(Context::new(client, upstream, options))));
+        for listener in listeners {
+            server.tasks.spawn(listener.run(Arc::clone(&server)));
+        }
+        Ok(Self { server, address })
+    }
+
+    /// Where it listens for TCP connections, with the port that was taken.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections end as they are. What is
+    /// decided is finished, within the library's own limit.
+    ///
+    /// # Errors
+    /// The library could not finish everything; other clients will.
+    pub async fn shutdown(self, limit: Duration) -> mongotx::Result<()> {
+        self.server.tasks.close();
+        self.server.closing.cancel();
+        if tokio::time::timeout(limit, self.server.tasks.wait()).await.is_err() {
+            tracing::warn!("commands still run after {limit:?}; their connections are closed");
+            self.server.ending.cancel();
+            self.server.tasks.wait().await;
+        }
+        self.server.context.client.shutdown().await
     }
 
     /// A connection of this process itself, for tests of commands.
     pub fn connect(&self) -> Connection {
-        Connection::new(self.connections.fetch_add(1, Relaxed) + 1, Peer::Unix)
+        self.server.connection(Peer::Unix)
     }
 
     /// Carries out a command without the network in between.
     pub async fn run(&self, connection: &Connection, request: &Request) -> Reply {
-        dispatch::run(&self.context, connection, request).await
+        dispatch::run(&self.server.context, connection, request).await
     }
 
     /// Tells the commands that a connection has ended.
     pub async fn disconnect(&self, connection: &Connection) {
         connection.set_gone();
-        crate::command::connection_closed(&self.context, connection).await;
+        crate::command::connection_closed(&self.server.context, connection).await;
     }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.server.closing.cancel();
+        self.server.ending.cancel();
+    }
+}
+
+async fn listen(options: &Options) -> Result<Vec<Listener>, StartError> {
+    let mut listeners = Vec::new();
+    if let Some(address) = options.listen {
+        let listener = Listener::tcp(address).await;
+        listeners.push(listener.map_err(|source| StartError::Listen { address, source })?);
+    }
+    if let Some(path) = &options.unix {
+        let listener = Listener::unix(path);
+        listeners.push(listener.map_err(|source| StartError::Unix { path: path.clone(), source })?);
+    }
+    Ok(listeners)
 }

@@ -21,13 +21,14 @@ mod options;
 mod passthrough;
 mod reply;
 mod request;
+mod server;
 pub mod wire;
 
 pub use self::{
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::Options,
+    options::{Limits, Options},
     passthrough::Upstream,
     reply::Reply,
     request::{Request, Sequence},

@@ -1,6 +1,6 @@
 //! What may be chosen about a gateway.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mongotx::ClientOptions;
 
@@ -13,6 +13,41 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// A Unix socket to listen on.
     pub unix: Option<PathBuf>,
+    /// What clients may take.
+    pub limits: Limits,
     /// How the MongoTx client works that all commands share.
     pub client: ClientOptions,
+}
+
+/// What clients may take, each of them and together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at the same time. One more is closed at once.
+    pub connections: usize,
+    /// How long after it was opened a connection has to bring its first message.
+    pub first_message: Duration,
+    /// How long a message may take from its first byte to its last.
+    pub message: Duration,
+    /// How long a connection may be silent between messages. `None`, the default: for ever, as drivers' pools expect.
+    pub idle: Option<Duration>,
+    /// How long a client may take to accept an answer.
+    pub answer: Duration,
+    /// Connections to the backing server for commands that are passed through, at the same time.
+    pub upstream: usize,
+    /// How long a command waits for one of them.
+    pub upstream_wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            first_message: Duration::from_secs(30),
+            message: Duration::from_secs(60),
+            idle: None,
+            answer: Duration::from_secs(60),
+            upstream: 100,
+            upstream_wait: Duration::from_secs(10),
+        }
+    }
 }

@@ -1,4 +1,18 @@
 //! Commands that the gateway answers by itself: who it is, what it can do, and whether it is there.
+//!
+//! | file | commands |
+//! | --- | --- |
+//! | `hello` | `hello`, `isMaster`: a router, so that drivers offer transactions |
+//! | `metadata` | what a client says about itself in them |
+//! | `about` | `getCmdLineOpts`, `listCommands` |
+//! | `session` | `startSession` |
+//! | `whoami` | `whatsmyuri`, `connectionStatus`, `logout` |
+
+mod about;
+mod hello;
+mod metadata;
+mod session;
+mod whoami;
 
 use bson::doc;
 
@@ -10,16 +24,19 @@ use crate::{
     request::Request,
 };
 
+use self::hello::SESSION_TIMEOUT_MINUTES;
+
 /// Answers one of them.
-pub(crate) async fn run(
-    _context: &Context,
-    _connection: &Connection,
-    request: &Request,
-) -> Result<Reply, CommandError> {
+pub(crate) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     match request.name() {
         "ping" => Ok(doc! {"ok": 1.0}.into()),
-        other => {
-            Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, format!("{other} is not answered by the gateway yet")))
-        }
+        "hello" | "isMaster" | "ismaster" => hello::run(connection, request).map(Reply::from),
+        "getCmdLineOpts" => about::command_line(context, request).map(Reply::from),
+        "listCommands" => Ok(about::commands().into()),
+        "startSession" => Ok(session::start().into()),
+        "whatsmyuri" => Ok(whoami::address(connection).into()),
+        "connectionStatus" => Ok(whoami::status(request).into()),
+        "logout" => Ok(doc! {"ok": 1.0}.into()),
+        other => Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, format!("{other} is not answered by the gateway"))),
     }
 }

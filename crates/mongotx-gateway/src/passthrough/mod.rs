@@ -1,17 +1,37 @@
 //! Commands that MongoTx need not touch go to the backing server as they are, and its answer goes back as it is.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `strip` | fields that a server without sessions and transactions refuses |
+//! | `pool`, `link` | connections of the gateway's own: bytes in, bytes out |
+//! | `driver` | the way for servers that need a login, TLS or a search for the primary: the official driver |
+
+mod driver;
+mod link;
+mod pool;
+mod strip;
 
 use bson::{Document, RawDocument};
+use mongodb::options::{ClientOptions, Tls};
 
+use self::pool::Pool;
 use crate::{
+    connection::Connection,
     context::Context,
     error::{CommandError, code},
+    options::Limits,
     reply::Reply,
     request::{Request, Sequence},
 };
 
 /// The backing server.
 pub struct Upstream {
-    driver: mongodb::Client,
+    way: Way,
+}
+
+enum Way {
+    Pool(Pool),
+    Driver(mongodb::Client),
 }
 
 impl Upstream {
@@ -19,26 +39,29 @@ impl Upstream {
     ///
     /// # Errors
     /// The connection string is not one.
-    pub async fn new(uri: &str) -> mongodb::error::Result<Self> {
-        Ok(Self { driver: mongodb::Client::with_uri_str(uri).await? })
+    pub(crate) async fn new(uri: &str, limits: &Limits) -> mongodb::error::Result<Self> {
+        let mut options = ClientOptions::parse(uri).await?;
+        if let [host] = &options.hosts[..]
+            && is_plain(&options)
+        {
+            return Ok(Self { way: Way::Pool(Pool::new(host.clone(), limits)) });
+        }
+        // A command is sent once.
+        options.retry_reads = Some(false);
+        options.retry_writes = Some(false);
+        options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
+        Ok(Self { way: Way::Driver(mongodb::Client::with_options(options)?) })
     }
 
-    /// Sends a command as it is and answers what the server answers, `ok: 0` included.
+    /// Sends a command as it is, once, and answers what the server answers, `ok: 0` included. Dropping the future closes
+    /// the connection that the command went over.
     ///
     /// # Errors
     /// The server cannot be reached, or went away before it answered.
-    pub async fn run(
-        &self,
-        database: &str,
-        body: &RawDocument,
-        _sequences: &[Sequence],
-    ) -> Result<Reply, CommandError> {
-        match self.driver.database(database).run_raw_command(body.to_owned()).await {
-            Ok(reply) => Ok(Reply::from(reply)),
-            Err(error) => match error.server_response() {
-                Some(reply) => Ok(Reply::from(reply.clone())),
-                None => Err(CommandError::new(code::HOST_UNREACHABLE, error.to_string())),
-            },
+    pub async fn run(&self, database: &str, body: &RawDocument, sequences: &[Sequence]) -> Result<Reply, CommandError> {
+        match &self.way {
+            Way::Pool(pool) => pool.run(database, body, sequences).await,
+            Way::Driver(client) => driver::run(client, database, body, sequences).await,
         }
     }
 
@@ -53,7 +76,20 @@ impl Upstream {
     }
 }
 
-/// Passes a request on.
-pub(crate) async fn run(context: &Context, request: &Request) -> Result<Reply, CommandError> {
-    context.upstream.run(request.database(), request.body(), request.sequences()).await
+/// How the gateway calls itself in the server's logs.
+const APP_NAME: &str = "mongotx gateway";
+
+/// One server that takes commands from anybody who connects.
+fn is_plain(options: &ClientOptions) -> bool {
+    let tls = matches!(options.tls, Some(Tls::Enabled(_)));
+    options.credential.is_none() && !tls && options.repl_set_name.is_none() && options.load_balanced != Some(true)
+}
+
+/// Passes a request on. It is given up when the client is gone.
+pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
+    let body = strip::strip(request.body())?;
+    tokio::select! {
+        reply = context.upstream.run(request.database(), &body, request.sequences()) => reply,
+        () = connection.gone() => Err(CommandError::new(code::CLIENT_DISCONNECT, "nobody waits for an answer")),
+    }
 }

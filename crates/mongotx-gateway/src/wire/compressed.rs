@@ -71,6 +71,13 @@ pub(super) fn decode(outer: &Header, payload: &[u8]) -> Result<(Compressor, Head
     Ok((compressor, Header { length_bytes: HEADER_BYTES + size, op_code, ..*outer }, inner))
 }
 
+/// The size that a message tells of what was compressed; 0 when it tells none.
+pub(super) fn told_bytes(payload: &[u8]) -> usize {
+    let mut cursor = Cursor::new(payload);
+    let told = cursor.i32().and_then(|_| cursor.i32());
+    told.ok().and_then(|told| usize::try_from(told).ok()).unwrap_or(0)
+}
+
 /// At most `size` bytes, or one more when there would be more; none when the bytes are no compressed ones.
 fn decompress(compressor: Compressor, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     match compressor {

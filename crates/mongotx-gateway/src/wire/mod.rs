@@ -111,6 +111,14 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     }
 }
 
+/// How many bytes a message has when it is decompressed: the work that it makes, as far as it tells.
+pub(crate) fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
+    match header.op_code {
+        OpCode::Compressed => compressed::told_bytes(payload).max(payload.len()),
+        _ => payload.len(),
+    }
+}
+
 fn decode_plain(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     let mut incoming = match header.op_code {
         OpCode::Msg => op_msg::decode(header, payload)?,

@@ -1,0 +1,63 @@
+//! Commands passed on by the official driver. It reads answers into documents and writes them again, which keeps
+//! everything but a name that occurs twice.
+
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, raw::CStr};
+
+use crate::{
+    error::{CommandError, code},
+    reply::Reply,
+    request::Sequence,
+};
+
+/// See [`super::Upstream::run`].
+pub(super) async fn run(
+    client: &mongodb::Client,
+    database: &str,
+    body: &RawDocument,
+    sequences: &[Sequence],
+) -> Result<Reply, CommandError> {
+    let command = whole(body, sequences)?;
+    match client.database(database).run_raw_command(command).await {
+        Ok(reply) => Ok(Reply::from(reply)),
+        Err(error) => match error.server_response() {
+            Some(reply) => Ok(Reply::from(reply.clone())),
+            None => Err(CommandError::new(code::HOST_UNREACHABLE, error.to_string())),
+        },
+    }
+}
+
+/// One document, with the sequences as arrays, and without the database, which the driver adds.
+fn whole(body: &RawDocument, sequences: &[Sequence]) -> Result<RawDocumentBuf, CommandError> {
+    let invalid = |error: bson::error::Error| CommandError::new(code::INVALID_BSON, error.to_string());
+    let mut whole = RawDocumentBuf::new();
+    for field in body.iter() {
+        let (name, value) = field.map_err(invalid)?;
+        if name.as_str() != "$db" {
+            whole.append(name, value);
+        }
+    }
+    for sequence in sequences {
+        let mut array = RawArrayBuf::new();
+        for document in sequence.documents() {
+            array.push(document?);
+        }
+        whole.append(<&CStr>::try_from(sequence.name.as_str()).map_err(invalid)?, array);
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::{RawDocumentBuf, rawdoc};
+
+    use super::*;
+
+    #[test]
+    fn sequences_become_arrays_and_the_database_goes() {
+        let one: RawDocumentBuf = rawdoc! {"a": 1};
+        let sequence = Sequence { name: "documents".to_owned(), bytes: one.into_bytes() };
+        let command = whole(&rawdoc! {"insert": "c", "$db": "d", "ordered": true}, &[sequence]).unwrap();
+        assert_eq!(command, rawdoc! {"insert": "c", "ordered": true, "documents": [{"a": 1}]});
+    }
+}

@@ -1,0 +1,100 @@
+//! One connection, from its first byte to its last.
+
+use std::{io, sync::Arc};
+
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, WriteHalf},
+    time::timeout,
+};
+
+use super::{
+    Server,
+    answer::answer,
+    read::{ReadError, await_message, read_message},
+};
+use crate::{
+    command,
+    connection::{Connection, Peer},
+    wire::WireError,
+};
+
+/// Something that bytes go over.
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Socket for T {}
+
+/// Serves a connection until it ends, for whatever reason.
+pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer) {
+    let connection = Arc::new(server.connection(peer));
+    tracing::debug!(id = connection.id(), peer = %connection.peer(), "a client connected");
+    let (reader, mut writer) = tokio::io::split(socket);
+    let mut reader = BufReader::new(reader);
+    let end = tokio::select! {
+        end = converse(server, &connection, &mut reader, &mut writer) => end,
+        () = server.ending.cancelled() => End::Closing,
+    };
+    tracing::debug!(id = connection.id(), reason = %end, "a connection has ended");
+    connection.set_gone();
+    command::connection_closed(&server.context, &connection).await;
+}
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the gateway is closing")]
+    Closing,
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    #[error("an answer could not be sent: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Message by message. Never ends well: there is always a reason.
+async fn converse<S: Socket>(
+    server: &Server,
+    connection: &Arc<Connection>,
+    reader: &mut (impl AsyncBufRead + Unpin),
+    writer: &mut WriteHalf<S>,
+) -> End {
+    let limits = &server.context.options.limits;
+    let mut silence = Some(limits.first_message);
+    loop {
+        let one = async {
+            tokio::select! {
+                biased;
+                // A message that has begun is answered even so.
+                here = await_message(reader, silence) => here?,
+                () = server.closing.cancelled() => return Err(End::Closing),
+            }
+            let (header, payload) = read_message(reader, limits.message).await?;
+            let answering = answer(&server.context, connection, header, payload);
+            if let Some(bytes) = watching(connection, reader, answering).await? {
+                timeout(limits.answer, writer.write_all(&bytes)).await.map_err(io::Error::from)??;
+            }
+            Ok(())
+        };
+        if let Err(end) = one.await {
+            return end;
+        }
+        if server.closing.is_cancelled() {
+            return End::Closing;
+        }
+        silence = limits.idle;
+    }
+}
+
+/// Waits for an answer, and notices when the client does not: a command may then be given up, which it decides itself.
+async fn watching<T>(
+    connection: &Connection,
+    reader: &mut (impl AsyncBufRead + Unpin),
+    answering: impl Future<Output = T>,
+) -> T {
+    let mut answering = std::pin::pin!(answering);
+    tokio::select! {
+        answered = &mut answering => return answered,
+        // Bytes here are the next message, which waits.
+        next = reader.fill_buf() => if next.map_or(true, <[u8]>::is_empty) { connection.set_gone() },
+    }
+    answering.await
+}

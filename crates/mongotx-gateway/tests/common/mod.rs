@@ -1,0 +1,39 @@
+//! A gateway of a test's own in front of the shared standalone server, and ways to talk to it.
+#![allow(dead_code, reason = "no test binary uses all of it")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
+
+pub mod raw;
+
+use std::{net::SocketAddr, time::Duration};
+
+use mongotx::ClientOptions;
+use mongotx_gateway::{Gateway, Limits, Options};
+
+/// The longest that anything here is waited for.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// A gateway on a free port.
+pub async fn gateway(limits: Limits) -> (Gateway, SocketAddr) {
+    let server = testkit::shared_standalone().await.unwrap();
+    let gateway = Gateway::start(options(&server.uri(), limits)).await.unwrap();
+    let address = gateway.address().unwrap();
+    (gateway, address)
+}
+
+/// Listens on a free port, and keeps client records where no other test looks.
+pub fn options(uri: &str, limits: Limits) -> Options {
+    let client = ClientOptions { tx_database: testkit::unique_db("gw"), sweep: false, ..ClientOptions::default() };
+    let listen = Some("127.0.0.1:0".parse().unwrap());
+    Options { uri: uri.to_owned(), listen, limits, client, ..Options::default() }
+}
+
+/// The official driver, connected to a gateway. `more`: options that end with `&`.
+pub async fn driver(address: SocketAddr, more: &str) -> mongodb::Client {
+    let uri = format!("mongodb://{address}/?{more}serverSelectionTimeoutMS=5000");
+    mongodb::Client::with_uri_str(uri).await.unwrap()
+}
+
+/// Fails the test when it takes too long.
+pub async fn soon<F: IntoFuture>(what: F) -> F::Output {
+    tokio::time::timeout(LIMIT, what.into_future()).await.expect("not within the test's limit")
+}
