@@ -13,6 +13,7 @@ mod interrupt;
 mod leftovers;
 mod ls;
 mod say;
+mod serve;
 mod show;
 mod survey;
 mod table;
@@ -41,6 +42,8 @@ enum Command {
     Abort(abort::Options),
     /// Looks for stuck and damaged documents in all databases, and mends them
     Doctor(doctor::Options),
+    /// Serves drivers of every language: standard transactions on a server that has none
+    Serve(serve::Options),
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -58,6 +61,7 @@ impl Command {
             Self::Show(options) => show::run(options).await,
             Self::Abort(options) => abort::run(options).await,
             Self::Doctor(options) => doctor::run(options).await,
+            Self::Serve(options) => serve::run(options).await,
             Self::Bench(args) => bench::run(args).await,
             Self::DemoWorker(options) => demo::worker::run(options).await,
             Self::BenchClients => {

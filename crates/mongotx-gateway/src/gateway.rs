@@ -56,6 +56,13 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Nobody answers at the backing server's address: everything else is in order, as far as is known.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Client(error) if error.kind() == mongotx::ErrorKind::Unavailable)
+    }
+}
+
 impl Gateway {
     /// Starts a gateway: connects to the server, then listens.
     ///

@@ -1,0 +1,130 @@
+//! `mongotx serve`: a gateway for drivers of every language, until it is told to end.
+//!
+//! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when nobody answers there.
+//! 2. The gateway listens, and says where.
+//! 3. A signal: commands that run are answered, then everything that was started goes. A second signal waits for nothing.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Args;
+use mongotx::ClientOptions;
+use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions};
+use testkit::Server;
+
+use crate::{
+    connect::{ServerOptions, with_selection_limit},
+    failure::{Failure, Status, WELL},
+    interrupt::Interrupts,
+    say,
+};
+
+/// Options of `mongotx serve`.
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    server: ServerOptions,
+    /// Where to listen; port 0 takes a free one. Only addresses of the loopback interface: clients need no password yet
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27117")]
+    listen: SocketAddr,
+    /// A Unix socket to listen on as well
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Starts a standalone mongod when nobody answers at --uri. Its data goes with it
+    #[arg(long)]
+    start_server: bool,
+    /// Client connections at the same time
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_connections: u32,
+    /// Closes connections that are silent for so long; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    idle_timeout: u32,
+    /// How long commands that run are waited for at the end
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    shutdown_timeout: u32,
+}
+
+/// Runs `mongotx serve`.
+pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+    let mut interrupts = Interrupts::catch()?;
+    let (server, gateway) = tokio::select! {
+        started = start(&options) => started?,
+        interrupted = interrupts.next() => return Err(interrupted),
+    };
+    tell(&options, &gateway);
+    interrupts.next().await;
+    say::warn("ending: commands that run are answered first; a second signal ends at once");
+    let limit = Duration::from_secs(options.shutdown_timeout.into());
+    let ended = tokio::select! {
+        ended = gateway.shutdown(limit) => ended,
+        interrupted = interrupts.next() => return Err(interrupted),
+    };
+    drop(server);
+    ended?;
+    Ok(WELL)
+}
+
+/// Steps 1 and 2.
+async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> {
+    let gateway = Gateway::start(gateway_options(options, &options.server.uri)).await;
+    let error = match gateway {
+        Ok(gateway) => return Ok((None, gateway)),
+        Err(error) if !error.is_unreachable() => return Err(Failure::new(error.to_string())),
+        Err(error) => error,
+    };
+    if !options.start_server {
+        return Err(Failure::new(format!(
+            "no server answers at --uri {}: start one, name another, or let --start-server start a local one that is \
+             gone afterwards\n({error})",
+            say::plain(&without_password(&options.server.uri)),
+        )));
+    }
+    say::warn("no server answers at --uri; looking for mongod (it is fetched into the user's cache if there is none)");
+    let server = Server::standalone().await?;
+    say::warn(&format!("started mongod on port {}; its data goes with it", server.port()));
+    let gateway = Gateway::start(gateway_options(options, &server.uri())).await;
+    Ok((Some(server), gateway.map_err(|error| Failure::new(error.to_string()))?))
+}
+
+fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
+    let limits = Limits {
+        connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
+        idle: (options.idle_timeout > 0).then(|| Duration::from_secs(options.idle_timeout.into())),
+        ..Limits::default()
+    };
+    GatewayOptions {
+        uri: with_selection_limit(uri),
+        listen: Some(options.listen),
+        unix: options.unix.clone(),
+        limits,
+        client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
+    }
+}
+
+fn tell(options: &Options, gateway: &Gateway) {
+    if let Some(address) = gateway.address() {
+        say::line(&format!("listening on mongodb://{address}"));
+    }
+    if let Some(path) = &options.unix {
+        say::line(&format!("listening on {}", say::plain(&path.display().to_string())));
+    }
+}
+
+/// The connection string as it can be shown.
+fn without_password(uri: &str) -> String {
+    match uri.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@'))) {
+        Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
+        _ => uri.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(without_password("mongodb://user:p@ss@host:1/db"), "mongodb://…@host:1/db");
+        assert_eq!(without_password("mongodb://host"), "mongodb://host");
+        assert_eq!(without_password("nonsense"), "nonsense");
+    }
+}
