@@ -135,17 +135,19 @@ fn first_name(body: &RawDocument) -> Result<String, CommandError> {
 fn database_of(body: &RawDocument) -> Result<String, CommandError> {
     /// As long as MongoDB lets them be.
     const LONGEST_BYTES: usize = 63;
+    /// What they cannot have in them.
+    const FORBIDDEN: [char; 6] = ['\0', '/', '\\', '.', ' ', '"'];
     match body.get("$db").map_err(invalid)? {
         None => Err(CommandError::new(code::MISSING_DATABASE, "OP_MSG requests require a $db argument")),
         Some(bson::RawBsonRef::String(name))
-            if name.is_empty() || name.len() > LONGEST_BYTES || name.contains('\0') =>
+            if name.is_empty() || name.len() > LONGEST_BYTES || name.contains(FORBIDDEN) =>
         {
             Err(CommandError::new(code::INVALID_NAMESPACE, format!("$db: invalid database name {name:?}")))
         }
         Some(bson::RawBsonRef::String(name)) => Ok(name.to_owned()),
         Some(other) => {
             let text = format!("$db: expected a string, found {:?}", other.element_type());
-            Err(CommandError::new(code::TYPE_MISMATCH, text))
+            Err(CommandError::new(code::NOT_A_STRING, text))
         }
     }
 }
@@ -190,8 +192,10 @@ mod tests {
         let code_of = |command: Document| Request::of(&command).unwrap_err().code;
         assert_eq!(code_of(doc! {}), code::FAILED_TO_PARSE);
         assert_eq!(code_of(doc! {"ping": 1}), code::MISSING_DATABASE);
-        assert_eq!(code_of(doc! {"ping": 1, "$db": 1}), code::TYPE_MISMATCH);
+        assert_eq!(code_of(doc! {"ping": 1, "$db": 1}), code::NOT_A_STRING);
         assert_eq!(code_of(doc! {"ping": 1, "$db": ""}), code::INVALID_NAMESPACE);
-        assert_eq!(code_of(doc! {"ping": 1, "$db": "x".repeat(64)}), code::INVALID_NAMESPACE);
+        for name in ["x".repeat(64), "a b".to_owned(), "a.b".to_owned(), "a\0".to_owned()] {
+            assert_eq!(code_of(doc! {"ping": 1, "$db": &name}), code::INVALID_NAMESPACE, "{name:?}");
+        }
     }
 }

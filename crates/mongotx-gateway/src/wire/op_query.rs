@@ -33,7 +33,8 @@ pub(super) fn decode(payload: &[u8]) -> Result<Incoming, WireError> {
 
 fn request(namespace: &str, query: &[u8]) -> Result<Request, CommandError> {
     let Some(database) = namespace.strip_suffix(".$cmd") else {
-        return Err(unsupported("a query of a collection"));
+        let text = "OP_QUERY is no longer supported: this client is too old for servers of version 6.0";
+        return Err(CommandError::new(code::OP_QUERY_REMOVED, text));
     };
     let invalid = |error: bson::error::Error| CommandError::new(code::INVALID_BSON, error.to_string());
     let query = RawDocument::from_bytes(query).map_err(invalid)?;
