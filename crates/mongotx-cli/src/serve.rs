@@ -8,7 +8,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use mongotx::ClientOptions;
-use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions};
+use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, Tls};
 use testkit::Server;
 
 use crate::{
@@ -29,6 +29,15 @@ pub(crate) struct Options {
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// TLS for TCP connections: the gateway's certificate and those above it (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<PathBuf>,
+    /// The certificate's private key (PEM); without it, it is in the same file
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Clients have to show a certificate that one of these has signed (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_client_ca: Option<PathBuf>,
     /// Starts a standalone mongod when nobody answers at --uri. Its data goes with it
     #[arg(long)]
     start_server: bool,
@@ -95,6 +104,11 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         uri: with_selection_limit(uri),
         listen: Some(options.listen),
         unix: options.unix.clone(),
+        tls: options.tls_certificate.clone().map(|certificate| Tls {
+            certificate,
+            key: options.tls_key.clone(),
+            client_ca: options.tls_client_ca.clone(),
+        }),
         limits,
         client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
     }
@@ -102,7 +116,8 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
 
 fn tell(options: &Options, gateway: &Gateway) {
     if let Some(address) = gateway.address() {
-        say::line(&format!("listening on mongodb://{address}"));
+        let tls = if options.tls_certificate.is_some() { "/?tls=true" } else { "" };
+        say::line(&format!("listening on mongodb://{address}{tls}"));
     }
     if let Some(path) = &options.unix {
         say::line(&format!("listening on {}", say::plain(&path.display().to_string())));

@@ -96,3 +96,15 @@ fn addresses_that_others_can_reach_are_refused_by_name() {
         assert!(said.contains("listen") && said.contains("loopback"), "{said}");
     }
 }
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none.pem");
+    let (status, said) = run(["serve", "--listen", "127.0.0.1:0", "--tls-certificate", file.to_str().unwrap()]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("tls-certificate") && said.contains("none.pem"), "{said}");
+    let (status, said) = run(["serve", "--tls-key", file.to_str().unwrap()]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("--tls-certificate"), "{said}");
+}

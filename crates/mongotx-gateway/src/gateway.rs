@@ -13,7 +13,7 @@ use crate::{
     passthrough::Upstream,
     reply::Reply,
     request::Request,
-    server::{Listener, Server},
+    server::{Listener, Server, TlsError, acceptor},
 };
 
 /// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`] waits for them.
@@ -38,6 +38,9 @@ pub enum StartError {
          loopback interface (127.0.0.1)"
     )]
     Exposed(SocketAddr),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There is no listening at that address.
     #[error("listen: cannot listen on {address}: {source}")]
     Listen {
@@ -72,11 +75,12 @@ impl Gateway {
         if let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) {
             return Err(StartError::Exposed(address));
         }
+        let tls = options.tls.as_ref().map(acceptor).transpose()?;
         let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
         let listeners = listen(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
-        let server = Arc::new(Server::new(Arc::new(Context::new(client, upstream, options))));
+        let server = Arc::new(Server::new(Arc::new(Context::new(client, upstream, options)), tls));
         for listener in listeners {
             server.tasks.spawn(listener.run(Arc::clone(&server)));
         }

@@ -28,8 +28,9 @@ pub use self::{
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::{Limits, Options},
+    options::{Limits, Options, Tls},
     passthrough::Upstream,
     reply::Reply,
     request::{Request, Sequence},
+    server::TlsError,
 };

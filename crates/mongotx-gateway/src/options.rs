@@ -13,10 +13,23 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// A Unix socket to listen on.
     pub unix: Option<PathBuf>,
+    /// TLS for TCP connections. `None`: they are not encrypted.
+    pub tls: Option<Tls>,
     /// What clients may take.
     pub limits: Limits,
     /// How the MongoTx client works that all commands share.
     pub client: ClientOptions,
+}
+
+/// How clients see that it is this gateway, and perhaps the other way round. All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The gateway's certificate, and those between it and one that clients know.
+    pub certificate: PathBuf,
+    /// Its private key; `None`: in the same file.
+    pub key: Option<PathBuf>,
+    /// Clients have to show a certificate that one of these has signed. `None`: they show none.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// What clients may take, each of them and together.

@@ -68,7 +68,7 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 prepare(&stream);
-                server.admit(stream, Peer::Tcp(peer));
+                server.admit_tcp(stream, Peer::Tcp(peer));
             }
             Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `listener` | sockets that accept connections |
 //! | `serve` | one connection, from its first byte to its last |
+//! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
 //! | `answer` | one message to its answer |
 //!
@@ -14,19 +15,23 @@ mod answer;
 mod listener;
 mod read;
 mod serve;
+mod tls;
 
 use std::sync::{
     Arc,
     atomic::{AtomicI64, Ordering::Relaxed},
 };
 
-use tokio::sync::Semaphore;
+use tokio::{net::TcpStream, sync::Semaphore};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use self::tls::TlsError;
 pub(crate) use self::{
     listener::{Listener, prepare},
     read::read_payload,
     serve::Socket,
+    tls::acceptor,
 };
 use crate::{
     connection::{Connection, Peer},
@@ -42,16 +47,18 @@ pub(crate) struct Server {
     pub(crate) ending: CancellationToken,
     /// Everything that runs.
     pub(crate) tasks: TaskTracker,
+    /// TCP connections begin with TLS.
+    tls: Option<TlsAcceptor>,
     /// One permit per connection that may be open.
     free: Arc<Semaphore>,
     last_id: AtomicI64,
 }
 
 impl Server {
-    pub(crate) fn new(context: Arc<Context>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, tls: Option<TlsAcceptor>) -> Self {
         let free = Arc::new(Semaphore::new(context.options.limits.connections.min(Semaphore::MAX_PERMITS)));
         let [closing, ending] = [(); 2].map(|()| CancellationToken::new());
-        Self { context, closing, ending, tasks: TaskTracker::new(), free, last_id: AtomicI64::new(0) }
+        Self { context, closing, ending, tasks: TaskTracker::new(), tls, free, last_id: AtomicI64::new(0) }
     }
 
     /// A connection with a number of its own.
@@ -61,13 +68,33 @@ impl Server {
 
     /// Serves a connection in a task of its own, or closes it when there are too many.
     pub(crate) fn admit(self: &Arc<Self>, socket: impl Socket, peer: Peer) {
+        let server = Arc::clone(self);
+        self.spawn(&peer.clone(), async move { serve::serve(&server, socket, peer).await });
+    }
+
+    /// As [`Server::admit`], with TLS in between where it is asked for.
+    pub(crate) fn admit_tcp(self: &Arc<Self>, stream: TcpStream, peer: Peer) {
+        let Some(tls) = self.tls.clone() else { return self.admit(stream, peer) };
+        let server = Arc::clone(self);
+        self.spawn(&peer.clone(), async move {
+            tokio::select! {
+                stream = tls::shake_hands(&tls, stream, &peer, server.context.options.limits.first_message) => {
+                    let Some(stream) = stream else { return };
+                    serve::serve(&server, stream, peer).await;
+                }
+                () = server.closing.cancelled() => {}
+            }
+        });
+    }
+
+    /// A task that takes one of the connections that may be open.
+    fn spawn(&self, peer: &Peer, task: impl Future<Output = ()> + Send + 'static) {
         let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
             tracing::warn!(%peer, "a connection is closed: there are as many as the limit allows");
             return;
         };
-        let server = Arc::clone(self);
         self.tasks.spawn(async move {
-            serve::serve(&server, socket, peer).await;
+            task.await;
             drop(permit);
         });
     }

@@ -49,6 +49,11 @@ impl Raw {
         self.answer().await
     }
 
+    /// The next byte, or `None` when the gateway has closed the connection.
+    pub async fn receive_byte(&mut self) -> Option<u8> {
+        soon(self.stream.read_u8()).await.ok()
+    }
+
     /// The gateway has closed the connection and says nothing more.
     pub async fn is_closed(&mut self) -> bool {
         let mut byte = [0];
