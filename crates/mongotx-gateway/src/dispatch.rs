@@ -55,6 +55,10 @@ const ON_THE_SERVER: Route = Route::Refused(
     code::COMMAND_NOT_SUPPORTED,
     "users and roles are managed on the server itself; the gateway passes no commands about them on",
 );
+const NO_LOGIN: Route = Route::Refused(
+    code::COMMAND_NOT_SUPPORTED,
+    "clients cannot log in to the gateway yet; connect without a user, over the loopback interface or a Unix socket",
+);
 const DANGEROUS: Route = Route::Refused(
     code::COMMAND_NOT_SUPPORTED,
     "it would change the server under everybody who uses it; connect to the server itself for that",
@@ -100,6 +104,7 @@ const ROUTES: &[(&[&str], Route)] = &[
     (&["grantRolesToUser", "revokeRolesFromUser", "createRole", "updateRole", "dropRole"], ON_THE_SERVER),
     (&["dropAllRolesFromDatabase", "rolesInfo", "grantRolesToRole", "revokeRolesFromRole"], ON_THE_SERVER),
     (&["grantPrivilegesToRole", "revokePrivilegesFromRole", "invalidateUserCache"], ON_THE_SERVER),
+    (&["saslStart", "saslContinue", "authenticate", "getnonce", "copydbgetnonce"], NO_LOGIN),
     (&["shutdown", "setParameter", "setFeatureCompatibilityVersion", "rotateCertificates"], DANGEROUS),
     (&["convertToCapped", "cloneCollectionAsCapped", "applyOps"], BEHIND_THE_BACK),
 ];
