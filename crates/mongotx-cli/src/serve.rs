@@ -9,6 +9,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use mongotx::ClientOptions;
 use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, Tls};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 
 use crate::{
@@ -55,6 +56,7 @@ pub(crate) struct Options {
 /// Runs `mongotx serve`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
+    allow_open_files();
     let (server, gateway) = tokio::select! {
         started = start(&options) => started?,
         interrupted = interrupts.next() => return Err(interrupted),
@@ -70,6 +72,15 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     drop(server);
     ended?;
     Ok(WELL)
+}
+
+/// As many open files as the system allows this process: every connection is one.
+fn allow_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        say::warn(&format!("the limit on open files stays as it is: {error}"));
+    }
 }
 
 /// Steps 1 and 2.

@@ -70,7 +70,7 @@ async fn converse<S: Socket>(
             let (header, payload) = read_message(reader, limits.message).await?;
             let answering = answer(&server.context, connection, header, payload);
             if let Some(bytes) = watching(connection, reader, answering).await? {
-                timeout(limits.answer, writer.write_all(&bytes)).await.map_err(io::Error::from)??;
+                timeout(limits.answer, send(writer, &bytes)).await.map_err(io::Error::from)??;
             }
             Ok(())
         };
@@ -82,6 +82,12 @@ async fn converse<S: Socket>(
         }
         silence = limits.idle;
     }
+}
+
+/// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and sent.
+async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    writer.write_all(bytes).await?;
+    writer.flush().await
 }
 
 /// Waits for an answer, and notices when the client does not: a command may then be given up, which it decides itself.
