@@ -286,6 +286,15 @@ impl Client {
         Ok(all)
     }
 
+    /// Why no transaction can lock a document of this collection, if none can: then nothing is ever pending in it, and
+    /// what is stored there is what the application wrote. See `docs/special-collections.md`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
+        Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
+    }
+
     /// The counters so far.
     pub fn metrics(&self) -> Metrics {
         self.core.server.counters.snapshot()

@@ -82,7 +82,8 @@ impl DuplicateKey {
 }
 
 /// One refused document of a write of several, as in MongoDB's `writeErrors`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WriteError {
     /// Its place in what was asked.
     pub index: usize,
@@ -90,6 +91,14 @@ pub struct WriteError {
     pub code: i32,
     /// The server's words.
     pub message: String,
+    /// The whole error.
+    pub error: Error,
+}
+
+impl WriteError {
+    pub(crate) fn new(index: usize, error: Error) -> Self {
+        Self { index, code: error.code().unwrap_or(0), message: error.to_string(), error }
+    }
 }
 
 /// The one error type of this crate.
@@ -107,6 +116,7 @@ struct Inner {
     write_errors: Vec<WriteError>,
     progress: Option<Progress>,
     duplicate: Option<DuplicateKey>,
+    info: Option<Document>,
     source: Option<mongodb::error::Error>,
 }
 
@@ -144,6 +154,7 @@ impl Error {
             write_errors: Vec::new(),
             progress: None,
             duplicate: None,
+            info: None,
             source: None,
         }))
     }
@@ -189,6 +200,21 @@ impl Error {
     pub(crate) fn with_duplicate_key(mut self, duplicate: Option<DuplicateKey>) -> Self {
         self.0.duplicate = duplicate;
         self
+    }
+
+    pub(crate) fn with_info(mut self, info: Option<Document>) -> Self {
+        self.0.info = info;
+        self
+    }
+
+    /// What went wrong, in words, without code and transaction.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What the server told besides (`errInfo`): which rule of a validator a document breaks, say.
+    pub fn info(&self) -> Option<&Document> {
+        self.0.info.as_ref()
     }
 
     /// The key of a duplicate-key error (code 11000), as far as the server told it.

@@ -36,7 +36,7 @@ pub use protocol::{ClientId, Concern, TxId};
 pub use self::{
     client::{Client, ClientInfo, LockedDocument},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
-    command::{bulk::BulkWriteResult, update::UpdateResult},
+    command::{bulk::BulkWriteResult, find_and_modify::Modified, update::UpdateResult},
     coordinator::{sweep::Swept, txlog::Fate},
     cursor::Cursor,
     database::{CollectionInfo, Database},

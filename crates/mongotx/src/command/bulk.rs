@@ -84,7 +84,7 @@ async fn inside(
             Ok(()) => {}
             Err(error) if error.ends_transaction() => return Err(error),
             Err(error) => {
-                refused.push(WriteError { index, code: error.code().unwrap_or(0), message: error.to_string() });
+                refused.push(WriteError::new(index, error));
                 if ordered {
                     break;
                 }

@@ -45,6 +45,24 @@ pub(crate) struct FindAndModify {
     pub(crate) after: bool,
 }
 
+/// What it did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Modified {
+    /// The document, as it was or as it is, whichever was asked for.
+    pub value: Option<Document>,
+    /// A document was there, and was changed or removed.
+    pub matched: bool,
+    /// The `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<Bson>,
+}
+
+impl Modified {
+    fn found(value: Option<Document>) -> Self {
+        Self { value, matched: true, upserted_id: None }
+    }
+}
+
 impl FindAndModify {
     pub(crate) fn filter(&self) -> &Document {
         match &self.modify {
@@ -112,7 +130,7 @@ pub(crate) async fn run(
     tx: Option<&mut Transaction>,
     ns: &Namespace,
     command: &FindAndModify,
-) -> Result<Option<Document>> {
+) -> Result<Modified> {
     core.catalog.check_written(ns, tx.is_some())?;
     let command = &command.resolved(core, ns).await?;
     match &command.modify {
@@ -140,7 +158,7 @@ async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify)
 
 /// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise the first in order is
 /// looked for and then changed, if it is still free and still matches.
-async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Option<Document>> {
+async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     let pinned = query.pinned_id(core, ns).await?.is_some();
     if query.sort.is_none() || pinned {
@@ -152,13 +170,13 @@ async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result
         return Ok(value);
     }
     if command.upserts() {
-        return Ok(send(core, ns, command, direct::unlocked(&query.filter), true).await?.flatten());
+        return Ok(send(core, ns, command, direct::unlocked(&query.filter), true).await?.unwrap_or_default());
     }
     // Looked for by a query of our own: the server has not seen the command yet.
     if query.sort.is_some() && !pinned {
         probe::find_and_modify(core, ns, command).await?;
     }
-    Ok(None)
+    Ok(Modified::default())
 }
 
 async fn first_in_order(
@@ -166,7 +184,7 @@ async fn first_in_order(
     ns: &Namespace,
     command: &FindAndModify,
     query: &Query,
-) -> Result<Option<Option<Document>>> {
+) -> Result<Option<Modified>> {
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let Some(at) = find::addresses(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
@@ -188,7 +206,7 @@ async fn until_matched(
     filter: &Document,
     query: &Query,
     upsert: bool,
-) -> Result<Option<Option<Document>>> {
+) -> Result<Option<Modified>> {
     let mut attempts = direct::Attempts::new(core, ns, filter, &query.terms).upserting(upsert);
     loop {
         match send(core, ns, command, direct::unlocked(filter), upsert).await {
@@ -203,33 +221,28 @@ async fn until_matched(
     }
 }
 
-/// `Some` when a document was changed, removed or inserted; inside, what there is to show of it.
+/// `Some` when a document was changed, removed or inserted.
 async fn send(
     core: &Core,
     ns: &Namespace,
     command: &FindAndModify,
     filter: Document,
     upsert: bool,
-) -> Result<Option<Option<Document>>> {
+) -> Result<Option<Modified>> {
     let ask = command.to_command(ns, filter, upsert);
     let mut answer = core.server.run(&ns.db, ask).await.map_err(direct::indeterminate)?;
-    let done = answer
-        .get_document("lastErrorObject")
-        .is_ok_and(|last| last.get("n").is_some_and(|n| super::super::coordinator::server::as_i64(n) > 0));
+    let last = answer.get_document("lastErrorObject").cloned().unwrap_or_default();
+    let done = last.get("n").is_some_and(|n| super::super::coordinator::server::as_i64(n) > 0);
+    let upserted_id = last.get("upserted").cloned();
     let value = match answer.remove("value") {
         Some(Bson::Document(document)) => Some(document),
         _ => None,
     };
-    Ok(done.then_some(value))
+    Ok(done.then_some(Modified { value, matched: upserted_id.is_none(), upserted_id }))
 }
 
 /// Inside a transaction: lock the document, so that what is shown is what was changed.
-async fn inside(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &FindAndModify,
-) -> Result<Option<Document>> {
+async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     if let Some(projection) = &command.projection {
         // What is shown afterwards must not be refused afterwards.
@@ -253,8 +266,8 @@ async fn inside(
         };
         let Some(at) = at else { return upserted(core, tx, ns, command).await };
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
-        if let Some(done) = one(core, tx, &target, command, &change).await? {
-            return Ok(done);
+        if let Some(shown) = one(core, tx, &target, command, &change).await? {
+            return Ok(Modified::found(shown));
         }
         if named.is_some() {
             return upserted(core, tx, ns, command).await;
@@ -321,18 +334,14 @@ async fn show(
     Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
-async fn upserted(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &FindAndModify,
-) -> Result<Option<Document>> {
+async fn upserted(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let update = match &command.modify {
         Modify::Update(update) if update.upsert => update,
-        _ => return probe::find_and_modify(core, ns, command).await.map(|()| None),
+        _ => return probe::find_and_modify(core, ns, command).await.map(|()| Modified::default()),
     };
     let at = upsert::run(core, tx, ns, update).await?;
-    if command.after { show(core, tx, ns, &at, command).await } else { Ok(None) }
+    let value = if command.after { show(core, tx, ns, &at, command).await? } else { None };
+    Ok(Modified { value, matched: false, upserted_id: Some(at.id) })
 }
 
 #[cfg(test)]

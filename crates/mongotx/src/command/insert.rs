@@ -334,7 +334,7 @@ impl Batch {
         if error.ends_transaction() {
             return Err(error);
         }
-        self.refused.push(WriteError { index, code: error.code().unwrap_or(0), message: error.to_string() });
+        self.refused.push(WriteError::new(index, error));
         if self.ordered {
             self.ids.truncate(index);
         }

@@ -43,7 +43,8 @@ impl WriteAnswer {
             let index = error.get("index").map_or(0, as_i64);
             let code = error.get("code").map_or(0, as_i64) as i32;
             let message = shown(error.get_str("errmsg").unwrap_or("the server gave no reason"));
-            let refused = Error::invalid(code, message).with_duplicate_key(DuplicateKey::read(error));
+            let info = error.get_document("errInfo").ok().cloned();
+            let refused = Error::invalid(code, message).with_duplicate_key(DuplicateKey::read(error)).with_info(info);
             (usize::try_from(index).unwrap_or(0), refused)
         });
         Self { n: number("n"), modified: number("nModified"), upserted, errors: errors.collect() }
@@ -181,6 +182,7 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
             let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
             refused_by_server(refused.code, &shown(&refused.message))
                 .with_duplicate_key(details.as_ref().and_then(DuplicateKey::read))
+                .with_info(details.and_then(|details| details.get_document("errInfo").ok().cloned()))
         }
         DriverKind::ServerSelection { .. }
         | DriverKind::DnsResolve { .. }

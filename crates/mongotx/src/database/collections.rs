@@ -64,7 +64,7 @@ impl Database {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
     pub async fn list_collections(&self) -> Result<Vec<CollectionInfo>> {
-        let listed = self.core.list_collections(&self.name).await?;
+        let listed = self.core.list_collections(&self.name, None).await?;
         let text = |info: &Document, field| info.get_str(field).unwrap_or_default().to_owned();
         Ok(listed
             .into_iter()
@@ -74,6 +74,15 @@ impl Database {
                 options: info.get_document("options").cloned().unwrap_or_default(),
             })
             .collect())
+    }
+
+    /// The same, each with all that the server tells of it, of those that match a filter on that. (A validator is
+    /// matched in its stored form.)
+    ///
+    /// # Errors
+    /// As [`Database::list_collections`]; the server's for a malformed filter.
+    pub async fn describe_collections(&self, filter: Document) -> Result<Vec<Document>> {
+        self.core.list_collections(&self.name, Some(filter)).await
     }
 
     /// Their names.

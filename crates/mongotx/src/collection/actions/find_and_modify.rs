@@ -11,7 +11,7 @@ use super::{ReturnDocument, delete::delete_command, update::update_command};
 use crate::{
     command::{
         delete::DeleteCommand,
-        find_and_modify::{self, FindAndModify, Modify},
+        find_and_modify::{self, FindAndModify, Modified, Modify},
         update::UpdateCommand,
     },
     coordinator::Core,
@@ -76,27 +76,31 @@ impl<'a, T> FindOneAndUpdate<'a, T> {
     }
 }
 
+impl<T> FindOneAndUpdate<'_, T> {
+    /// Runs it, and answers besides the document whether there was one, as `lastErrorObject` does in MongoDB.
+    ///
+    /// # Errors
+    /// As awaiting it.
+    pub async fn in_full(self) -> Result<Modified> {
+        let Self { core, ns, update, mut command, sort, projection, shown, session, .. } = self;
+        command.update = update?;
+        let command =
+            FindAndModify { modify: Modify::Update(command), sort, projection, after: shown == ReturnDocument::After };
+        in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))
+    }
+}
+
 impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndUpdate<'a, T> {
     type Output = Result<Option<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { core, ns, update, mut command, sort, projection, shown, session, .. } = self;
-        Box::pin(async move {
-            command.update = update?;
-            let command = FindAndModify {
-                modify: Modify::Update(command),
-                sort,
-                projection,
-                after: shown == ReturnDocument::After,
-            };
-            decode(in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))?)
-        })
+        Box::pin(async move { decode(self.in_full().await?) })
     }
 }
 
-fn decode<T: DeserializeOwned>(document: Option<Document>) -> Result<Option<T>> {
-    Ok(document.map(bson::deserialize_from_document).transpose()?)
+fn decode<T: DeserializeOwned>(done: Modified) -> Result<Option<T>> {
+    Ok(done.value.map(bson::deserialize_from_document).transpose()?)
 }
 
 /// `findAndModify` that deletes.
@@ -131,13 +135,23 @@ impl<'a, T> FindOneAndDelete<'a, T> {
     }
 }
 
+impl<T> FindOneAndDelete<'_, T> {
+    /// Runs it, and answers besides the document whether there was one, as `lastErrorObject` does in MongoDB.
+    ///
+    /// # Errors
+    /// As awaiting it.
+    pub async fn in_full(self) -> Result<Modified> {
+        let Self { core, ns, command, sort, projection, session, .. } = self;
+        let command = FindAndModify { modify: Modify::Delete(Box::new(command)), sort, projection, after: false };
+        in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))
+    }
+}
+
 impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndDelete<'a, T> {
     type Output = Result<Option<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { core, ns, command, sort, projection, session, .. } = self;
-        let command = FindAndModify { modify: Modify::Delete(Box::new(command)), sort, projection, after: false };
-        Box::pin(async move { decode(in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))?) })
+        Box::pin(async move { decode(self.in_full().await?) })
     }
 }

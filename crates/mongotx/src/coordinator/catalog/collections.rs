@@ -41,9 +41,10 @@ impl Core {
     }
 
     /// The server's descriptions of the collections, as the application made them.
-    pub(crate) async fn list_collections(&self, db: &str) -> Result<Vec<Document>> {
-        let listed =
-            self.server.collect(db, doc! {"listCollections": 1, "cursor": {}}, MAX_COLLECTIONS).await?.into_iter();
+    pub(crate) async fn list_collections(&self, db: &str, filter: Option<Document>) -> Result<Vec<Document>> {
+        let mut command = doc! {"listCollections": 1, "cursor": {}};
+        command.extend(filter.map(|filter| ("filter".to_owned(), filter.into())));
+        let listed = self.server.collect(db, command, MAX_COLLECTIONS).await?.into_iter();
         let own = |info: &Document| info.get_str("name").is_ok_and(is_scratch);
         Ok(listed.filter(|info| !own(info)).map(as_made).collect())
     }
