@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{options::Options, passthrough::Upstream};
+use crate::{command::State, options::Options, passthrough::Upstream};
 
 /// The gateway's parts that outlive every connection.
 pub struct Context {
@@ -10,6 +10,8 @@ pub struct Context {
     pub client: mongotx::Client,
     /// The backing server as it is, for commands that MongoTx need not touch.
     pub upstream: Upstream,
+    /// Sessions and cursors.
+    pub tx: State,
     /// What was asked for when the gateway was started.
     pub options: Options,
     /// When it was started.
@@ -18,6 +20,7 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn new(client: mongotx::Client, upstream: Upstream, options: Options) -> Self {
-        Self { client, upstream, options, started: Instant::now() }
+        let tx = State::new(options.sessions);
+        Self { client, upstream, tx, options, started: Instant::now() }
     }
 }

@@ -6,6 +6,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
+    command::sweep_in_background,
     connection::{Connection, Peer},
     context::Context,
     dispatch,
@@ -80,7 +81,9 @@ impl Gateway {
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
         let listeners = listen(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
-        let server = Arc::new(Server::new(Arc::new(Context::new(client, upstream, options)), tls));
+        let context = Arc::new(Context::new(client, upstream, options));
+        sweep_in_background(&context);
+        let server = Arc::new(Server::new(context, tls));
         for listener in listeners {
             server.tasks.spawn(listener.run(Arc::clone(&server)));
         }

@@ -13,8 +13,10 @@
 mod command;
 mod connection;
 mod context;
+mod cursor;
 mod dispatch;
 pub mod error;
+mod failure;
 mod gateway;
 mod handshake;
 mod options;
@@ -22,9 +24,11 @@ mod passthrough;
 mod reply;
 mod request;
 mod server;
+mod session;
 pub mod wire;
 
 pub use self::{
+    command::{SessionLimits, State},
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mongotx::ClientOptions;
 
+use crate::command::SessionLimits;
+
 /// A gateway that is to be started. It listens nowhere unless told so.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -17,6 +19,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// What clients may take.
     pub limits: Limits,
+    /// How many sessions there may be, and how long they, their transactions and cursors live.
+    pub sessions: SessionLimits,
     /// How the MongoTx client works that all commands share.
     pub client: ClientOptions,
 }

@@ -1,22 +1,86 @@
-//! The commands that MongoTx gives their meaning, one file each.
+//! The commands that MongoTx gives their meaning, one file each (small ones about the same thing share one).
+//!
+//! A command arrives in [`run`], which knows of sessions and transactions; its handler reads its own fields, calls the
+//! library and makes the reply. [`call`] is what a handler may use, [`generic`] the fields that every command may carry.
 
+mod aggregate;
+mod body;
+mod call;
+mod collections;
+mod count;
+mod delete;
+mod distinct;
+mod end_transaction;
+mod explain;
+pub(crate) mod fields;
+mod find;
+mod find_and_modify;
+mod generic;
+mod get_more;
+mod indexes;
+mod insert;
+mod kill_cursors;
+mod modification;
+mod recovery;
+mod run;
+mod sessions;
+mod state;
+mod update;
+mod write_concern;
+mod writes;
+
+pub(crate) use self::state::sweep_in_background;
+pub use self::state::{SessionLimits, State};
+use self::{call::Call, run::Made};
 use crate::{
     connection::Connection,
     context::Context,
-    error::{CommandError, code},
+    error::CommandError,
+    failure::{Answer, Failure, codes},
     reply::Reply,
     request::Request,
 };
 
 /// Carries out one of them.
-pub(crate) async fn run(
-    _context: &Context,
-    _connection: &Connection,
-    request: &Request,
-) -> Result<Reply, CommandError> {
-    let text = format!("{} is not answered by the gateway yet", request.name());
-    Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, text))
+pub(crate) async fn run(context: &Context, _connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
+    let body = request.to_document()?;
+    let answer = Box::pin(run::run(context, request.name(), request.database(), body)).await;
+    Ok(answer.unwrap_or_else(Reply::from))
 }
 
-/// Called once when a connection has ended, whatever ended it.
+/// Called once when a connection has ended, whatever ended it. Sessions and cursors belong to no connection: they end
+/// when their time is over, as in the server.
 pub(crate) async fn connection_closed(_context: &Context, _connection: &Connection) {}
+
+async fn handle(call: &mut Call<'_>) -> Answer<Made> {
+    match call.name {
+        "find" => find::run(call).await.map(Ok),
+        "getMore" => get_more::run(call).await.map(Ok),
+        "killCursors" => kill_cursors::run(call).await.map(Ok),
+        "insert" => insert::run(call).await,
+        "update" => update::run(call).await,
+        "delete" => delete::run(call).await,
+        "findAndModify" | "findandmodify" => find_and_modify::run(call).await,
+        "aggregate" => aggregate::run(call).await.map(Ok),
+        "count" => count::run(call).await.map(Ok),
+        "distinct" => distinct::run(call).await.map(Ok),
+        "explain" => explain::run(call).await,
+        "create" => collections::create(call).await.map(Ok),
+        "drop" => collections::drop(call).await.map(Ok),
+        "dropDatabase" => collections::drop_database(call).await.map(Ok),
+        "collMod" => collections::modify(call).await.map(Err),
+        "listCollections" => collections::list(call).await.map(Ok),
+        "createIndexes" => indexes::create(call).await.map(Ok),
+        "dropIndexes" | "deleteIndexes" => indexes::drop(call).await.map(Ok),
+        "listIndexes" => indexes::list(call).await,
+        "refreshSessions" => sessions::refresh(call).map(Ok),
+        "endSessions" | "killSessions" => sessions::kill(call).await.map(Ok),
+        "killAllSessions" => sessions::kill_all(call).await.map(Ok),
+        "killAllSessionsByPattern" => sessions::kill_by_pattern(call).await.map(Ok),
+        "serverStatus" | "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Err),
+        other => Err(Failure::new(
+            codes::COMMAND_NOT_SUPPORTED,
+            format!("{other} is not supported yet: its reply would show how MongoTx stores documents"),
+        )),
+    }
+}

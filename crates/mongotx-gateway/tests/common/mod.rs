@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "no test binary uses all of it")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
 
+pub mod commands;
 pub mod raw;
 
 use std::{net::SocketAddr, time::Duration};

@@ -1,0 +1,119 @@
+//! `aggregate`.
+
+use bson::{Bson, Document, RawDocumentBuf};
+use mongotx::{Aggregate, Collection, Database, Namespace};
+
+use super::{
+    body::Body,
+    call::{Call, First, within},
+    fields::{Fields, as_number},
+};
+use crate::{
+    cursor::Open,
+    failure::{Answer, Failure, codes},
+};
+
+/// What it asks, but for the collection.
+pub(super) struct Pipeline {
+    stages: Vec<Document>,
+    collation: Option<Document>,
+    hint: Option<Bson>,
+    variables: Option<Document>,
+    allow_disk_use: bool,
+    pub(super) explain: bool,
+    first: First,
+}
+
+impl Pipeline {
+    /// `needs_cursor`: unless it is to be explained.
+    pub(super) fn parse(mut fields: Fields, needs_cursor: bool) -> Answer<Self> {
+        let explain = fields.flag("explain")?.unwrap_or(false);
+        let stages = fields.documents("pipeline")?;
+        let cursor = fields.document("cursor")?;
+        if cursor.is_none() && needs_cursor && !explain {
+            let message = "The 'cursor' option is required, except for aggregate with the explain argument";
+            return Err(Failure::new(codes::FAILED_TO_PARSE, message));
+        }
+        let parsed = Self {
+            stages: fields.required("pipeline", stages)?,
+            collation: fields.filled("collation")?,
+            hint: fields.hint()?,
+            variables: fields.filled("let")?,
+            allow_disk_use: fields.flag("allowDiskUse")?.unwrap_or(true),
+            explain,
+            first: First::of_cursor("aggregate", cursor)?,
+        };
+        fields.ignore(&["bypassDocumentValidation"]);
+        fields.finish()?;
+        Ok(parsed)
+    }
+
+    /// The library's action, with its own options.
+    pub(super) fn options<'a>(&self, mut action: Aggregate<'a>, comment: Option<&Bson>) -> Aggregate<'a> {
+        action = action.allow_disk_use(self.allow_disk_use);
+        if let Some(collation) = &self.collation {
+            action = action.collation(collation.clone());
+        }
+        if let Some(hint) = &self.hint {
+            action = action.hint(hint.clone());
+        }
+        if let Some(variables) = &self.variables {
+            action = action.let_vars(variables.clone());
+        }
+        if let Some(comment) = comment {
+            action = action.comment(comment.clone());
+        }
+        match self.first.size.and_then(|size| u32::try_from(size).ok()) {
+            Some(size) if size > 0 => action.batch_size(size),
+            _ => action,
+        }
+    }
+}
+
+/// What a pipeline begins with.
+pub(super) enum Source {
+    Collection(Collection<Document>),
+    Database(Database),
+}
+
+impl Source {
+    /// From the first field.
+    pub(super) fn of(call: &Call<'_>) -> Answer<(Self, Namespace)> {
+        match call.body.get(call.name) {
+            Some(one) if as_number(one) == Some(1) => {
+                let name = format!("{}.$cmd.aggregate", call.db);
+                let namespace = Namespace::parse_namespace(&name)
+                    .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, "the database has no name"))?;
+                Ok((Self::Database(call.context.client.database(call.db)), namespace))
+            }
+            Some(Bson::String(_)) => {
+                let namespace = call.namespace()?;
+                Ok((Self::Collection(call.collection(&namespace)), namespace))
+            }
+            _ => {
+                let message = "Invalid command format: the 'aggregate' field must specify a collection name or 1";
+                Err(Failure::new(codes::FAILED_TO_PARSE, message))
+            }
+        }
+    }
+
+    pub(super) fn action(&self, pipeline: &Pipeline) -> Aggregate<'_> {
+        let stages = pipeline.stages.clone();
+        match self {
+            Self::Collection(collection) => collection.aggregate(stages),
+            Self::Database(database) => database.aggregate(stages),
+        }
+    }
+}
+
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+    let (source, namespace) = Source::of(call)?;
+    let pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
+    let action = pipeline.options(source.action(&pipeline), call.generic.comment.as_ref());
+    if pipeline.explain {
+        let plan = within!(call, action).explain(mongotx::Verbosity::QueryPlanner).await?;
+        return Body::of(&super::explain::without_status(plan));
+    }
+    let cursor = within!(call, action.with_type::<RawDocumentBuf>()).await?;
+    call.first_batch(namespace, Open::of_query(cursor, 0), pipeline.first).await
+}

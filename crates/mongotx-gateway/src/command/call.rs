@@ -1,0 +1,141 @@
+//! One command that is being carried out: what it says, and what it may use.
+
+use std::time::Instant;
+
+use bson::{Bson, Document, rawdoc};
+use mongotx::{Collection, Namespace, Session};
+
+use super::{
+    body::Body,
+    fields::{Fields, type_name},
+    generic::Generic,
+};
+use crate::{
+    context::Context,
+    cursor::{FIRST_BATCH, Open, Owner},
+    failure::{Answer, Failure, codes},
+    reply::Reply,
+    session::{info::Mode, retry::Retry},
+};
+
+/// A command.
+pub(crate) struct Call<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) db: &'a str,
+    pub(crate) name: &'a str,
+    /// Its own fields; the first one is its name.
+    pub(crate) body: Document,
+    pub(crate) generic: &'a Generic,
+    pub(crate) mode: &'a Mode,
+    /// The transaction that it is part of.
+    pub(crate) session: Option<&'a mut Session>,
+    /// What of it was done before.
+    pub(crate) retry: Option<&'a mut Retry>,
+    /// It was answered, but something in it was refused: that ends a transaction.
+    pub(crate) is_refused: bool,
+}
+
+/// An action of the library, in the call's transaction if there is one.
+macro_rules! within {
+    ($call:expr, $action:expr) => {{
+        let action = $action;
+        match $call.session.as_deref_mut() {
+            Some(session) => action.session(session),
+            None => action,
+        }
+    }};
+}
+pub(crate) use within;
+
+impl Call<'_> {
+    /// The fields, as a part that has this name in errors, without the first one, which names the command.
+    pub(crate) fn fields(&mut self, name: &str) -> Fields {
+        self.body.remove(self.name);
+        Fields::new(name, std::mem::take(&mut self.body))
+    }
+
+    /// The collection that the first field names.
+    ///
+    /// # Errors
+    /// 2 and 73, as the server; 13 for what is MongoTx's own.
+    pub(crate) fn namespace(&self) -> Answer<Namespace> {
+        self.namespace_of(self.body.get(self.name).unwrap_or(&Bson::Null))
+    }
+
+    /// The collection that a value names.
+    ///
+    /// # Errors
+    /// As [`Call::namespace`].
+    pub(crate) fn namespace_of(&self, value: &Bson) -> Answer<Namespace> {
+        let Bson::String(name) = value else {
+            let message = format!("collection name has invalid type {}", type_name(value));
+            return Err(Failure::new(codes::BAD_VALUE, message));
+        };
+        let full = format!("{}.{name}", self.db);
+        if name.is_empty() || name.starts_with('.') || name.contains('\0') {
+            return Err(Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")));
+        }
+        let namespace = Namespace::parse_namespace(&full)
+            .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
+        if namespace.db == self.context.options.client.tx_database && namespace.coll == "txs" {
+            let message = format!("not authorized on {full}: it holds the records of MongoTx's clients");
+            return Err(Failure::new(codes::UNAUTHORIZED, message));
+        }
+        Ok(namespace)
+    }
+
+    /// The library's handle on a collection.
+    pub(crate) fn collection<T>(&self, namespace: &Namespace) -> Collection<T> {
+        self.context.client.database(&namespace.db).collection(&namespace.coll)
+    }
+
+    /// A write to a collection in which nothing is ever pending goes to the server as it is: there MongoTx has nothing to
+    /// add, and could not run it as a transaction.
+    pub(crate) async fn write_plainly(&mut self, namespace: &Namespace) -> Answer<Option<Reply>> {
+        if self.session.is_some() || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()
+        {
+            return Ok(None);
+        }
+        self.send_on().await.map(Some)
+    }
+
+    /// The command as it is, answered by the server.
+    pub(crate) async fn send_on(&mut self) -> Answer<Reply> {
+        let command = std::mem::take(&mut self.body);
+        Ok(self.context.upstream.run_document(self.db, &command).await?)
+    }
+
+    /// The reply with a query's first documents; what is left stays open under the session and the transaction.
+    pub(crate) async fn first_batch(&self, namespace: Namespace, mut open: Open, first: First) -> Answer<Body> {
+        let batch = open.batch(Some(first.size.unwrap_or(FIRST_BATCH))).await?;
+        let ns = namespace.to_string();
+        let id = if batch.is_last || first.is_only {
+            0
+        } else {
+            let owner = Owner { namespace, lsid: self.mode.lsid().cloned(), number: self.mode.transaction() };
+            self.context.tx.cursors.add(owner, open, first.expires, Instant::now())?
+        };
+        Ok(rawdoc! {"cursor": {"firstBatch": batch.documents, "id": id, "ns": ns}}.into())
+    }
+}
+
+/// What a first batch is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct First {
+    /// Its documents; `None`: the usual number.
+    pub(crate) size: Option<usize>,
+    /// There is to be no other.
+    pub(crate) is_only: bool,
+    /// The cursor ends when nobody uses it.
+    pub(crate) expires: bool,
+}
+
+impl First {
+    /// From the option `cursor: {batchSize: …}`.
+    pub(crate) fn of_cursor(command: &str, cursor: Option<Document>) -> Answer<Self> {
+        let mut cursor = Fields::new(&format!("{command}.cursor"), cursor.unwrap_or_default());
+        let size = cursor.natural("batchSize")?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        cursor.finish()?;
+        Ok(Self { size, is_only: false, expires: true })
+    }
+}

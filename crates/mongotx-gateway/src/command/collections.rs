@@ -1,0 +1,118 @@
+//! `create`, `drop`, `dropDatabase`, `collMod`, `listCollections`. What they do is not part of a transaction.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+use mongotx::Namespace;
+
+use super::{
+    body::Body,
+    call::{Call, First},
+};
+use crate::{
+    cursor::Open,
+    failure::{Answer, Failure, codes},
+    reply::Reply,
+};
+
+/// `create`.
+pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
+    let namespace = call.namespace()?;
+    let options = call.fields("create").into_rest();
+    let database = call.context.client.database(&namespace.db);
+    let mut action = database.create_collection(&namespace.coll);
+    for (option, value) in options {
+        action = action.option(&option, value);
+    }
+    action.await?;
+    Ok(Body::empty())
+}
+
+/// `drop`.
+pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
+    let namespace = call.namespace()?;
+    call.fields("drop").finish()?;
+    let Some(described) = describe(call, &namespace).await? else {
+        return Err(Failure::new(codes::NAMESPACE_NOT_FOUND, "ns not found"));
+    };
+    let collection = call.collection::<Document>(&namespace);
+    let mut reply = Document::new();
+    if described.get_str("type").is_ok_and(|kind| kind == "collection") {
+        let indexes = collection.list_index_names().await?.len();
+        reply.insert("nIndexesWas", i32::try_from(indexes).unwrap_or(i32::MAX));
+    }
+    reply.insert("ns", namespace.to_string());
+    collection.drop().await?;
+    Body::of(&reply)
+}
+
+/// The server's description of a collection, if there is one.
+pub(super) async fn describe(call: &Call<'_>, namespace: &Namespace) -> Answer<Option<Document>> {
+    let database = call.context.client.database(&namespace.db);
+    Ok(database.describe_collections(doc! {"name": &namespace.coll}).await?.pop())
+}
+
+/// `dropDatabase`.
+pub(super) async fn drop_database(call: &mut Call<'_>) -> Answer<Body> {
+    call.fields("dropDatabase").finish()?;
+    let database = call.context.client.database(call.db);
+    let was_there = !database.list_collection_names().await?.is_empty();
+    database.drop().await?;
+    Body::of(&if was_there {
+        doc! {"dropped": call.db}
+    } else {
+        Document::new()
+    })
+}
+
+/// `collMod`, as far as it does not touch what MongoTx stores in a form of its own.
+pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Reply> {
+    call.namespace()?;
+    for option in ["validator", "index"] {
+        if call.body.contains_key(option) {
+            let message = format!(
+                "the option '{option}' of collMod is not supported: MongoTx stores it in another form; drop it and make it anew"
+            );
+            return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
+        }
+    }
+    call.send_on().await
+}
+
+/// `listCollections`.
+pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
+    let mut fields = call.fields("listCollections");
+    let filter = fields.document("filter")?.unwrap_or_default();
+    let name_only = fields.flag("nameOnly")?.unwrap_or(false);
+    let first = First::of_cursor("listCollections", fields.document("cursor")?)?;
+    fields.ignore(&["authorizedCollections"]);
+    fields.finish()?;
+    let database = call.context.client.database(call.db);
+    let is_ours = |info: &Document| {
+        call.db == call.context.options.client.tx_database && info.get_str("name").is_ok_and(|name| name == "txs")
+    };
+    let mut listed = Vec::new();
+    for mut info in database.describe_collections(filter).await? {
+        if is_ours(&info) {
+            continue;
+        }
+        if name_only {
+            info = info.into_iter().filter(|(field, _)| ["name", "type"].contains(&field.as_str())).collect();
+        }
+        listed.push(to_raw(&info)?);
+    }
+    let namespace = command_namespace(call, "listCollections")?;
+    call.first_batch(namespace, Open::of_documents(listed), everything(first)).await
+}
+
+/// Lists are answered as a whole unless a batch size is asked for.
+pub(super) fn everything(first: First) -> First {
+    First { size: first.size.or(Some(usize::MAX)), ..first }
+}
+
+pub(super) fn to_raw(document: &Document) -> Answer<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document)
+        .map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("a description is no BSON: {error}")))
+}
+
+fn command_namespace(call: &Call<'_>, command: &str) -> Answer<Namespace> {
+    call.namespace_of(&Bson::String(format!("$cmd.{command}")))
+}

@@ -1,0 +1,140 @@
+//! `commitTransaction` and `abortTransaction`.
+
+use bson::Document;
+use mongotx::{Client, ErrorKind, TxId};
+
+use super::{body::Body, fields::Fields, recovery, write_concern::WriteConcern};
+use crate::{
+    failure::{Answer, Failure, codes},
+    session::{
+        machine::{End, Event, State, Step},
+        slot::Work,
+    },
+};
+
+/// How a transaction is to end.
+pub(super) struct Ending<'a> {
+    pub(super) client: &'a Client,
+    pub(super) number: i64,
+    pub(super) concern: Option<&'a WriteConcern>,
+    /// The command's own fields.
+    pub(super) fields: Fields,
+}
+
+impl Ending<'_> {
+    /// The transaction that the recovery token names: `None` without a token, `Some(None)` for an empty one.
+    fn token(&mut self) -> Answer<Option<Option<TxId>>> {
+        let token: Option<Document> = self.fields.document("recoveryToken")?;
+        token.map(|token| recovery::parse_token(&token)).transpose()
+    }
+}
+
+/// `commitTransaction`. Repeated, it answers the same for ever.
+pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
+    let token = ending.token()?;
+    let Ending { client, number, concern, fields } = ending;
+    fields.finish()?;
+    match work.machine.on(number, Event::Commit) {
+        Ok(Step::Commit) => commit_open(work).await?,
+        Ok(Step::Learn) => {
+            let id = work.id;
+            learn(work, client, number, id).await?;
+        }
+        Ok(_) => {}
+        Err(refusal) => match token.filter(|_| is_unknown(work, number)) {
+            Some(Some(id)) => {
+                learn(work, client, number, Some(id)).await?;
+                work.id = Some(id);
+            }
+            Some(None) => {
+                let message = "the recovery token is empty: the transaction had written nothing, and may be run again";
+                return Err(Failure::new(codes::NO_SUCH_TRANSACTION, message).transient());
+            }
+            None => return Err(refusal.into()),
+        },
+    }
+    Ok(Body::empty().with_concern_error(concern.and_then(WriteConcern::error)))
+}
+
+/// Was it begun at another gateway, for all that is known here?
+fn is_unknown(work: &Work, number: i64) -> bool {
+    work.machine.newest() < number
+}
+
+async fn commit_open(work: &mut Work) -> Answer<()> {
+    let Some(mut open) = work.open.take() else {
+        work.machine.ended(End::Aborted);
+        return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
+    };
+    match open.session.commit().await {
+        Ok(()) => {
+            work.machine.ended(End::Committed);
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::Indeterminate => {
+            work.id = error.transaction().or(work.id);
+            work.machine.ended(End::InDoubt);
+            Err(Failure::from(&error).unknown_result().labelled(crate::failure::RETRYABLE_WRITE_ERROR))
+        }
+        Err(error) => {
+            work.machine.ended(End::Aborted);
+            Err(not_committed(&Failure::from(&error)))
+        }
+    }
+}
+
+/// It is known not to be committed, whatever the reason was.
+fn not_committed(reason: &Failure) -> Failure {
+    let code = if reason.code == codes::NETWORK_TIMEOUT { codes::NO_SUCH_TRANSACTION } else { reason.code };
+    Failure { code, ..reason.clone() }.transient()
+}
+
+/// What became of a commit whose answer was lost.
+async fn learn(work: &mut Work, client: &Client, number: i64, id: Option<TxId>) -> Answer<()> {
+    let end = match id {
+        Some(id) => recovery::settle(client, id).await?,
+        None => End::InDoubt,
+    };
+    work.machine.learnt(number, end);
+    match end {
+        End::Committed => Ok(()),
+        End::Aborted => {
+            let message = format!("Transaction with {{ txnNumber: {number} }} has been aborted.");
+            Err(Failure::new(codes::NO_SUCH_TRANSACTION, message).transient())
+        }
+        End::InDoubt => {
+            let message = format!("nothing is stored any more about the transaction with {{ txnNumber: {number} }}");
+            Err(Failure::new(codes::NO_SUCH_TRANSACTION, message).unknown_result())
+        }
+    }
+}
+
+/// `abortTransaction`.
+pub(super) async fn abort(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
+    let token = ending.token()?;
+    let Ending { client, number, fields, .. } = ending;
+    fields.finish()?;
+    match work.machine.on(number, Event::Abort) {
+        Ok(Step::Abort) => work.roll_back().await,
+        Ok(_) => match work.id {
+            Some(id) => abort_known(work, client, number, id).await?,
+            None => work.machine.ended(End::Aborted),
+        },
+        Err(refusal) => match token.flatten().filter(|_| is_unknown(work, number)) {
+            Some(id) => abort_known(work, client, number, id).await?,
+            None => return Err(refusal.into()),
+        },
+    }
+    Ok(Body::empty())
+}
+
+/// One that this gateway does not hold open.
+async fn abort_known(work: &mut Work, client: &Client, number: i64, id: TxId) -> Answer<()> {
+    let end = recovery::settle(client, id).await?;
+    work.machine.learnt(number, end);
+    if work.machine.state() == State::Committed {
+        let message = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
+        return Err(Failure::new(codes::TRANSACTION_COMMITTED, message));
+    }
+    Ok(())
+}

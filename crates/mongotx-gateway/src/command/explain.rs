@@ -1,0 +1,82 @@
+//! `explain`: the server's plan for what the gateway would send.
+//!
+//! Queries and pipelines are explained as they would be sent now; other commands as the application wrote them.
+
+use bson::{Bson, Document};
+use mongotx::Verbosity;
+
+use super::{
+    aggregate::{Pipeline, Source},
+    body::Body,
+    call::{Call, within},
+    fields::Fields,
+    find::Find,
+    generic::Generic,
+};
+use crate::{
+    failure::{Answer, Failure, codes},
+    reply::Reply,
+};
+
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+    let Some(Bson::Document(mut inner)) = call.body.remove("explain") else {
+        return Err(Failure::new(codes::TYPE_MISMATCH, "explain command requires a nested object"));
+    };
+    let mut fields = Fields::new("explain", std::mem::take(&mut call.body));
+    let (name, verbosity) = (fields.text("verbosity")?, inner.keys().next().cloned().unwrap_or_default());
+    let (verbosity, name) = (parse_verbosity(name.as_deref())?, verbosity);
+    fields.finish()?;
+    Generic::take(&mut inner)?;
+    let mut nested = Call { name: &name, body: inner, session: None, retry: None, is_refused: false, ..*call };
+    let plan = match name.as_str() {
+        "find" => {
+            let namespace = nested.namespace()?;
+            let find = Find::parse(nested.fields("FindCommandRequest"))?;
+            let collection = nested.collection::<Document>(&namespace);
+            within!(nested, find.action(&collection)).explain(verbosity).await?
+        }
+        "aggregate" => {
+            let (source, _) = Source::of(&nested)?;
+            let pipeline = Pipeline::parse(nested.fields("aggregate"), false)?;
+            pipeline.options(source.action(&pipeline), None).explain(verbosity).await?
+        }
+        "count" | "distinct" | "update" | "delete" | "findAndModify" | "findandmodify" => {
+            let inner = std::mem::take(&mut nested.body);
+            let command = bson::doc! {"explain": inner, "verbosity": spelled(verbosity)};
+            return Ok(Err(call.context.upstream.run_document(call.db, &command).await?));
+        }
+        other => {
+            let message = format!("Explain failed due to unknown command: {other}");
+            return Err(Failure::new(59, message));
+        }
+    };
+    Body::of(&without_status(plan)).map(Ok)
+}
+
+fn parse_verbosity(name: Option<&str>) -> Answer<Verbosity> {
+    match name {
+        Some("queryPlanner") => Ok(Verbosity::QueryPlanner),
+        Some("executionStats") => Ok(Verbosity::ExecutionStats),
+        Some("allPlansExecution") | None => Ok(Verbosity::AllPlansExecution),
+        Some(_) => Err(Failure::new(
+            codes::FAILED_TO_PARSE,
+            "verbosity string must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}",
+        )),
+    }
+}
+
+fn spelled(verbosity: Verbosity) -> &'static str {
+    match verbosity {
+        Verbosity::ExecutionStats => "executionStats",
+        Verbosity::AllPlansExecution => "allPlansExecution",
+        _ => "queryPlanner",
+    }
+}
+
+/// The server's answer as a part of the gateway's.
+pub(super) fn without_status(mut plan: Document) -> Document {
+    for field in ["ok", "operationTime", "$clusterTime"] {
+        plan.remove(field);
+    }
+    plan
+}

@@ -1,0 +1,95 @@
+//! `find`.
+
+use bson::RawDocumentBuf;
+
+use super::{
+    body::Body,
+    call::{Call, First, within},
+    fields::Fields,
+};
+use crate::{
+    cursor::Open,
+    failure::{Answer, Failure, codes},
+};
+
+/// What a `find` asks, but for the collection.
+pub(super) struct Find {
+    pub(super) filter: bson::Document,
+    sort: Option<bson::Document>,
+    projection: Option<bson::Document>,
+    hint: Option<bson::Bson>,
+    collation: Option<bson::Document>,
+    variables: Option<bson::Document>,
+    skip: u64,
+    limit: u64,
+    first: First,
+}
+
+impl Find {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let batch_size = fields.natural("batchSize")?;
+        let find = Self {
+            filter: fields.document("filter")?.unwrap_or_default(),
+            sort: fields.filled("sort")?,
+            projection: fields.filled("projection")?,
+            hint: fields.hint()?,
+            collation: fields.filled("collation")?,
+            variables: fields.filled("let")?,
+            skip: fields.natural("skip")?.unwrap_or(0),
+            limit: fields.natural("limit")?.unwrap_or(0),
+            first: First {
+                size: batch_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
+                is_only: fields.flag("singleBatch")?.unwrap_or(false),
+                expires: !fields.flag("noCursorTimeout")?.unwrap_or(false),
+            },
+        };
+        if fields.flag("awaitData")?.unwrap_or(false) && !fields.flag("tailable")?.unwrap_or(false) {
+            let message = "Cannot set 'awaitData' without also setting 'tailable'";
+            return Err(Failure::new(codes::FAILED_TO_PARSE, message));
+        }
+        fields.ignore(&["allowDiskUse", "allowPartialResults", "oplogReplay", "readOnce"]);
+        fields
+            .refuse(&["tailable", "awaitData"], "documents that come later cannot be told from those not committed")?;
+        fields.refuse(
+            &["min", "max", "returnKey", "showRecordId"],
+            "it shows how documents are stored, not what they say",
+        )?;
+        fields.finish()?;
+        Ok(find)
+    }
+
+    /// The library's action.
+    pub(super) fn action<'a, T>(&self, collection: &'a mongotx::Collection<T>) -> mongotx::collection::Find<'a, T>
+    where
+        T: serde::de::DeserializeOwned,
+    {
+        let mut find = collection.find(self.filter.clone()).skip(self.skip).limit(self.limit);
+        if let Some(sort) = &self.sort {
+            find = find.sort(sort.clone());
+        }
+        if let Some(projection) = &self.projection {
+            find = find.projection(projection.clone());
+        }
+        if let Some(hint) = &self.hint {
+            find = find.hint(hint.clone());
+        }
+        if let Some(collation) = &self.collation {
+            find = find.collation(collation.clone());
+        }
+        if let Some(variables) = &self.variables {
+            find = find.let_vars(variables.clone());
+        }
+        match self.first.size.and_then(|size| u32::try_from(size).ok()) {
+            Some(size) if size > 0 => find.batch_size(size),
+            _ => find,
+        }
+    }
+}
+
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+    let namespace = call.namespace()?;
+    let find = Find::parse(call.fields("FindCommandRequest"))?;
+    let collection = call.collection::<RawDocumentBuf>(&namespace);
+    let cursor = within!(call, find.action(&collection)).await?;
+    call.first_batch(namespace, Open::of_query(cursor, find.limit), find.first).await
+}

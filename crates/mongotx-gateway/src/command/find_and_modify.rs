@@ -1,0 +1,185 @@
+//! `findAndModify`.
+
+use bson::{Bson, Document, doc};
+use mongotx::{Collection, Modified, Namespace, ReturnDocument};
+
+use super::{
+    body::Body,
+    call::{Call, within},
+    fields::Fields,
+    modification::Update,
+    write_concern::WriteConcern,
+    writes::note_unknown,
+};
+use crate::{
+    failure::{Answer, Failure, codes},
+    reply::Reply,
+    session::retry::Done,
+};
+
+/// What it asks, but for the collection.
+struct FindAndModify {
+    filter: Document,
+    sort: Option<Document>,
+    projection: Option<Document>,
+    /// `None`: remove it.
+    update: Option<Update>,
+    upsert: bool,
+    new: bool,
+    array_filters: Option<Vec<Document>>,
+    collation: Option<Document>,
+    hint: Option<Bson>,
+    variables: Option<Document>,
+}
+
+impl FindAndModify {
+    fn parse(mut fields: Fields) -> Answer<Self> {
+        let remove = fields.safe_flag("remove")?.unwrap_or(false);
+        let update = fields.any("update").map(Update::parse).transpose()?;
+        let projection = fields.filled("fields")?;
+        let parsed = Self {
+            filter: fields.document("query")?.unwrap_or_default(),
+            sort: fields.filled("sort")?,
+            projection,
+            upsert: fields.safe_flag("upsert")?.unwrap_or(false),
+            new: fields.safe_flag("new")?.unwrap_or(false),
+            array_filters: fields.documents("arrayFilters")?,
+            collation: fields.filled("collation")?,
+            hint: fields.hint()?,
+            variables: fields.filled("let")?,
+            update,
+        };
+        fields.ignore(&["bypassDocumentValidation", "stmtId", "sampleId"]);
+        fields.finish()?;
+        parsed.check(remove)?;
+        Ok(parsed)
+    }
+
+    fn check(&self, remove: bool) -> Answer<()> {
+        let refused = |message: &str| Err(Failure::new(codes::FAILED_TO_PARSE, message));
+        match &self.update {
+            Some(_) if remove => refused("Cannot specify both an update and remove=true"),
+            None if !remove => refused("Either an update or remove=true must be specified"),
+            None if self.upsert => refused("Cannot specify both upsert=true and remove=true"),
+            None if self.new => {
+                refused("Cannot specify both new=true and remove=true; 'remove' always returns the deleted document")
+            }
+            None if self.array_filters.is_some() => refused("Cannot specify arrayFilters and remove=true"),
+            Some(update) if self.array_filters.is_some() && update.is_pipeline() => {
+                refused("Cannot specify 'arrayFilters' and a pipeline update")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<Modified> {
+        let collection = call.collection::<Document>(namespace);
+        match &self.update {
+            None => self.remove(call, &collection).await,
+            Some(update) => self.update(call, &collection, update).await,
+        }
+    }
+
+    async fn update(
+        &self,
+        call: &mut Call<'_>,
+        collection: &Collection<Document>,
+        update: &Update,
+    ) -> mongotx::Result<Modified> {
+        let filter = self.filter.clone();
+        let shown = if self.new { ReturnDocument::After } else { ReturnDocument::Before };
+        let mut action = match update {
+            Update::Change(change) => collection.find_one_and_update(filter, change.clone()),
+            Update::Replacement(document) => collection.find_one_and_replace(filter, document),
+        }
+        .upsert(self.upsert)
+        .return_document(shown);
+        if let Some(sort) = &self.sort {
+            action = action.sort(sort.clone());
+        }
+        if let Some(projection) = &self.projection {
+            action = action.projection(projection.clone());
+        }
+        if let Some(filters) = &self.array_filters {
+            action = action.array_filters(filters.clone());
+        }
+        if let Some(collation) = &self.collation {
+            action = action.collation(collation.clone());
+        }
+        if let Some(hint) = &self.hint {
+            action = action.hint(hint.clone());
+        }
+        if let Some(variables) = &self.variables {
+            action = action.let_vars(variables.clone());
+        }
+        within!(call, action).in_full().await
+    }
+
+    async fn remove(&self, call: &mut Call<'_>, collection: &Collection<Document>) -> mongotx::Result<Modified> {
+        let mut action = collection.find_one_and_delete(self.filter.clone());
+        if let Some(sort) = &self.sort {
+            action = action.sort(sort.clone());
+        }
+        if let Some(projection) = &self.projection {
+            action = action.projection(projection.clone());
+        }
+        if let Some(collation) = &self.collation {
+            action = action.collation(collation.clone());
+        }
+        if let Some(hint) = &self.hint {
+            action = action.hint(hint.clone());
+        }
+        if let Some(variables) = &self.variables {
+            action = action.let_vars(variables.clone());
+        }
+        within!(call, action).in_full().await
+    }
+
+    fn reply(&self, done: Modified) -> Document {
+        let n = i32::from(done.matched || done.upserted_id.is_some());
+        let mut last = doc! {"n": n};
+        if self.update.is_some() {
+            last.insert("updatedExisting", done.matched);
+        }
+        if let Some(id) = done.upserted_id {
+            last.insert("upserted", id);
+        }
+        doc! {"lastErrorObject": last, "value": done.value.map_or(Bson::Null, Bson::Document)}
+    }
+}
+
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+    let namespace = call.namespace()?;
+    if let Some(reply) = call.write_plainly(&namespace).await? {
+        return Ok(Err(reply));
+    }
+    let command = FindAndModify::parse(call.fields("findAndModify"))?;
+    let before = call.retry.as_deref().and_then(|retry| retry.done(0)).cloned();
+    let reply = match before {
+        Some(Done::Unknown(failure)) => return Err(failure),
+        Some(Done::Modify(mut reply)) => {
+            reply.insert("retriedStmtId", 0);
+            reply
+        }
+        _ => modified(call, &namespace, &command).await?,
+    };
+    let concern_error = call.generic.write.as_ref().and_then(WriteConcern::error);
+    Ok(Ok(Body::of(&reply)?.with_concern_error(concern_error)))
+}
+
+async fn modified(call: &mut Call<'_>, namespace: &Namespace, command: &FindAndModify) -> Answer<Document> {
+    match command.run(call, namespace).await {
+        Ok(done) => {
+            let reply = command.reply(done);
+            if let Some(retry) = call.retry.as_deref_mut() {
+                retry.note(0, Done::Modify(reply.clone()));
+            }
+            Ok(reply)
+        }
+        Err(error) => {
+            let failure = Failure::from(&error);
+            note_unknown(call, [0], &error, &failure);
+            Err(failure)
+        }
+    }
+}

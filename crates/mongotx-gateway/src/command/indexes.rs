@@ -1,0 +1,98 @@
+//! `createIndexes`, `dropIndexes`, `listIndexes`. What they do is not part of a transaction.
+
+use bson::{Bson, Document, doc};
+use mongotx::{Collection, IndexModel};
+
+use super::{
+    body::Body,
+    call::{Call, First},
+    collections::{describe, everything, to_raw},
+};
+use crate::{
+    cursor::Open,
+    failure::{Answer, Failure, codes},
+    reply::Reply,
+};
+
+/// `createIndexes`.
+pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
+    let namespace = call.namespace()?;
+    let mut fields = call.fields("createIndexes");
+    let specs = fields.documents("indexes")?;
+    let specs = fields.required("indexes", specs)?;
+    fields.ignore(&["commitQuorum", "ignoreUnknownIndexOptions"]);
+    fields.finish()?;
+    if specs.is_empty() {
+        return Err(Failure::new(codes::BAD_VALUE, "Must specify at least one index to create"));
+    }
+    let models = specs.into_iter().map(to_model).collect::<Answer<Vec<_>>>()?;
+    let collection = call.collection::<Document>(&namespace);
+    let (is_new, before) = (describe(call, &namespace).await?.is_none(), count(&collection).await?);
+    collection.create_indexes(models).await?;
+    let (before, after) = (before.max(1), count(&collection).await?);
+    let mut reply = doc! {"numIndexesBefore": before, "numIndexesAfter": after};
+    if is_new {
+        reply.insert("createdCollectionAutomatically", true);
+    } else {
+        reply.insert("createdCollectionAutomatically", false);
+        if before == after {
+            reply.remove("createdCollectionAutomatically");
+            reply.insert("note", "all indexes already exist");
+        }
+    }
+    Body::of(&reply)
+}
+
+fn to_model(mut spec: Document) -> Answer<IndexModel> {
+    let Some(Bson::Document(key)) = spec.remove("key") else {
+        let message = "Error in specification: the 'key' field is a required property of an index specification";
+        return Err(Failure::new(codes::FAILED_TO_PARSE, message));
+    };
+    if spec.get_str("name").is_err() {
+        let message = "Error in specification: the 'name' field is a required property of an index specification";
+        return Err(Failure::new(codes::FAILED_TO_PARSE, message));
+    }
+    Ok(spec.into_iter().fold(IndexModel::new(key), |model, (option, value)| model.option(&option, value)))
+}
+
+async fn count(collection: &Collection<Document>) -> Answer<i32> {
+    Ok(i32::try_from(collection.list_index_names().await?.len()).unwrap_or(i32::MAX))
+}
+
+/// `dropIndexes`: one by its name or its key, several by their names, or (`*`) all.
+pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
+    let namespace = call.namespace()?;
+    let mut fields = call.fields("dropIndexes");
+    let which = fields.any("index");
+    let which = fields.required("index", which)?;
+    fields.finish()?;
+    if describe(call, &namespace).await?.is_none() {
+        return Err(Failure::new(codes::NAMESPACE_NOT_FOUND, format!("ns not found {namespace}")));
+    }
+    let collection = call.collection::<Document>(&namespace);
+    let before = count(&collection).await?;
+    match which {
+        Bson::String(all) if all == "*" => collection.drop_indexes().await?,
+        Bson::Array(several) => {
+            for one in several {
+                collection.drop_index(one).await?;
+            }
+        }
+        one => collection.drop_index(one).await?,
+    }
+    Body::of(&doc! {"nIndexesWas": before})
+}
+
+/// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server answers.
+pub(super) async fn list(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+    let namespace = call.namespace()?;
+    let indexes = call.collection::<Document>(&namespace).list_indexes().await?;
+    if indexes.is_empty() {
+        return call.send_on().await.map(Err);
+    }
+    let mut fields = call.fields("listIndexes");
+    let first = First::of_cursor("listIndexes", fields.document("cursor")?)?;
+    fields.finish()?;
+    let listed = indexes.iter().map(|index| to_raw(index.spec())).collect::<Answer<Vec<_>>>()?;
+    call.first_batch(namespace, Open::of_documents(listed), everything(first)).await.map(Ok)
+}

@@ -1,0 +1,91 @@
+//! `insert`.
+
+use bson::Document;
+use mongotx::{Error, Namespace};
+
+use super::{
+    body::Body,
+    call::{Call, within},
+    writes::{Tally, check_count, note_unknown},
+};
+use crate::{
+    failure::{Answer, Failure},
+    reply::Reply,
+    session::retry::Done,
+};
+
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+    let namespace = call.namespace()?;
+    if let Some(reply) = call.write_plainly(&namespace).await? {
+        return Ok(Err(reply));
+    }
+    let mut fields = call.fields("insert");
+    let documents = fields.documents("documents")?;
+    let documents = fields.required("documents", documents)?;
+    let is_ordered = fields.flag("ordered")?.unwrap_or(true);
+    fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
+    fields.finish()?;
+    check_count(documents.len())?;
+    let mut tally = Tally::new(is_ordered);
+    let mut waiting = Vec::new();
+    for (statement, document) in documents.into_iter().enumerate() {
+        if !tally.retried(call, statement)? {
+            waiting.push((statement, document));
+        }
+    }
+    if !waiting.is_empty() {
+        insert(call, &namespace, waiting, is_ordered, &mut tally).await?;
+    }
+    tally.finish(call).map(Ok)
+}
+
+async fn insert(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    waiting: Vec<(usize, Document)>,
+    is_ordered: bool,
+    tally: &mut Tally,
+) -> Answer<()> {
+    let collection = call.collection::<Document>(namespace);
+    // An error in a transaction ends it, whatever the order.
+    let is_ordered = is_ordered || call.session.is_some();
+    let outcome = match waiting.as_slice() {
+        [(_, document)] => within!(call, collection.insert_one(document)).await.map(drop),
+        several => {
+            let documents = several.iter().map(|(_, document)| document);
+            within!(call, collection.insert_many(documents).ordered(is_ordered)).await.map(drop)
+        }
+    };
+    let statements: Vec<usize> = waiting.iter().map(|(statement, _)| *statement).collect();
+    let Err(error) = outcome else {
+        for statement in statements {
+            tally.done(call, statement, Done::Count(1));
+        }
+        return Ok(());
+    };
+    if error.write_errors().is_empty() {
+        note_unknown(call, statements.iter().copied(), &error, &Failure::from(&error));
+        return tally.refused(call, statements.first().copied().unwrap_or(0), &error).map(drop);
+    }
+    note_several(call, &statements, &error, is_ordered, tally)
+}
+
+/// Some were inserted, some were refused.
+fn note_several(
+    call: &mut Call<'_>,
+    statements: &[usize],
+    error: &Error,
+    is_ordered: bool,
+    tally: &mut Tally,
+) -> Answer<()> {
+    let refused = error.write_errors();
+    let stop = if is_ordered { refused.first().map_or(0, |first| first.index) } else { statements.len() };
+    for (place, statement) in statements.iter().enumerate() {
+        if let Some(refused) = refused.iter().find(|refused| refused.index == place) {
+            tally.refused(call, *statement, &refused.error)?;
+        } else if place < stop {
+            tally.done(call, *statement, Done::Count(1));
+        }
+    }
+    Ok(())
+}

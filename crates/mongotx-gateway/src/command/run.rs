@@ -1,0 +1,301 @@
+//! One command from its arrival to its reply: outside transactions, as a retryable write, or as a part of a transaction.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use bson::Document;
+use mongotx::{Concern, TransactionOptions};
+
+use super::{
+    body::Body,
+    call::Call,
+    end_transaction::{self, Ending},
+    fields::Fields,
+    generic::Generic,
+    handle, recovery,
+};
+use crate::{
+    context::Context,
+    failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    reply::Reply,
+    session::{
+        Lsid,
+        info::Mode,
+        machine::{Event, Step},
+        slot::{Open, Slot, Work},
+    },
+};
+
+const WRITES: [&str; 5] = ["insert", "update", "delete", "findAndModify", "findandmodify"];
+const IN_TRANSACTIONS: [&str; 14] = [
+    "insert",
+    "update",
+    "delete",
+    "findAndModify",
+    "findandmodify",
+    "find",
+    "getMore",
+    "killCursors",
+    "aggregate",
+    "distinct",
+    "create",
+    "createIndexes",
+    "commitTransaction",
+    "abortTransaction",
+];
+
+/// What a handler has made: its own fields, or the server's whole reply.
+pub(super) type Made = Result<Body, Reply>;
+
+/// A command that has been taken apart.
+struct Parts<'a> {
+    context: &'a Context,
+    name: &'a str,
+    db: &'a str,
+    body: Document,
+    generic: Generic,
+    mode: Mode,
+}
+
+/// Carries out a command.
+pub(super) async fn run(context: &Context, name: &str, db: &str, mut body: Document) -> Answer<Reply> {
+    let mode = Mode::take(&mut body)?;
+    let generic = Generic::take(&mut body)?;
+    let parts = Parts { context, name, db, body, generic, mode };
+    let made = match parts.mode.clone() {
+        Mode::Plain(lsid) => plain(parts, lsid.as_ref()).await?,
+        Mode::Write(lsid, number) => write(parts, &lsid, number).await?,
+        Mode::Transaction { lsid, number, begins } => Ok(statement(parts, &lsid, number, begins).await?),
+    };
+    Ok(match made {
+        Ok(body) => body.into_reply(),
+        Err(reply) => reply,
+    })
+}
+
+async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
+    if ends_transaction(parts.name) {
+        let message = format!("{} must be run within a transaction", parts.name);
+        return Err(Failure::new(codes::COMMAND_FAILED, message));
+    }
+    parts.generic.check_plain()?;
+    let slot = lsid.map(|lsid| parts.context.tx.sessions.get(lsid, Instant::now())).transpose()?;
+    let interruption = slot.as_deref().map(Slot::interruption);
+    let (generic, mode) = (parts.generic, parts.mode);
+    let limit = generic.limit;
+    let mut call = Call {
+        context: parts.context,
+        db: parts.db,
+        name: parts.name,
+        body: parts.body,
+        generic: &generic,
+        mode: &mode,
+        session: None,
+        retry: None,
+        is_refused: false,
+    };
+    let made = within_limits(limit, interruption, handle(&mut call)).await;
+    made.map_err(Failure::outside)
+}
+
+async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
+    if !WRITES.contains(&parts.name) {
+        let message = format!(
+            "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.",
+            parts.name
+        );
+        return Err(Failure::new(codes::NOT_RETRYABLE, message));
+    }
+    parts.generic.check_plain()?;
+    let state = &parts.context.tx;
+    let slot = state.sessions.get(lsid, Instant::now())?;
+    let interruption = slot.interruption();
+    let mut work = slot.check_out().await;
+    if work.machine.on(number, Event::Write)? == Step::Write {
+        work.roll_back_older().await;
+        state.cursors.kill_of_transactions(lsid);
+        work.retry.clear();
+    }
+    let (generic, mode) = (parts.generic, parts.mode);
+    let limit = generic.limit;
+    let mut call = Call {
+        context: parts.context,
+        db: parts.db,
+        name: parts.name,
+        body: parts.body,
+        generic: &generic,
+        mode: &mode,
+        session: None,
+        retry: Some(&mut work.retry),
+        is_refused: false,
+    };
+    let made = within_limits(limit, Some(interruption), handle(&mut call)).await;
+    made.map_err(retryable)
+}
+
+/// What was certainly not done may be sent again.
+fn retryable(failure: Failure) -> Failure {
+    let again =
+        failure.code == codes::NETWORK_TIMEOUT && failure.labels.contains(&mongotx::error::TRANSIENT_TRANSACTION_ERROR);
+    let failure = failure.outside();
+    if again { failure.labelled(RETRYABLE_WRITE_ERROR) } else { failure }
+}
+
+fn ends_transaction(name: &str) -> bool {
+    ["commitTransaction", "abortTransaction"].contains(&name)
+}
+
+/// What the server refuses in a transaction before it looks at its state.
+fn check_statement(parts: &Parts<'_>, begins: bool) -> Answer<()> {
+    let refused = |message: String| Err(Failure::new(codes::NOT_IN_TRANSACTION, message));
+    let name = parts.name;
+    check_name(name)?;
+    if ends_transaction(name) {
+        if parts.db != "admin" {
+            let message = format!("{name} may only be run against the admin database.");
+            return Err(Failure::new(codes::UNAUTHORIZED, message));
+        }
+        return if begins { refused(format!("Cannot start a transaction with {name}")) } else { Ok(()) };
+    }
+    if begins && name == "killCursors" {
+        return refused("Cannot run killCursors as the first operation in a multi-document transaction.".to_owned());
+    }
+    parts.generic.check_statement(begins)
+}
+
+/// # Errors
+/// 263 for a command that no transaction may hold.
+pub(crate) fn check_name(name: &str) -> Answer<()> {
+    if IN_TRANSACTIONS.contains(&name) {
+        return Ok(());
+    }
+    let message = match name {
+        "count" => {
+            "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.".to_owned()
+        }
+        "ping" | "hello" | "isMaster" | "ismaster" => "This command is not supported in transactions".to_owned(),
+        _ => format!("Cannot run '{name}' in a multi-document transaction."),
+    };
+    Err(Failure::new(codes::NOT_IN_TRANSACTION, message))
+}
+
+async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> Answer<Body> {
+    check_statement(&parts, begins)?;
+    let state = &parts.context.tx;
+    let slot = state.sessions.get(lsid, Instant::now())?;
+    let interruption = slot.interruption();
+    let mut work = slot.check_out().await;
+    let done = if ends_transaction(parts.name) {
+        let done = end(&mut work, parts, number).await;
+        state.cursors.kill_of_transactions(lsid);
+        done
+    } else {
+        let event = if begins { Event::Begin } else { Event::Continue };
+        if work.machine.on(number, event)? == Step::Open {
+            state.cursors.kill_of_transactions(lsid);
+            begin(&mut work, parts.context, &parts.generic).await?;
+        }
+        one_statement(&mut work, parts, lsid, interruption).await
+    };
+    done.map(|body| body.with_recovery_token(recovery::token(work.id)))
+}
+
+async fn end(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
+    let mut body = parts.body;
+    body.remove(parts.name);
+    let ending = Ending {
+        client: &parts.context.client,
+        number,
+        concern: parts.generic.write.as_ref(),
+        fields: Fields::new(parts.name, body),
+    };
+    match parts.name {
+        "commitTransaction" => end_transaction::commit(work, ending).await,
+        _ => end_transaction::abort(work, ending).await,
+    }
+}
+
+async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<()> {
+    work.roll_back_older().await;
+    work.id = None;
+    work.retry.clear();
+    let options = TransactionOptions {
+        isolation: generic.isolation(),
+        concern: Concern::Majority,
+        max_life: Some(context.tx.limits.transaction_lifetime),
+        ..TransactionOptions::default()
+    };
+    let mut session = context.client.session_with(options);
+    if let Err(error) = session.begin() {
+        work.roll_back().await;
+        return Err(error.into());
+    }
+    work.open = Some(Open { session, since: Instant::now() });
+    Ok(())
+}
+
+/// An error, or a refused write, ends the transaction, as in the server.
+async fn one_statement(
+    work: &mut Work,
+    parts: Parts<'_>,
+    lsid: &Lsid,
+    interruption: impl Future<Output = ()> + Send,
+) -> Answer<Body> {
+    let Some(open) = work.open.as_mut() else {
+        work.roll_back().await;
+        return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
+    };
+    let (generic, mode) = (parts.generic, parts.mode);
+    let limit = generic.limit;
+    let mut call = Call {
+        context: parts.context,
+        db: parts.db,
+        name: parts.name,
+        body: parts.body,
+        generic: &generic,
+        mode: &mode,
+        session: Some(&mut open.session),
+        retry: None,
+        is_refused: false,
+    };
+    let made = within_limits(limit, Some(interruption), handle(&mut call)).await;
+    let is_refused = call.is_refused || made.is_err();
+    if let Some(id) = open.session.id() {
+        work.id = Some(id);
+    }
+    if is_refused || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {
+        work.roll_back().await;
+        parts.context.tx.cursors.kill_of_transactions(lsid);
+    }
+    match made? {
+        Ok(body) => Ok(body),
+        Err(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server")),
+    }
+}
+
+/// The handler's answer, unless its time is over or its session is killed first.
+async fn within_limits<T>(
+    limit: Option<Duration>,
+    interruption: Option<impl Future<Output = ()> + Send>,
+    work: impl Future<Output = Answer<T>>,
+) -> Answer<T> {
+    let time_is_over = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let is_killed = async {
+        match interruption {
+            Some(interruption) => interruption.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        answer = work => answer,
+        () = time_is_over => Err(Failure::new(codes::MAX_TIME_EXPIRED, "operation exceeded time limit")),
+        () = is_killed => Err(Failure::new(codes::INTERRUPTED, "operation was interrupted")),
+    }
+}

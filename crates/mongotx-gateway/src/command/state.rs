@@ -1,0 +1,84 @@
+//! What the commands keep between calls, and its limits.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    context::Context,
+    cursor::CursorTable,
+    session::table::{Limits, SessionTable},
+};
+
+/// How often what is over is looked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Limits of sessions, transactions and cursors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Sessions that are kept at a time.
+    pub sessions: usize,
+    /// How long a session is kept that nobody uses.
+    pub session_timeout: Duration,
+    /// How long a transaction may be open.
+    pub transaction_lifetime: Duration,
+    /// How long a cursor is kept that nobody uses.
+    pub cursor_timeout: Duration,
+}
+
+impl Default for SessionLimits {
+    /// MongoDB's, but for the number of sessions: 10,000, 30 minutes, 60 seconds, 10 minutes.
+    fn default() -> Self {
+        Self {
+            sessions: 10_000,
+            session_timeout: Duration::from_secs(30 * 60),
+            transaction_lifetime: Duration::from_secs(60),
+            cursor_timeout: Duration::from_secs(10 * 60),
+        }
+    }
+}
+
+/// Sessions and cursors.
+pub struct State {
+    pub(crate) limits: SessionLimits,
+    pub(crate) sessions: SessionTable,
+    pub(crate) cursors: CursorTable,
+}
+
+impl State {
+    /// Nothing yet.
+    pub(crate) fn new(limits: SessionLimits) -> Self {
+        let sessions = Limits { sessions: limits.sessions, timeout: limits.session_timeout };
+        Self { limits, sessions: SessionTable::new(sessions), cursors: CursorTable::default() }
+    }
+}
+
+/// Ends what is over, as long as the gateway lives.
+pub(crate) fn sweep_in_background(context: &Arc<Context>) {
+    let weak: Weak<Context> = Arc::downgrade(context);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(context) = weak.upgrade() else { return };
+            sweep(&context.tx, Instant::now()).await;
+        }
+    });
+}
+
+/// What is over at this moment: transactions that were open for too long, sessions and cursors that nobody uses.
+pub(crate) async fn sweep(state: &State, now: Instant) {
+    for slot in state.sessions.all() {
+        // Where a command runs, its end is waited for.
+        if let Some(mut work) = slot.try_check_out()
+            && work.roll_back_after(now, state.limits.transaction_lifetime).await
+        {
+            state.cursors.kill_of_transactions(&slot.lsid);
+        }
+    }
+    for slot in state.sessions.expire(now) {
+        state.cursors.kill_of_session(&slot.lsid);
+        slot.kill().await;
+    }
+    state.cursors.expire(now, state.limits.cursor_timeout);
+}

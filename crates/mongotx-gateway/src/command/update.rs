@@ -1,0 +1,139 @@
+//! `update`.
+
+use bson::{Bson, Document};
+use mongotx::{Namespace, UpdateResult};
+
+use super::{
+    body::Body,
+    call::{Call, within},
+    fields::Fields,
+    modification::Update,
+    writes::{Tally, check_count},
+};
+use crate::{
+    failure::{Answer, Failure, codes},
+    reply::Reply,
+    session::retry::Done,
+};
+
+/// One statement.
+struct Statement {
+    filter: Document,
+    update: Update,
+    multi: bool,
+    upsert: bool,
+    array_filters: Option<Vec<Document>>,
+    collation: Option<Document>,
+    hint: Option<Bson>,
+    variables: Document,
+}
+
+impl Statement {
+    fn parse(fields: Document, variables: &Document) -> Answer<Self> {
+        let mut fields = Fields::new("update.updates", fields);
+        let filter = fields.document("q")?;
+        let update = fields.any("u");
+        let mut variables = variables.clone();
+        variables.extend(fields.document("c")?.unwrap_or_default());
+        let statement = Self {
+            filter: fields.required("q", filter)?,
+            update: Update::parse(fields.required("u", update)?)?,
+            multi: fields.flag("multi")?.unwrap_or(false),
+            upsert: fields.flag("upsert")?.unwrap_or(false),
+            array_filters: fields.documents("arrayFilters")?,
+            collation: fields.filled("collation")?,
+            hint: fields.hint()?,
+            variables,
+        };
+        fields.ignore(&["upsertSupplied", "sampleId"]);
+        fields.finish()?;
+        Ok(statement)
+    }
+
+    /// What the server refuses of a statement whatever the documents are.
+    fn check(&self, is_retryable: bool) -> Answer<()> {
+        let refused = |code, message: &str| Err(Failure::new(code, message));
+        if is_retryable && self.multi {
+            return refused(codes::INVALID_OPTIONS, "Cannot use (or request) retryable writes with multi=true");
+        }
+        if self.multi && matches!(self.update, Update::Replacement(_)) {
+            return refused(codes::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
+        }
+        if self.array_filters.is_some() && self.update.is_pipeline() {
+            return refused(codes::FAILED_TO_PARSE, "arrayFilters may not be specified for pipeline-syle updates");
+        }
+        Ok(())
+    }
+
+    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<UpdateResult> {
+        let collection = call.collection::<Document>(namespace);
+        let filter = self.filter.clone();
+        let mut action = match &self.update {
+            Update::Change(change) if self.multi => collection.update_many(filter, change.clone()),
+            Update::Change(change) => collection.update_one(filter, change.clone()),
+            Update::Replacement(document) => collection.replace_one(filter, document),
+        }
+        .upsert(self.upsert);
+        if let Some(filters) = &self.array_filters {
+            action = action.array_filters(filters.clone());
+        }
+        if let Some(collation) = &self.collation {
+            action = action.collation(collation.clone());
+        }
+        if let Some(hint) = &self.hint {
+            action = action.hint(hint.clone());
+        }
+        if !self.variables.is_empty() {
+            action = action.let_vars(self.variables.clone());
+        }
+        within!(call, action).await
+    }
+}
+
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+    let namespace = call.namespace()?;
+    if let Some(reply) = call.write_plainly(&namespace).await? {
+        return Ok(Err(reply));
+    }
+    let mut fields = call.fields("update");
+    let statements = fields.documents("updates")?;
+    let statements = fields.required("updates", statements)?;
+    let is_ordered = fields.flag("ordered")?.unwrap_or(true);
+    let variables = fields.document("let")?.unwrap_or_default();
+    fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
+    fields.finish()?;
+    check_count(statements.len())?;
+    let statements: Vec<Statement> =
+        statements.into_iter().map(|fields| Statement::parse(fields, &variables)).collect::<Answer<_>>()?;
+    let mut tally = Tally::of_updates(is_ordered);
+    for (n, statement) in statements.iter().enumerate() {
+        if !one(call, &namespace, n, statement, &mut tally).await? {
+            break;
+        }
+    }
+    tally.finish(call).map(Ok)
+}
+
+/// False: stop here.
+async fn one(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    n: usize,
+    statement: &Statement,
+    tally: &mut Tally,
+) -> Answer<bool> {
+    if tally.retried(call, n)? {
+        return Ok(true);
+    }
+    if let Err(failure) = statement.check(call.retry.is_some()) {
+        return Ok(tally.failed(call, n, &failure));
+    }
+    match statement.run(call, namespace).await {
+        Err(error) => tally.refused(call, n, &error),
+        Ok(result) => {
+            let UpdateResult { matched_count: matched, modified_count: modified, upserted_id: upserted, .. } = result;
+            tally.done(call, n, Done::Update { matched, modified, upserted });
+            Ok(true)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What `insert`, `update` and `delete` have in common: statements one after the other, and what became of each.
+
+use bson::{Bson, Document, doc};
+use mongotx::{Error, ErrorKind};
+
+use super::{body::Body, call::Call};
+use crate::{
+    failure::{Answer, Failure, codes},
+    session::retry::Done,
+};
+
+/// Statements of one command.
+const MOST_STATEMENTS: usize = 100_000;
+
+/// # Errors
+/// 16 for none and for too many.
+pub(super) fn check_count(count: usize) -> Answer<()> {
+    if (1..=MOST_STATEMENTS).contains(&count) {
+        return Ok(());
+    }
+    let message = format!("Write batch sizes must be between 1 and {MOST_STATEMENTS}. Got {count} operations.");
+    Err(Failure::new(codes::INVALID_LENGTH, message))
+}
+
+/// What became of the statements so far.
+#[derive(Default)]
+pub(super) struct Tally {
+    is_ordered: bool,
+    n: u64,
+    modified: Option<u64>,
+    upserted: Vec<Bson>,
+    errors: Vec<Document>,
+    retried: Vec<i32>,
+}
+
+impl Tally {
+    pub(super) fn new(is_ordered: bool) -> Self {
+        Self { is_ordered, ..Self::default() }
+    }
+
+    /// With `nModified`, as updates have it.
+    pub(super) fn of_updates(is_ordered: bool) -> Self {
+        Self { modified: Some(0), ..Self::new(is_ordered) }
+    }
+
+    /// What was done before need not be done again.
+    ///
+    /// # Errors
+    /// The error of a statement of which nobody knows whether it was done.
+    pub(super) fn retried(&mut self, call: &Call<'_>, statement: usize) -> Answer<bool> {
+        match call.retry.as_deref().and_then(|retry| retry.done(statement)).cloned() {
+            None => Ok(false),
+            Some(Done::Unknown(failure)) => Err(failure),
+            Some(done) => {
+                self.retried.push(i32::try_from(statement).unwrap_or(i32::MAX));
+                self.add(statement, &done);
+                Ok(true)
+            }
+        }
+    }
+
+    fn add(&mut self, statement: usize, done: &Done) {
+        match done {
+            Done::Count(n) => self.n += n,
+            Done::Update { matched, modified, upserted } => {
+                self.n += matched;
+                self.modified = self.modified.map(|total| total + modified);
+                if let Some(id) = upserted {
+                    self.n += 1;
+                    self.upserted.push(doc! {"index": statement as i32, "_id": id.clone()}.into());
+                }
+            }
+            Done::Modify(_) | Done::Unknown(_) => {}
+        }
+    }
+
+    /// A statement was done.
+    pub(super) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: Done) {
+        self.add(statement, &done);
+        if let Some(retry) = call.retry.as_deref_mut() {
+            retry.note(statement, done);
+        }
+    }
+
+    /// A statement was refused: goes on (true), stops here, or the whole command fails.
+    ///
+    /// # Errors
+    /// What is no matter of one statement.
+    pub(super) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
+        if error.kind() != ErrorKind::Invalid {
+            let failure = Failure::from(error);
+            note_unknown(call, [statement], error, &failure);
+            return Err(failure);
+        }
+        Ok(self.failed(call, statement, &Failure::from(error)))
+    }
+
+    /// The same of what the gateway itself refuses.
+    pub(super) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
+        self.errors.push(failure.to_write_error(statement));
+        call.is_refused = true;
+        !self.is_ordered && call.session.is_none()
+    }
+
+    /// The reply.
+    pub(super) fn finish(self, call: &Call<'_>) -> Answer<Body> {
+        let n = |count: u64| Bson::Int32(i32::try_from(count).unwrap_or(i32::MAX));
+        let mut reply = doc! {"n": n(self.n)};
+        if !self.errors.is_empty() {
+            reply.insert("writeErrors", self.errors);
+        }
+        if !self.retried.is_empty() {
+            reply.insert("retriedStmtIds", self.retried);
+        }
+        if !self.upserted.is_empty() {
+            reply.insert("upserted", self.upserted);
+        }
+        if let Some(modified) = self.modified {
+            reply.insert("nModified", n(modified));
+        }
+        let concern_error = call.generic.write.as_ref().and_then(super::write_concern::WriteConcern::error);
+        Ok(Body::of(&reply)?.with_concern_error(concern_error))
+    }
+}
+
+/// Of a retryable write whose answer was lost nobody knows whether it was made: it is not made again.
+pub(super) fn note_unknown(
+    call: &mut Call<'_>,
+    statements: impl IntoIterator<Item = usize>,
+    error: &Error,
+    failure: &Failure,
+) {
+    if error.kind() == ErrorKind::Indeterminate
+        && let Some(retry) = call.retry.as_deref_mut()
+    {
+        for statement in statements {
+            retry.note(statement, Done::Unknown(failure.clone()));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! One open cursor, and the batches that are taken from it.
+
+use bson::{RawArrayBuf, RawDocumentBuf};
+use mongotx::Cursor;
+
+use crate::failure::Answer;
+
+/// The most bytes of documents in one reply; one document may be larger.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// Documents of a first batch when the client names no number.
+pub(crate) const FIRST_BATCH: usize = 101;
+
+/// A query whose documents were not all sent yet.
+pub(crate) struct Open {
+    documents: Source,
+    /// Fetched, but it did not fit.
+    ahead: Option<RawDocumentBuf>,
+    /// Documents that may still be sent; `None`: all there are.
+    left: Option<u64>,
+}
+
+enum Source {
+    Query(Box<Cursor<RawDocumentBuf>>),
+    AtHand(std::vec::IntoIter<RawDocumentBuf>),
+}
+
+/// Documents for one reply.
+pub(crate) struct Batch {
+    pub(crate) documents: RawArrayBuf,
+    /// There are no more.
+    pub(crate) is_last: bool,
+}
+
+impl Open {
+    /// A query that answers at most `limit` documents (0: all).
+    pub(crate) fn of_query(documents: Cursor<RawDocumentBuf>, limit: u64) -> Self {
+        Self { documents: Source::Query(Box::new(documents)), ahead: None, left: (limit > 0).then_some(limit) }
+    }
+
+    /// Documents that are here already.
+    pub(crate) fn of_documents(documents: Vec<RawDocumentBuf>) -> Self {
+        Self { documents: Source::AtHand(documents.into_iter()), ahead: None, left: None }
+    }
+
+    async fn next(&mut self) -> Answer<Option<RawDocumentBuf>> {
+        if let Some(ahead) = self.ahead.take() {
+            return Ok(Some(ahead));
+        }
+        match &mut self.documents {
+            Source::Query(cursor) => Ok(cursor.next().await?),
+            Source::AtHand(documents) => Ok(documents.next()),
+        }
+    }
+
+    /// The next documents, at most `size` (`None`: as many as fit). As in the server, a batch that is full does not tell
+    /// whether it is the last one, unless the limit is reached.
+    pub(crate) async fn batch(&mut self, size: Option<usize>) -> Answer<Batch> {
+        let mut documents = RawArrayBuf::new();
+        let (mut count, mut bytes) = (0, 0);
+        while size.is_none_or(|size| count < size) && self.left != Some(0) {
+            let Some(document) = self.next().await? else { return Ok(Batch { documents, is_last: true }) };
+            bytes += document.as_bytes().len();
+            if count > 0 && bytes > BATCH_BYTES {
+                self.ahead = Some(document);
+                break;
+            }
+            documents.push(document);
+            count += 1;
+            self.left = self.left.map(|left| left - 1);
+        }
+        Ok(Batch { documents, is_last: self.left == Some(0) })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    fn numbered(count: i32) -> Open {
+        Open::of_documents((0..count).map(|n| rawdoc! {"n": n}).collect())
+    }
+
+    async fn counts(open: &mut Open, size: Option<usize>) -> (usize, bool) {
+        let batch = open.batch(size).await.unwrap();
+        (batch.documents.into_iter().count(), batch.is_last)
+    }
+
+    #[tokio::test]
+    async fn a_full_batch_does_not_know_that_it_is_the_last() {
+        let mut open = numbered(4);
+        assert_eq!(counts(&mut open, Some(2)).await, (2, false));
+        assert_eq!(counts(&mut open, Some(2)).await, (2, false));
+        assert_eq!(counts(&mut open, Some(2)).await, (0, true));
+    }
+
+    #[tokio::test]
+    async fn a_limit_that_is_reached_ends_it() {
+        let mut open = Open { left: Some(3), ..numbered(9) };
+        assert_eq!(counts(&mut open, Some(0)).await, (0, false));
+        assert_eq!(counts(&mut open, Some(2)).await, (2, false));
+        assert_eq!(counts(&mut open, Some(2)).await, (1, true));
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_comes_with_the_next_batch() {
+        let large = || rawdoc! {"x": "x".repeat(9 * 1024 * 1024)};
+        let mut open = Open::of_documents(vec![large(), large(), large()]);
+        for (wanted, is_last) in [(1, false), (1, false), (1, true)] {
+            assert_eq!(counts(&mut open, None).await, (wanted, is_last));
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The open cursors of all clients, by their ids.
+//!
+//! A cursor that a command works on is out of the table's hands until it is given back; what is killed meanwhile is not
+//! taken back.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use mongotx::Namespace;
+
+use super::Open;
+use crate::{
+    failure::{Answer, Failure, codes},
+    session::{Lsid, info::Mode},
+};
+
+/// The most cursors that are open at a time.
+const LIMIT: usize = 10_000;
+
+/// Whose cursor it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Owner {
+    /// What it reads.
+    pub(crate) namespace: Namespace,
+    /// The session that opened it.
+    pub(crate) lsid: Option<Lsid>,
+    /// The transaction that opened it.
+    pub(crate) number: Option<i64>,
+}
+
+struct Entry {
+    owner: Owner,
+    /// `None` while a command works on it.
+    open: Option<Open>,
+    used: Instant,
+    expires: bool,
+}
+
+/// The open cursors.
+#[derive(Default)]
+pub(crate) struct CursorTable {
+    entries: Mutex<HashMap<i64, Entry>>,
+}
+
+impl CursorTable {
+    /// Keeps a cursor and answers its id. `expires`: not without the client saying `noCursorTimeout`.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub(crate) fn add(&self, owner: Owner, open: Open, expires: bool, now: Instant) -> Answer<i64> {
+        let mut entries = self.entries();
+        if entries.len() >= LIMIT {
+            let message = format!("cannot open another cursor: {LIMIT} are open, the limit");
+            return Err(Failure::new(codes::COMMAND_FAILED, message));
+        }
+        let id = loop {
+            let id: i64 = rand::random_range(1..=i64::MAX);
+            if !entries.contains_key(&id) {
+                break id;
+            }
+        };
+        entries.insert(id, Entry { owner, open: Some(open), used: now, expires });
+        Ok(id)
+    }
+
+    /// Takes a cursor to work on it.
+    ///
+    /// # Errors
+    /// The server's: 43, and those for cursors of other collections, sessions and transactions.
+    pub(crate) fn check_out(&self, id: i64, namespace: &Namespace, mode: &Mode) -> Answer<Open> {
+        let mut entries = self.entries();
+        let not_found = || Failure::new(codes::CURSOR_NOT_FOUND, format!("cursor id {id} not found"));
+        let entry = entries.get_mut(&id).ok_or_else(not_found)?;
+        check_owner(id, &entry.owner, namespace, mode)?;
+        entry.open.take().ok_or_else(|| Failure::new(12_051, format!("cursor id {id} is already in use")))
+    }
+
+    /// Gives it back. What was killed meanwhile is dropped.
+    pub(crate) fn give_back(&self, id: i64, open: Open, now: Instant) {
+        if let Some(entry) = self.entries().get_mut(&id) {
+            entry.open = Some(open);
+            entry.used = now;
+        }
+    }
+
+    /// Ends a cursor. False: there is none.
+    pub(crate) fn kill(&self, id: i64) -> bool {
+        self.entries().remove(&id).is_some()
+    }
+
+    /// Whose it is.
+    pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
+        self.entries().get(&id).map(|entry| entry.owner.clone())
+    }
+
+    /// Ends those of a session.
+    pub(crate) fn kill_of_session(&self, lsid: &Lsid) {
+        self.entries().retain(|_, entry| entry.owner.lsid.as_ref() != Some(lsid));
+    }
+
+    /// Ends those that a session opened in transactions.
+    pub(crate) fn kill_of_transactions(&self, lsid: &Lsid) {
+        self.entries().retain(|_, entry| entry.owner.lsid.as_ref() != Some(lsid) || entry.owner.number.is_none());
+    }
+
+    /// Ends those of every session.
+    pub(crate) fn kill_of_sessions(&self) {
+        self.entries().retain(|_, entry| entry.owner.lsid.is_none());
+    }
+
+    /// Ends those that nobody has used for longer than `timeout`.
+    pub(crate) fn expire(&self, now: Instant, timeout: Duration) {
+        self.entries().retain(|_, entry| {
+            let idle = entry.expires && entry.open.is_some() && now.saturating_duration_since(entry.used) > timeout;
+            !idle
+        });
+    }
+
+    /// No code panics while it holds this lock.
+    fn entries(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_owner(id: i64, owner: &Owner, namespace: &Namespace, mode: &Mode) -> Answer<()> {
+    let cannot =
+        |code, why: String| Err(Failure::new(code, format!("Cannot run getMore on cursor {id}, which was {why}")));
+    if owner.namespace != *namespace {
+        let message = format!(
+            "Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {}",
+            owner.namespace
+        );
+        return Err(Failure::new(codes::UNAUTHORIZED, message));
+    }
+    match (&owner.lsid, mode.lsid()) {
+        (None, Some(asking)) => {
+            return cannot(codes::CURSOR_WITHOUT_SESSION, format!("not created in a session, in session {asking}"));
+        }
+        (Some(own), None) => {
+            return cannot(codes::CURSOR_NEEDS_SESSION, format!("created in session {own}, without an lsid"));
+        }
+        (Some(own), Some(asking)) if own != asking => {
+            return cannot(codes::CURSOR_OF_OTHER_SESSION, format!("created in session {own}, in session {asking}"));
+        }
+        _ => {}
+    }
+    match (owner.number, mode.transaction()) {
+        (None, Some(asking)) => {
+            cannot(codes::CURSOR_WITHOUT_TRANSACTION, format!("not created in a transaction, in transaction {asking}"))
+        }
+        (Some(own), None) => {
+            cannot(codes::CURSOR_NEEDS_TRANSACTION, format!("created in transaction {own}, without a txnNumber"))
+        }
+        (Some(own), Some(asking)) if own != asking => {
+            cannot(codes::CURSOR_OF_OTHER_TRANSACTION, format!("created in transaction {own}, in transaction {asking}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn namespace() -> Namespace {
+        Namespace::parse_namespace("d.c").unwrap()
+    }
+
+    fn lsid(n: u8) -> Lsid {
+        Lsid { id: [n; 16], user: Vec::new() }
+    }
+
+    fn owner(lsid: Option<Lsid>, number: Option<i64>) -> Owner {
+        Owner { namespace: namespace(), lsid, number }
+    }
+
+    fn within(n: u8, number: i64) -> Mode {
+        Mode::Transaction { lsid: lsid(n), number, begins: false }
+    }
+
+    fn code(owner: &Owner, mode: &Mode) -> Option<i32> {
+        check_owner(1, owner, &namespace(), mode).err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn cursors_answer_to_their_own_session_and_transaction_only() {
+        let plain = |n: Option<u8>| Mode::Plain(n.map(lsid));
+        assert_eq!(code(&owner(None, None), &plain(None)), None);
+        assert_eq!(code(&owner(None, None), &plain(Some(1))), Some(50_736));
+        assert_eq!(code(&owner(Some(lsid(1)), None), &plain(None)), Some(50_737));
+        assert_eq!(code(&owner(Some(lsid(1)), None), &plain(Some(2))), Some(50_738));
+        assert_eq!(code(&owner(Some(lsid(1)), None), &plain(Some(1))), None);
+        assert_eq!(code(&owner(Some(lsid(1)), None), &within(1, 4)), Some(50_739));
+        assert_eq!(code(&owner(Some(lsid(1)), Some(4)), &plain(Some(1))), Some(50_740));
+        assert_eq!(code(&owner(Some(lsid(1)), Some(4)), &within(1, 5)), Some(50_741));
+        assert_eq!(code(&owner(Some(lsid(1)), Some(4)), &within(1, 4)), None);
+        let other = Namespace::parse_namespace("d.other").unwrap();
+        let wrong = check_owner(1, &owner(None, None), &other, &plain(None));
+        assert_eq!(wrong.unwrap_err().code, 13);
+    }
+
+    #[test]
+    fn what_is_killed_while_it_is_in_use_does_not_come_back() {
+        let (table, now) = (CursorTable::default(), Instant::now());
+        let id = table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
+        let open = table.check_out(id, &namespace(), &Mode::Plain(None)).unwrap();
+        assert_eq!(table.check_out(id, &namespace(), &Mode::Plain(None)).err().unwrap().code, 12_051);
+        assert!(table.kill(id));
+        table.give_back(id, open, now);
+        assert_eq!(table.check_out(id, &namespace(), &Mode::Plain(None)).err().unwrap().code, 43);
+    }
+
+    #[test]
+    fn idle_cursors_expire_unless_they_must_not() {
+        let (table, start) = (CursorTable::default(), Instant::now());
+        let add = |expires| table.add(owner(None, None), Open::of_documents(Vec::new()), expires, start).unwrap();
+        let (idle, kept) = (add(true), add(false));
+        table.expire(start + Duration::from_secs(9), Duration::from_secs(5));
+        assert_eq!((table.owner(idle), table.owner(kept).is_some()), (None, true));
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_ends_its_cursors_only() {
+        let (table, now) = (CursorTable::default(), Instant::now());
+        let add = |number| table.add(owner(Some(lsid(1)), number), Open::of_documents(Vec::new()), true, now).unwrap();
+        let (inside, outside) = (add(Some(4)), add(None));
+        table.kill_of_transactions(&lsid(1));
+        assert_eq!((table.owner(inside), table.owner(outside).is_some()), (None, true));
+        table.kill_of_session(&lsid(1));
+        assert_eq!(table.owner(outside), None);
+    }
+}

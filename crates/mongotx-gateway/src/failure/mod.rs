@@ -1,0 +1,96 @@
+//! A command that was not carried out, as the server would tell it: code, words, labels, and what else stands in the
+//! reply.
+//!
+//! | file | |
+//! | --- | --- |
+//! | this one | the failure and its reply |
+//! | [`codes`] | MongoDB's numbers and their names |
+//! | [`table`] | what each kind of MongoTx's errors becomes |
+
+pub(crate) mod codes;
+mod table;
+
+use bson::{Bson, Document, doc};
+use mongotx::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+
+use crate::{error::CommandError, reply::Reply};
+
+/// The label on what a driver may send again.
+pub(crate) const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
+
+/// A command that was not carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    /// MongoDB's code.
+    pub(crate) code: i32,
+    /// In words.
+    pub(crate) message: String,
+    /// `errorLabels`.
+    pub(crate) labels: Vec<&'static str>,
+    /// What else stands in the reply: `keyPattern`, `keyValue`, …
+    pub(crate) details: Box<Document>,
+}
+
+/// What a command answers.
+pub(crate) type Answer<T> = Result<T, Failure>;
+
+impl Failure {
+    /// Without labels.
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), labels: Vec::new(), details: Box::default() }
+    }
+
+    /// With one more label.
+    #[must_use]
+    pub(crate) fn labelled(mut self, label: &'static str) -> Self {
+        if !self.labels.contains(&label) {
+            self.labels.push(label);
+        }
+        self
+    }
+
+    /// The transaction may be run again as a whole.
+    #[must_use]
+    pub(crate) fn transient(self) -> Self {
+        self.labelled(TRANSIENT_TRANSACTION_ERROR)
+    }
+
+    /// Nobody knows whether the transaction is committed.
+    #[must_use]
+    pub(crate) fn unknown_result(self) -> Self {
+        self.labelled(UNKNOWN_TRANSACTION_COMMIT_RESULT)
+    }
+
+    /// The reply document.
+    pub(crate) fn to_document(&self) -> Document {
+        let mut reply = Document::new();
+        if !self.labels.is_empty() {
+            let labels: Vec<Bson> = self.labels.iter().map(|label| Bson::from(*label)).collect();
+            reply.insert("errorLabels", labels);
+        }
+        reply.extend(doc! {
+            "ok": 0.0, "errmsg": self.message.as_str(), "code": self.code, "codeName": codes::name(self.code),
+        });
+        reply.extend(Document::clone(&self.details));
+        reply
+    }
+
+    /// The same as an entry of `writeErrors`.
+    pub(crate) fn to_write_error(&self, index: usize) -> Document {
+        let mut entry = doc! {"index": index as i32, "code": self.code, "errmsg": self.message.as_str()};
+        entry.extend(Document::clone(&self.details));
+        entry
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        failure.to_document().into()
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        Self { code: error.code.number, message: error.message, labels: error.labels, details: Box::default() }
+    }
+}

@@ -1,0 +1,75 @@
+//! What each kind of MongoTx's errors becomes on the wire.
+//!
+//! | kind | code | label in a transaction |
+//! | --- | --- | --- |
+//! | `Conflict` | 112 WriteConflict | `TransientTransactionError` |
+//! | `Expired`, `Closed` | 251 NoSuchTransaction | `TransientTransactionError` |
+//! | `Unavailable` | 89 NetworkTimeout | `TransientTransactionError`: nothing was committed |
+//! | `Indeterminate` | 89 NetworkTimeout | at a commit `UnknownTransactionCommitResult` |
+//! | `Invalid` | the server's | - |
+//! | `Unsupported` | 263 OperationNotSupportedInTransaction; outside 115 CommandNotSupported | - |
+//! | `Corruption` | 1 InternalError | - |
+
+use bson::Document;
+use mongotx::{
+    DuplicateKey, Error, ErrorKind,
+    error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
+};
+
+use super::{Failure, codes};
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::Conflict => codes::WRITE_CONFLICT,
+            ErrorKind::Expired | ErrorKind::Closed => codes::NO_SUCH_TRANSACTION,
+            ErrorKind::Indeterminate | ErrorKind::Unavailable => codes::NETWORK_TIMEOUT,
+            ErrorKind::Unsupported => codes::NOT_IN_TRANSACTION,
+            ErrorKind::Invalid => error.code().unwrap_or(codes::BAD_VALUE),
+            _ => error.code().unwrap_or(codes::INTERNAL_ERROR),
+        };
+        let failure = Failure { details: Box::new(details(error)), ..Failure::new(code, words(error)) };
+        match error.kind() {
+            ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Closed => {
+                failure.transient()
+            }
+            ErrorKind::Indeterminate if error.transaction().is_some() => failure.unknown_result(),
+            _ => failure,
+        }
+    }
+}
+
+/// Conflicts begin as the server's do.
+fn words(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Conflict => format!("WriteConflict error: {}", error.message()),
+        _ => error.message().to_owned(),
+    }
+}
+
+fn details(error: &Error) -> Document {
+    error.duplicate_key().map(key_of).unwrap_or_default()
+}
+
+fn key_of(duplicate: &DuplicateKey) -> Document {
+    bson::doc! {"keyPattern": duplicate.pattern.clone(), "keyValue": duplicate.value.clone()}
+}
+
+impl Failure {
+    /// The same of a command outside a transaction: no label tells to run a transaction again, and what is not supported
+    /// has nothing to do with transactions.
+    #[must_use]
+    pub(crate) fn outside(mut self) -> Self {
+        self.labels.retain(|label| ![TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT].contains(label));
+        if self.code == codes::NOT_IN_TRANSACTION {
+            self.code = codes::COMMAND_NOT_SUPPORTED;
+        }
+        self
+    }
+}

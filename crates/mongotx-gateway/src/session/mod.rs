@@ -1,0 +1,46 @@
+//! Logical sessions: what a command says of its session, what that means, and what is kept of each session.
+//!
+//! | file | |
+//! | --- | --- |
+//! | [`info`] | `lsid`, `txnNumber`, `autocommit`, `startTransaction`, as a command carries them |
+//! | [`machine`] | the state machine (pure) |
+//! | [`refusal`] | what it refuses, in the server's words |
+//! | [`retry`] | what the newest retryable write has done |
+//! | [`slot`] | one session: its open transaction, and how it is interrupted |
+//! | [`table`] | all sessions, and when they end (pure but for the slots) |
+
+pub(crate) mod info;
+pub(crate) mod machine;
+mod refusal;
+pub(crate) mod retry;
+pub(crate) mod slot;
+pub(crate) mod table;
+
+use std::fmt;
+
+/// A session's name: the UUID that the client made, and the digest of the user where the client names one.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Lsid {
+    /// `lsid.id`.
+    pub(crate) id: [u8; 16],
+    /// `lsid.uid`; empty if there is none.
+    pub(crate) user: Vec<u8>,
+}
+
+impl fmt::Display for Lsid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, byte) in self.id.iter().enumerate() {
+            if [4, 6, 8, 10].contains(&n) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Lsid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,112 @@
+//! One session: its state machine, its open transaction, and how what runs in it is interrupted.
+//!
+//! Commands with a transaction number have the session to themselves, one after the other, as in the server.
+
+use std::{
+    sync::Mutex as StdMutex,
+    time::{Duration, Instant},
+};
+
+use mongotx::TxId;
+use tokio::sync::{Mutex, watch};
+
+use super::{
+    Lsid,
+    machine::{End, Machine, State},
+    retry::Retry,
+};
+
+/// One session.
+pub(crate) struct Slot {
+    pub(crate) lsid: Lsid,
+    work: Mutex<Work>,
+    used: StdMutex<Instant>,
+    interrupts: watch::Sender<u64>,
+}
+
+/// What one command at a time has of a session.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) machine: Machine,
+    /// The newest number's transaction, while it is open.
+    pub(crate) open: Option<Open>,
+    /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
+    pub(crate) id: Option<TxId>,
+    pub(crate) retry: Retry,
+}
+
+/// An open transaction.
+pub(crate) struct Open {
+    pub(crate) session: mongotx::Session,
+    pub(crate) since: Instant,
+}
+
+impl Work {
+    /// Rolls back what is open under an older number, if anything is.
+    pub(crate) async fn roll_back_older(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            // All that it can answer is that there was nothing to roll back.
+            let _ = open.session.rollback().await;
+        }
+    }
+
+    /// Rolls back what is open, if anything is.
+    pub(crate) async fn roll_back(&mut self) {
+        self.roll_back_older().await;
+        if self.machine.state() == State::Open {
+            self.machine.ended(End::Aborted);
+        }
+    }
+
+    /// Rolls back what is open if it has been open for longer than `limit`. True: it has.
+    pub(crate) async fn roll_back_after(&mut self, now: Instant, limit: Duration) -> bool {
+        let old = self.open.as_ref().is_some_and(|open| now.saturating_duration_since(open.since) > limit);
+        if old {
+            self.roll_back().await;
+        }
+        old
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(lsid: Lsid, now: Instant) -> Self {
+        Self { lsid, work: Mutex::default(), used: StdMutex::new(now), interrupts: watch::Sender::new(0) }
+    }
+
+    /// The session to oneself. Waits for a command that runs in it.
+    pub(crate) async fn check_out(&self) -> tokio::sync::MutexGuard<'_, Work> {
+        self.work.lock().await
+    }
+
+    /// The same, unless a command runs in it.
+    pub(crate) fn try_check_out(&self) -> Option<tokio::sync::MutexGuard<'_, Work>> {
+        self.work.try_lock().ok()
+    }
+
+    /// It was used.
+    pub(crate) fn touch(&self, now: Instant) {
+        *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
+    }
+
+    /// When it was used last.
+    pub(crate) fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What waits until the session is interrupted, from now on.
+    pub(crate) fn interruption(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut interrupts = self.interrupts.subscribe();
+        async move {
+            if interrupts.changed().await.is_err() {
+                // The session is gone with everything that could interrupt it.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Stops the command that runs in it, and rolls back what is open.
+    pub(crate) async fn kill(&self) {
+        self.interrupts.send_modify(|count| *count += 1);
+        self.check_out().await.roll_back().await;
+    }
+}

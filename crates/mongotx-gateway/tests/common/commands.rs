@@ -1,0 +1,146 @@
+//! A gateway in front of the shared standalone server, and commands to it as a driver would send them.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use mongotx::ClientOptions;
+use mongotx_gateway::{Connection, Gateway, Options, Request};
+
+/// A gateway and one connection to it.
+pub struct Client {
+    gateway: Gateway,
+    connection: Connection,
+    pub db: String,
+}
+
+impl Client {
+    /// With a gateway of its own, and a database that nobody else has.
+    pub async fn start(test: &str) -> Self {
+        Self::with_database(testkit::unique_db(test)).await
+    }
+
+    /// The same, with this database.
+    pub async fn with_database(db: String) -> Self {
+        let server = testkit::shared_standalone().await.unwrap();
+        let client = ClientOptions { tx_database: format!("{db}_tx"), ..ClientOptions::default() };
+        let gateway = Gateway::start(Options { uri: server.uri(), client, ..Options::default() }).await.unwrap();
+        let connection = gateway.connect();
+        Self { gateway, connection, db }
+    }
+
+    /// The reply, whatever it is.
+    pub async fn run_on(&self, db: &str, mut command: Document) -> Document {
+        command.insert("$db", db);
+        let request = Request::of(&command).unwrap();
+        let reply = self.gateway.run(&self.connection, &request).await;
+        Document::try_from(reply.body()).unwrap()
+    }
+
+    /// The reply, whatever it is.
+    pub async fn run(&self, command: Document) -> Document {
+        self.run_on(&self.db.clone(), command).await
+    }
+
+    /// The reply, which has to be a good one.
+    pub async fn ok(&self, command: Document) -> Document {
+        let reply = self.run(command.clone()).await;
+        assert!(is_ok(&reply) && !reply.contains_key("writeErrors"), "{command}: {reply}");
+        reply
+    }
+
+    /// The documents of a collection, in the order of their `_id`s.
+    pub async fn all(&self, collection: &str) -> Vec<Document> {
+        let reply = self.ok(doc! {"find": collection, "sort": {"_id": 1}, "batchSize": 10_000}).await;
+        documents(&reply, "firstBatch")
+    }
+}
+
+/// The documents of a cursor's batch.
+pub fn documents(reply: &Document, batch: &str) -> Vec<Document> {
+    let batch = reply.get_document("cursor").unwrap().get_array(batch).unwrap();
+    batch.iter().map(|one| one.as_document().unwrap().clone()).collect()
+}
+
+/// A cursor's id.
+pub fn cursor_id(reply: &Document) -> i64 {
+    reply.get_document("cursor").unwrap().get_i64("id").unwrap()
+}
+
+/// `ok: 1`.
+pub fn is_ok(reply: &Document) -> bool {
+    reply.get_f64("ok").is_ok_and(|ok| ok == 1.0)
+}
+
+/// The code of a reply that is an error; 0 for others.
+pub fn code(reply: &Document) -> i32 {
+    reply.get_i32("code").unwrap_or(0)
+}
+
+/// Does the error carry this label?
+pub fn has_label(reply: &Document, label: &str) -> bool {
+    reply.get_array("errorLabels").is_ok_and(|labels| labels.contains(&Bson::from(label)))
+}
+
+/// A session of a driver.
+pub struct Session {
+    pub lsid: Document,
+    number: AtomicI64,
+}
+
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
+
+impl Session {
+    pub fn new() -> Self {
+        let mut bytes = vec![0; 8];
+        bytes.extend(SESSIONS.fetch_add(1, Relaxed).to_be_bytes());
+        let lsid = doc! {"id": Binary { subtype: BinarySubtype::Uuid, bytes }};
+        Self { lsid, number: AtomicI64::new(0) }
+    }
+
+    pub fn number(&self) -> i64 {
+        self.number.load(Relaxed)
+    }
+
+    /// A command in the session, in no transaction.
+    pub fn plain(&self, mut command: Document) -> Document {
+        command.insert("lsid", self.lsid.clone());
+        command
+    }
+
+    /// The first statement of the next transaction.
+    pub fn first(&self, command: Document) -> Document {
+        self.number.fetch_add(1, Relaxed);
+        let mut command = self.next(command);
+        command.insert("startTransaction", true);
+        command
+    }
+
+    /// A later statement.
+    pub fn next(&self, command: Document) -> Document {
+        let mut command = self.plain(command);
+        command.insert("txnNumber", self.number());
+        command.insert("autocommit", false);
+        command
+    }
+
+    /// A retryable write under a new number.
+    pub fn write(&self, command: Document) -> Document {
+        self.number.fetch_add(1, Relaxed);
+        self.again(command)
+    }
+
+    /// The same write again.
+    pub fn again(&self, command: Document) -> Document {
+        let mut command = self.plain(command);
+        command.insert("txnNumber", self.number());
+        command
+    }
+
+    pub fn commit(&self) -> Document {
+        self.next(doc! {"commitTransaction": 1})
+    }
+
+    pub fn abort(&self) -> Document {
+        self.next(doc! {"abortTransaction": 1})
+    }
+}
