@@ -1,4 +1,4 @@
-//! The official driver through the gateway: handshake, commands that are passed on, compression, limits of size.
+//! Transactions by the official driver's own sessions, over the network.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -6,80 +6,98 @@ mod common;
 
 use bson::{Document, doc};
 use common::{driver, gateway, soon};
-use mongodb::error::ErrorKind;
-use mongotx_gateway::Limits;
+use mongodb::{Client, Collection};
+use mongotx_gateway::{Gateway, Limits};
 
-async fn code_of(client: &mongodb::Client, command: Document) -> (i32, String) {
-    let error = soon(client.database("admin").run_command(command)).await.unwrap_err();
-    match *error.kind {
-        ErrorKind::Command(refused) => (refused.code, refused.message),
-        other => panic!("{other}"),
-    }
-}
-
-#[tokio::test]
-async fn handshake_tells_a_router_of_the_servers_version() {
-    let (_gateway, address) = gateway(Limits::default()).await;
+async fn connected(test: &str) -> (Gateway, Client, Collection<Document>) {
+    let (gateway, address) = gateway(Limits::default()).await;
     let client = driver(address, "").await;
-    let admin = client.database("admin");
-    let hello = soon(admin.run_command(doc! {"hello": 1})).await.unwrap();
-    assert_eq!(hello.get_str("msg").unwrap(), "isdbgrid");
-    assert_eq!(hello.get_i32("maxWireVersion").unwrap(), 17);
-    assert_eq!(hello.get_i32("logicalSessionTimeoutMinutes").unwrap(), 30);
-    soon(admin.run_command(doc! {"ping": 1})).await.unwrap();
-    let info = soon(admin.run_command(doc! {"buildInfo": 1})).await.unwrap();
-    assert!(info.get_str("version").unwrap().starts_with("6."));
+    let collection = client.database(&testkit::unique_db(test)).collection("c");
+    (gateway, client, collection)
 }
 
 #[tokio::test]
-async fn answers_of_the_server_come_back_as_they_are() {
-    let (_gateway, address) = gateway(Limits::default()).await;
-    let through = driver(address, "").await;
-    let direct = testkit::shared_standalone().await.unwrap().client().await.unwrap();
-    for command in [doc! {"getParameter": 1, "maxBSONDepth": 1}, doc! {"buildInfo": 1}, doc! {"features": 1}] {
-        let [through, direct] = [&through, &direct].map(|client| client.database("admin"));
-        let expected = soon(direct.run_command(command.clone())).await.unwrap();
-        assert_eq!(soon(through.run_command(command)).await.unwrap(), expected);
+async fn a_commit_is_visible_and_an_abort_is_not() {
+    let (_gateway, client, collection) = connected("gw_driver").await;
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    collection.insert_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
+    assert_eq!(collection.count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!(collection.count_documents(doc! {}).session(&mut session).await.unwrap(), 1);
+    soon(session.commit_transaction()).await.unwrap();
+    session.commit_transaction().await.unwrap();
+    assert_eq!(collection.count_documents(doc! {}).await.unwrap(), 1);
+    session.start_transaction().await.unwrap();
+    collection.delete_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
+    soon(session.abort_transaction()).await.unwrap();
+    assert_eq!(collection.count_documents(doc! {}).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_conflict_has_the_label_that_retry_loops_know() {
+    let (_gateway, client, collection) = connected("gw_driver_conflict").await;
+    collection.insert_one(doc! {"_id": 1}).await.unwrap();
+    let update = || collection.update_one(doc! {"_id": 1}, doc! {"$inc": {"a": 1}});
+    let (mut one, mut two) = (client.start_session().await.unwrap(), client.start_session().await.unwrap());
+    one.start_transaction().await.unwrap();
+    two.start_transaction().await.unwrap();
+    update().session(&mut one).await.unwrap();
+    let refused = update().session(&mut two).await.unwrap_err();
+    assert!(refused.contains_label("TransientTransactionError"), "{refused:?}");
+    two.abort_transaction().await.unwrap();
+    one.commit_transaction().await.unwrap();
+    assert_eq!(collection.find_one(doc! {}).await.unwrap(), Some(doc! {"_id": 1, "a": 1}));
+}
+
+#[tokio::test]
+async fn the_drivers_own_retry_loop_brings_two_rivals_through() {
+    let (_gateway, client, collection) = connected("gw_driver_loop").await;
+    collection.insert_one(doc! {"_id": 1, "a": 0}).await.unwrap();
+    let add = async |client: Client, collection: Collection<Document>| {
+        let mut session = client.start_session().await.unwrap();
+        for _ in 0..5 {
+            session
+                .start_transaction()
+                .and_run2(async |session| {
+                    collection.update_one(doc! {"_id": 1}, doc! {"$inc": {"a": 1}}).session(session).await.map(drop)
+                })
+                .await
+                .unwrap();
+        }
+    };
+    soon(async { tokio::join!(add(client.clone(), collection.clone()), add(client.clone(), collection.clone())) })
+        .await;
+    assert_eq!(collection.find_one(doc! {}).await.unwrap(), Some(doc! {"_id": 1, "a": 10}));
+}
+
+#[tokio::test]
+async fn cursors_in_a_transaction_see_its_own_writes_batch_by_batch() {
+    let (_gateway, client, collection) = connected("gw_driver_cursor").await;
+    collection.insert_many((0..5).map(|n| doc! {"_id": n})).await.unwrap();
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    collection.insert_one(doc! {"_id": 5}).session(&mut session).await.unwrap();
+    let mut cursor = collection.find(doc! {}).sort(doc! {"_id": 1}).batch_size(2).session(&mut session).await.unwrap();
+    let mut found = Vec::new();
+    while let Some(document) = soon(cursor.next(&mut session)).await {
+        found.push(document.unwrap().get_i32("_id").unwrap());
     }
-    // Refusals too.
-    let wrong = doc! {"profile": "text"};
-    assert_eq!(code_of(&through, wrong.clone()).await, code_of(&direct, wrong).await);
+    assert_eq!(found, [0, 1, 2, 3, 4, 5]);
+    session.abort_transaction().await.unwrap();
 }
 
 #[tokio::test]
-async fn commands_of_nobody_are_refused_with_mongodbs_codes() {
-    let (_gateway, address) = gateway(Limits::default()).await;
-    let client = driver(address, "").await;
-    assert_eq!(code_of(&client, doc! {"noSuchThing": 1}).await, (59, "no such command: 'noSuchThing'".to_owned()));
-    let (code, why) = code_of(&client, doc! {"replSetGetStatus": 1}).await;
-    assert!(code == 115 && why.contains("replica set"), "{code} {why}");
-    let (code, why) = code_of(&client, doc! {"shutdown": 1}).await;
-    assert!(code == 115 && why.contains("server itself"), "{code} {why}");
-}
-
-#[tokio::test]
-async fn every_compressor_carries_commands_and_answers() {
-    let (_gateway, address) = gateway(Limits::default()).await;
-    for name in ["snappy", "zlib", "zstd"] {
-        let client = driver(address, &format!("compressors={name}&")).await;
-        let admin = client.database("admin");
-        let asked = doc! {"getParameter": 1, "maxBSONDepth": 1, "comment": "x".repeat(100_000)};
-        let answer = soon(admin.run_command(asked)).await.unwrap();
-        assert_eq!(answer.get_i32("maxBSONDepth").unwrap(), 200, "{name}");
-    }
-}
-
-#[tokio::test]
-async fn server_that_is_gone_is_an_error_that_names_it() {
-    let server = testkit::Server::standalone().await.unwrap();
-    let options = common::options(&server.uri(), Limits::default());
-    let gateway = mongotx_gateway::Gateway::start(options).await.unwrap();
-    let client = driver(gateway.address().unwrap(), "").await;
-    soon(client.database("admin").run_command(doc! {"buildInfo": 1})).await.unwrap();
-    server.kill().unwrap();
-    let (code, why) = code_of(&client, doc! {"buildInfo": 1}).await;
-    assert!(code == 6 && why.contains(&server.port().to_string()), "{code} {why}");
-    // It is used again when it is there again.
-    server.restart().await.unwrap();
-    soon(client.database("admin").run_command(doc! {"buildInfo": 1})).await.unwrap();
+async fn a_duplicate_key_is_a_write_error_as_without_a_transaction() {
+    let (_gateway, client, collection) = connected("gw_driver_duplicate").await;
+    collection.insert_one(doc! {"_id": 1}).await.unwrap();
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let refused = collection.insert_one(doc! {"_id": 1}).session(&mut session).await.unwrap_err();
+    let kind = refused.kind.as_ref();
+    let mongodb::error::ErrorKind::Write(mongodb::error::WriteFailure::WriteError(write)) = kind else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(write.code, 11_000);
+    let over = collection.find_one(doc! {}).session(&mut session).await.unwrap_err();
+    assert!(over.contains_label("TransientTransactionError"), "{over:?}");
 }
