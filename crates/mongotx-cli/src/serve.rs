@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// Closes connections that are silent for so long; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u32,
+    /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
+    #[arg(long)]
+    enable_test_commands: bool,
     /// How long commands that run are waited for at the end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u32,
@@ -122,6 +125,8 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         }),
         limits,
         client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
+        test_commands: options.enable_test_commands,
+        ..GatewayOptions::default()
     }
 }
 

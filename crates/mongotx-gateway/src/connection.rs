@@ -31,6 +31,7 @@ pub enum Peer {
 #[derive(Debug, Default)]
 struct State {
     metadata: Option<Document>,
+    is_cut: bool,
 }
 
 impl Connection {
@@ -73,6 +74,16 @@ impl Connection {
     pub async fn gone(&self) {
         // The sender lives in `self`: this cannot fail.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    /// The connection is to be closed instead of an answer.
+    pub(crate) fn cut(&self) {
+        self.state().is_cut = true;
+    }
+
+    /// Is it to be closed?
+    pub(crate) fn is_cut(&self) -> bool {
+        self.state().is_cut
     }
 
     pub(crate) fn set_gone(&self) {

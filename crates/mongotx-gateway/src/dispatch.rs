@@ -1,6 +1,8 @@
 //! The one table of commands: which are the library's, which the gateway answers by itself, which are passed on, and
 //! which are refused and why. Names are spelled as MongoDB spells them, aliases included.
 
+use bson::Document;
+
 use crate::{
     command,
     connection::Connection,
@@ -36,7 +38,41 @@ pub(crate) fn routes() -> impl Iterator<Item = &'static (&'static [&'static str]
 
 /// Carries out a command. Errors become replies.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
-    let outcome = match route(request.name()) {
+    match command::fail_point(context, connection, request) {
+        None => carry_out(context, connection, request).await,
+        Some(hit) => fail(context, connection, request, &hit).await,
+    }
+}
+
+/// A command that a test wants to fail.
+async fn fail(context: &Context, connection: &Connection, request: &Request, hit: &command::Hit) -> Reply {
+    if let Some(block) = hit.block {
+        tokio::time::sleep(block).await;
+    }
+    if hit.close {
+        connection.cut();
+    }
+    let body = Document::try_from(request.body()).unwrap_or_default();
+    if let Some(reply) = hit.reply(request.name(), &body) {
+        return reply.into();
+    }
+    if hit.close {
+        return Document::new().into();
+    }
+    let reply = carry_out(context, connection, request).await;
+    let mut reply = Document::try_from(reply.body()).unwrap_or_default();
+    hit.add_to(&mut reply);
+    reply.into()
+}
+
+async fn carry_out(context: &Context, connection: &Connection, request: &Request) -> Reply {
+    let route = route(request.name());
+    if route.is_some_and(|route| route != Route::Transactional)
+        && let Err(failure) = command::check_outside(request)
+    {
+        return failure.into();
+    }
+    let outcome = match route {
         Some(Route::Transactional) => command::run(context, connection, request).await,
         Some(Route::Local) => handshake::run(context, connection, request),
         Some(Route::Through) => passthrough::run(context, connection, request).await,

@@ -21,6 +21,8 @@ pub struct Options {
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
     pub sessions: SessionLimits,
+    /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of drivers only.
+    pub test_commands: bool,
     /// How the MongoTx client works that all commands share.
     pub client: ClientOptions,
 }

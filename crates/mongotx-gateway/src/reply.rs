@@ -2,6 +2,7 @@
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
+use crate::command::Clock;
 use crate::error::{CommandError, code};
 
 /// The reply to a command: a document with `ok`, as bytes.
@@ -14,6 +15,14 @@ impl Reply {
     /// The document.
     pub fn body(&self) -> &RawDocument {
         &self.body
+    }
+
+    /// With the gateway's time, unless it has the server's.
+    pub(crate) fn stamped(mut self, clock: &Clock) -> Self {
+        if !matches!(self.body.get("operationTime"), Ok(Some(_))) {
+            clock.stamp(&mut self.body);
+        }
+        self
     }
 
     /// `ok` is 1 (or `true`).

@@ -29,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(crate) mode: &'a Mode,
     /// The transaction that it is part of.
     pub(crate) session: Option<&'a mut Session>,
+    /// The collections that the transaction has made.
+    pub(crate) made: Option<&'a mut Vec<Namespace>>,
     /// What of it was done before.
     pub(crate) retry: Option<&'a mut Retry>,
     /// It was answered, but something in it was refused: that ends a transaction.

@@ -23,6 +23,9 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
         action = action.option(&option, value);
     }
     action.await?;
+    if let Some(made) = call.made.as_deref_mut() {
+        made.push(namespace);
+    }
     Ok(Body::empty())
 }
 

@@ -27,7 +27,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     let (verbosity, name) = (parse_verbosity(name.as_deref())?, verbosity);
     fields.finish()?;
     Generic::take(&mut inner)?;
-    let mut nested = Call { name: &name, body: inner, session: None, retry: None, is_refused: false, ..*call };
+    let mut nested =
+        Call { name: &name, body: inner, session: None, made: None, retry: None, is_refused: false, ..*call };
     let plan = match name.as_str() {
         "find" => {
             let namespace = nested.namespace()?;
@@ -47,7 +48,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
         }
         other => {
             let message = format!("Explain failed due to unknown command: {other}");
-            return Err(Failure::new(59, message));
+            return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
         }
     };
     Body::of(&without_status(plan)).map(Ok)

@@ -1,7 +1,7 @@
 //! `createIndexes`, `dropIndexes`, `listIndexes`. What they do is not part of a transaction.
 
 use bson::{Bson, Document, doc};
-use mongotx::{Collection, IndexModel};
+use mongotx::{Collection, IndexModel, Namespace};
 
 use super::{
     body::Body,
@@ -28,6 +28,7 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let models = specs.into_iter().map(to_model).collect::<Answer<Vec<_>>>()?;
     let collection = call.collection::<Document>(&namespace);
     let (is_new, before) = (describe(call, &namespace).await?.is_none(), count(&collection).await?);
+    check_in_transaction(call, &namespace, is_new, &collection, &models).await?;
     collection.create_indexes(models).await?;
     let (before, after) = (before.max(1), count(&collection).await?);
     let mut reply = doc! {"numIndexesBefore": before, "numIndexesAfter": after};
@@ -41,6 +42,31 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
         }
     }
     Body::of(&reply)
+}
+
+/// In a transaction, indexes are made with their collection only.
+async fn check_in_transaction(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    is_new: bool,
+    collection: &Collection<Document>,
+    models: &[IndexModel],
+) -> Answer<()> {
+    let Some(made) = call.made.as_deref_mut() else { return Ok(()) };
+    if is_new {
+        made.push(namespace.clone());
+    }
+    if made.contains(namespace) {
+        return Ok(());
+    }
+    let known = collection.list_index_names().await?;
+    let name = |model: &IndexModel| model.spec().get_str("name").unwrap_or_default().to_owned();
+    if models.iter().all(|model| known.contains(&name(model))) {
+        return Ok(());
+    }
+    let message =
+        format!("Cannot create new indexes on existing collection {namespace} in a multi-document transaction.");
+    Err(Failure::new(codes::NOT_IN_TRANSACTION, message))
 }
 
 fn to_model(mut spec: Document) -> Answer<IndexModel> {

@@ -6,12 +6,14 @@
 mod aggregate;
 mod body;
 mod call;
+mod clock;
 mod collections;
 mod count;
 mod delete;
 mod distinct;
 mod end_transaction;
 mod explain;
+mod fail_point;
 pub(crate) mod fields;
 mod find;
 mod find_and_modify;
@@ -20,6 +22,7 @@ mod get_more;
 mod indexes;
 mod insert;
 mod kill_cursors;
+mod labels;
 mod modification;
 mod recovery;
 mod run;
@@ -31,7 +34,11 @@ mod writes;
 
 pub(crate) use self::state::sweep_in_background;
 pub use self::state::{SessionLimits, State};
-use self::{call::Call, run::Made};
+use self::{
+    call::Call,
+    run::{Made, check_name},
+};
+pub(crate) use self::{clock::Clock, fail_point::Hit};
 use crate::{
     connection::Connection,
     context::Context,
@@ -41,11 +48,26 @@ use crate::{
     request::Request,
 };
 
+/// What a fail point wants done to a command, if one does.
+pub(crate) fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
+    if context.options.test_commands { context.tx.fail_points.hit(request.name(), connection) } else { None }
+}
+
+/// # Errors
+/// 263 for a command that no transaction may hold, where it says that it is part of one.
+pub(crate) fn check_outside(request: &Request) -> Result<(), Failure> {
+    let body = request.body();
+    if matches!(body.get("autocommit"), Ok(Some(_))) && matches!(body.get("txnNumber"), Ok(Some(_))) {
+        return check_name(request.name());
+    }
+    Ok(())
+}
+
 /// Carries out one of them.
 pub(crate) async fn run(context: &Context, _connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     let body = request.to_document()?;
     let answer = Box::pin(run::run(context, request.name(), request.database(), body)).await;
-    Ok(answer.unwrap_or_else(Reply::from))
+    Ok(answer.unwrap_or_else(Reply::from).stamped(&context.tx.clock))
 }
 
 /// Called once when a connection has ended, whatever ended it. Sessions and cursors belong to no connection: they end
@@ -77,6 +99,7 @@ async fn handle(call: &mut Call<'_>) -> Answer<Made> {
         "endSessions" | "killSessions" => sessions::kill(call).await.map(Ok),
         "killAllSessions" => sessions::kill_all(call).await.map(Ok),
         "killAllSessionsByPattern" => sessions::kill_by_pattern(call).await.map(Ok),
+        "configureFailPoint" => fail_point::configure(call).map(Ok),
         "serverStatus" | "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Err),
         other => Err(Failure::new(
             codes::COMMAND_NOT_SUPPORTED,

@@ -93,6 +93,7 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
         generic: &generic,
         mode: &mode,
         session: None,
+        made: None,
         retry: None,
         is_refused: false,
     };
@@ -128,6 +129,7 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
         generic: &generic,
         mode: &mode,
         session: None,
+        made: None,
         retry: Some(&mut work.retry),
         is_refused: false,
     };
@@ -167,7 +169,7 @@ fn check_statement(parts: &Parts<'_>, begins: bool) -> Answer<()> {
 
 /// # Errors
 /// 263 for a command that no transaction may hold.
-pub(crate) fn check_name(name: &str) -> Answer<()> {
+pub(super) fn check_name(name: &str) -> Answer<()> {
     if IN_TRANSACTIONS.contains(&name) {
         return Ok(());
     }
@@ -232,7 +234,7 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
         work.roll_back().await;
         return Err(error.into());
     }
-    work.open = Some(Open { session, since: Instant::now() });
+    work.open = Some(Open { session, since: Instant::now(), made: Vec::new() });
     Ok(())
 }
 
@@ -257,6 +259,7 @@ async fn one_statement(
         generic: &generic,
         mode: &mode,
         session: Some(&mut open.session),
+        made: Some(&mut open.made),
         retry: None,
         is_refused: false,
     };

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::{clock::Clock, fail_point::FailPoints};
 use crate::{
     context::Context,
     cursor::CursorTable,
@@ -44,13 +45,21 @@ pub struct State {
     pub(crate) limits: SessionLimits,
     pub(crate) sessions: SessionTable,
     pub(crate) cursors: CursorTable,
+    pub(crate) fail_points: FailPoints,
+    pub(crate) clock: Clock,
 }
 
 impl State {
     /// Nothing yet.
     pub(crate) fn new(limits: SessionLimits) -> Self {
         let sessions = Limits { sessions: limits.sessions, timeout: limits.session_timeout };
-        Self { limits, sessions: SessionTable::new(sessions), cursors: CursorTable::default() }
+        Self {
+            limits,
+            sessions: SessionTable::new(sessions),
+            cursors: CursorTable::default(),
+            fail_points: FailPoints::default(),
+            clock: Clock::default(),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ codes! {
     NAMESPACE_NOT_FOUND = 26 NamespaceNotFound;
     CURSOR_NOT_FOUND = 43 CursorNotFound;
     MAX_TIME_EXPIRED = 50 MaxTimeMSExpired;
+    COMMAND_NOT_FOUND = 59 CommandNotFound;
     INVALID_OPTIONS = 72 InvalidOptions;
     INVALID_NAMESPACE = 73 InvalidNamespace;
     UNKNOWN_WRITE_CONCERN = 79 UnknownReplWriteConcern;
@@ -77,7 +78,6 @@ const NAMES: &[(i32, &str)] = &[
     (55, "InvalidDBRef"),
     (56, "EmptyFieldName"),
     (57, "DottedFieldName"),
-    (59, "CommandNotFound"),
     (61, "ShardKeyNotFound"),
     (64, "WriteConcernFailed"),
     (66, "ImmutableField"),

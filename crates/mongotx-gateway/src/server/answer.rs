@@ -40,6 +40,9 @@ pub(super) async fn answer(
         Ok(request) => run(context, connection, request).await,
         Err(error) => error.into(),
     };
+    if connection.is_cut() {
+        return Err(WireError::Cut);
+    }
     if !answer_wanted {
         return Ok(None);
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mongotx::TxId;
+use mongotx::{Namespace, TxId};
 use tokio::sync::{Mutex, watch};
 
 use super::{
@@ -39,6 +39,8 @@ pub(crate) struct Work {
 pub(crate) struct Open {
     pub(crate) session: mongotx::Session,
     pub(crate) since: Instant,
+    /// Collections that it has made.
+    pub(crate) made: Vec<Namespace>,
 }
 
 impl Work {

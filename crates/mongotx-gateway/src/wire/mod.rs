@@ -44,6 +44,9 @@ pub enum WireError {
     /// The message ends too early, goes on too long, or its parts have lengths that do not fit.
     #[error("{0}")]
     Malformed(&'static str),
+    /// A test wants the connection to be closed.
+    #[error("closed by a fail point")]
+    Cut,
     /// Flags that must be understood, and are not.
     #[error("unknown flags {0:#x}")]
     Flags(u32),

@@ -33,7 +33,10 @@ impl Client {
         command.insert("$db", db);
         let request = Request::of(&command).unwrap();
         let reply = self.gateway.run(&self.connection, &request).await;
-        Document::try_from(reply.body()).unwrap()
+        let mut reply = Document::try_from(reply.body()).unwrap();
+        reply.remove("$clusterTime");
+        reply.remove("operationTime");
+        reply
     }
 
     /// The reply, whatever it is.

@@ -1,0 +1,55 @@
+//! Which labels the server gives to an error, by its code and the command that it happens in.
+
+use bson::Document;
+
+use super::fail_point::mode_of;
+use crate::{
+    failure::{Failure, RETRYABLE_WRITE_ERROR, codes},
+    session::info::Mode,
+};
+
+/// Errors after which a driver may send a write, or a statement's transaction, again.
+const RETRIABLE: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_107, 11_600, 11_602, 13_435, 13_436];
+/// Errors of a snapshot that cannot be read any more, or of a lock that could not be had.
+const TRANSIENT: [i32; 5] = [codes::WRITE_CONFLICT, 24, 246, 239, 267];
+
+/// The failure with the labels that the server would give it.
+pub(super) fn add_for(failure: Failure, name: &str, body: &Document) -> Failure {
+    let code = failure.code;
+    let ends = ["commitTransaction", "abortTransaction"].contains(&name);
+    match mode_of(body) {
+        Mode::Transaction { .. } => {
+            let again = code == codes::NO_SUCH_TRANSACTION || !ends && RETRIABLE.contains(&code);
+            let failure = if TRANSIENT.contains(&code) || again { failure.transient() } else { failure };
+            if ends && RETRIABLE.contains(&code) { failure.labelled(RETRYABLE_WRITE_ERROR) } else { failure }
+        }
+        Mode::Write(..) if RETRIABLE.contains(&code) => failure.labelled(RETRYABLE_WRITE_ERROR),
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Binary, doc, spec::BinarySubtype};
+
+    use super::*;
+
+    fn labels(code: i32, name: &str, within: bool) -> Vec<&'static str> {
+        let id = Binary { subtype: BinarySubtype::Uuid, bytes: vec![1; 16] };
+        let mut body = doc! {"lsid": {"id": id}, "txnNumber": 1_i64};
+        if within {
+            body.insert("autocommit", false);
+        }
+        add_for(Failure::new(code, ""), name, &body).labels
+    }
+
+    #[test]
+    fn labels_are_the_servers() {
+        assert_eq!(labels(112, "insert", true), ["TransientTransactionError"]);
+        assert_eq!(labels(91, "insert", true), ["TransientTransactionError"]);
+        assert_eq!(labels(91, "commitTransaction", true), ["RetryableWriteError"]);
+        assert_eq!(labels(251, "commitTransaction", true), ["TransientTransactionError"]);
+        assert_eq!(labels(91, "insert", false), ["RetryableWriteError"]);
+        assert_eq!(labels(8, "insert", true), Vec::<&str>::new());
+    }
+}
