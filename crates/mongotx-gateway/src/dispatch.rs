@@ -74,7 +74,9 @@ async fn carry_out(context: &Context, connection: &Connection, request: &Request
     }
     let outcome = match route {
         Some(Route::Transactional) => command::run(context, connection, request).await,
-        Some(Route::Local) => handshake::run(context, connection, request),
+        Some(Route::Local) => {
+            handshake::run(context, connection, request).map(|reply| reply.stamped(&context.tx.clock))
+        }
         Some(Route::Through) => passthrough::run(context, connection, request).await,
         Some(Route::Refused(code, why)) => Err(CommandError::new(code, format!("{}: {why}", request.name()))),
         None => Err(CommandError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{}'", request.name()))),

@@ -56,14 +56,8 @@ pub(super) async fn describe(call: &Call<'_>, namespace: &Namespace) -> Answer<O
 /// `dropDatabase`.
 pub(super) async fn drop_database(call: &mut Call<'_>) -> Answer<Body> {
     call.fields("dropDatabase").finish()?;
-    let database = call.context.client.database(call.db);
-    let was_there = !database.list_collection_names().await?.is_empty();
-    database.drop().await?;
-    Body::of(&if was_there {
-        doc! {"dropped": call.db}
-    } else {
-        Document::new()
-    })
+    call.context.client.database(call.db).drop().await?;
+    Ok(Body::empty())
 }
 
 /// `collMod`, as far as it does not touch what MongoTx stores in a form of its own.

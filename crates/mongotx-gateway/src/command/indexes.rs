@@ -97,8 +97,12 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     }
     let collection = call.collection::<Document>(&namespace);
     let before = count(&collection).await?;
+    let mut reply = doc! {"nIndexesWas": before};
     match which {
-        Bson::String(all) if all == "*" => collection.drop_indexes().await?,
+        Bson::String(all) if all == "*" => {
+            collection.drop_indexes().await?;
+            reply.insert("msg", "non-_id indexes dropped for collection");
+        }
         Bson::Array(several) => {
             for one in several {
                 collection.drop_index(one).await?;
@@ -106,7 +110,7 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
         }
         one => collection.drop_index(one).await?,
     }
-    Body::of(&doc! {"nIndexesWas": before})
+    Body::of(&reply)
 }
 
 /// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server answers.

@@ -19,6 +19,7 @@ mod find;
 mod find_and_modify;
 mod generic;
 mod get_more;
+mod hidden;
 mod indexes;
 mod insert;
 mod kill_cursors;
@@ -100,6 +101,12 @@ async fn handle(call: &mut Call<'_>) -> Answer<Made> {
         "killAllSessions" => sessions::kill_all(call).await.map(Ok),
         "killAllSessionsByPattern" => sessions::kill_by_pattern(call).await.map(Ok),
         "configureFailPoint" => fail_point::configure(call).map(Ok),
+        "listDatabases" => hidden::databases(call).await.map(Err),
+        "validate" | "collStats" | "collstats" => hidden::statistics(call).await.map(Err),
+        "renameCollection" => Err(Failure::new(
+            codes::COMMAND_NOT_SUPPORTED,
+            "renameCollection is not supported: transactions under way would lose what they have written there",
+        )),
         "serverStatus" | "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Err),
         other => Err(Failure::new(
             codes::COMMAND_NOT_SUPPORTED,

@@ -1,0 +1,97 @@
+//! What the server tells about itself, without what MongoTx stores there: its database, its indexes.
+
+use bson::{Bson, Document};
+
+use super::{call::Call, fields::as_number};
+use crate::{failure::Answer, reply::Reply};
+
+/// Names of indexes that begin so are MongoTx's.
+const OWN: &str = "_mongotx_";
+
+/// `listDatabases`, without the database of the client records unless there is more in it.
+pub(super) async fn databases(call: &mut Call<'_>) -> Answer<Reply> {
+    let own = call.context.options.client.tx_database.clone();
+    let names = call.context.client.database(&own).list_collection_names().await?;
+    let is_hidden = names.iter().all(|name| name == "txs");
+    let mut reply = told(call).await?;
+    if is_hidden {
+        hide_database(&mut reply, &own);
+    }
+    Ok(reply.into())
+}
+
+fn hide_database(reply: &mut Document, own: &str) {
+    let Ok(databases) = reply.get_array_mut("databases") else { return };
+    let mut hidden = 0;
+    databases.retain(|database| {
+        let Some(database) = database.as_document() else { return true };
+        let is_own = database.get_str("name").is_ok_and(|name| name == own);
+        if is_own {
+            hidden += database.get("sizeOnDisk").and_then(as_number).unwrap_or(0);
+        }
+        !is_own
+    });
+    if let Some(total) = reply.get("totalSize").and_then(as_number) {
+        reply.insert("totalSize", total - hidden);
+        reply.insert("totalSizeMb", (total - hidden) >> 20);
+    }
+}
+
+/// `validate`, `collStats` and others, without the indexes that MongoTx adds.
+pub(super) async fn statistics(call: &mut Call<'_>) -> Answer<Reply> {
+    call.namespace()?;
+    let mut reply = told(call).await?;
+    let hidden = ["keysPerIndex", "indexSizes"].iter().filter_map(|field| reply.get_document(field).ok());
+    let hidden = hidden.map(|listed| listed.keys().filter(|name| name.starts_with(OWN)).count()).max().unwrap_or(0);
+    for count in ["nIndexes", "nindexes"] {
+        if let Some(all) = reply.get(count).and_then(as_number) {
+            reply.insert(count, i32::try_from(all).unwrap_or(i32::MAX).saturating_sub(hidden as i32));
+        }
+    }
+    hide_indexes(&mut reply);
+    Ok(reply.into())
+}
+
+/// Drops every field that has the name of such an index, at any depth.
+fn hide_indexes(document: &mut Document) {
+    let own: Vec<String> = document.keys().filter(|name| name.starts_with(OWN)).cloned().collect();
+    for name in own {
+        document.remove(name);
+    }
+    for (_, value) in document.iter_mut() {
+        if let Bson::Document(nested) = value {
+            hide_indexes(nested);
+        }
+    }
+}
+
+async fn told(call: &mut Call<'_>) -> Answer<Document> {
+    let reply = call.send_on().await?;
+    Ok(Document::try_from(reply.body()).map_err(mongotx::Error::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn own_indexes_are_hidden_at_any_depth() {
+        let mut stats =
+            doc! {"indexSizes": {"_id_": 1, "_mongotx_pending": 2}, "shards": {"a": {"_mongotx_unsafe.x": 1}}};
+        hide_indexes(&mut stats);
+        assert_eq!(stats, doc! {"indexSizes": {"_id_": 1}, "shards": {"a": {}}});
+    }
+
+    #[test]
+    fn the_own_database_is_hidden_with_its_size() {
+        let mut reply = doc! {
+            "databases": [{"name": "a", "sizeOnDisk": 5_i64}, {"name": "mongotx", "sizeOnDisk": 7_i64}],
+            "totalSize": 12_i64,
+        };
+        hide_database(&mut reply, "mongotx");
+        assert_eq!(reply.get_array("databases").map(Vec::len).unwrap_or(0), 1);
+        assert_eq!(reply.get("totalSize"), Some(&Bson::Int64(5)));
+    }
+}

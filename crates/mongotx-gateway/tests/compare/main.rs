@@ -1,0 +1,12 @@
+//! The same commands to the gateway and to a real replica set: the same replies, but for what no two servers agree in
+//! (times, ids of cursors) and the words of errors. Intended differences are in `differences.rs`, numbered as in
+//! `docs/gateway.md`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod commands;
+#[path = "../common/mod.rs"]
+mod common;
+mod differences;
+mod pair;
+mod transactions;

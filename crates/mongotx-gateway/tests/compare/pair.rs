@@ -1,0 +1,64 @@
+//! A gateway and a replica set, side by side.
+
+use std::net::SocketAddr;
+
+use bson::{Bson, Document};
+use mongotx_gateway::{Gateway, Limits};
+
+use crate::common::{gateway, raw::Raw};
+
+/// Both, with a connection to each and a database of the same name.
+pub(crate) struct Pair {
+    _gateway: Gateway,
+    ours: Raw,
+    theirs: Raw,
+    db: String,
+}
+
+impl Pair {
+    pub(crate) async fn start(test: &str) -> Self {
+        let (gateway, address) = gateway(Limits::default()).await;
+        let port = testkit::shared_replica_set().await.unwrap().port();
+        let theirs = Raw::connect(SocketAddr::from(([127, 0, 0, 1], port))).await;
+        Self { _gateway: gateway, ours: Raw::connect(address).await, theirs, db: testkit::unique_db(test) }
+    }
+
+    /// Both replies: the gateway's and the replica set's.
+    pub(crate) async fn ask(&mut self, mut command: Document) -> (Document, Document) {
+        let ends = ["commitTransaction", "abortTransaction"].iter().any(|name| command.contains_key(name));
+        command.insert("$db", if ends { "admin" } else { &self.db });
+        let ours = self.ours.ask(command.clone()).await.unwrap();
+        let theirs = self.theirs.ask(command).await.unwrap();
+        (normal(ours), normal(theirs))
+    }
+
+    /// Both reply the same.
+    pub(crate) async fn same(&mut self, command: Document) -> Document {
+        let (ours, theirs) = self.ask(command.clone()).await;
+        assert_eq!(ours, theirs, "{command}\nours:   {ours}\ntheirs: {theirs}");
+        ours
+    }
+}
+
+/// Without what no two servers agree in.
+fn normal(mut reply: Document) -> Document {
+    for field in ["$clusterTime", "operationTime", "electionId", "opTime", "recoveryToken", "commitQuorum"] {
+        reply.remove(field);
+    }
+    if reply.get_f64("ok").is_ok_and(|ok| ok == 0.0) {
+        reply.remove("errmsg");
+    }
+    if let Ok(errors) = reply.get_array_mut("writeErrors") {
+        for error in errors.iter_mut().filter_map(Bson::as_document_mut) {
+            error.remove("errmsg");
+        }
+    }
+    if let Ok(cursor) = reply.get_document_mut("cursor") {
+        let is_open = cursor.get_i64("id").is_ok_and(|id| id != 0);
+        cursor.insert("id", is_open);
+        let sorted = cursor.clone().into_iter().collect::<std::collections::BTreeMap<_, _>>();
+        *cursor = sorted.into_iter().collect();
+    }
+    let sorted: std::collections::BTreeMap<String, Bson> = reply.into_iter().collect();
+    sorted.into_iter().collect()
+}
