@@ -97,7 +97,9 @@ async fn questions_sent_ahead_are_answered_in_their_order() {
         raw.send(piece).await;
     }
     assert!(raw.answer().await.unwrap().contains_key("version"));
-    assert_eq!(raw.answer().await.unwrap().len(), 1);
+    let pong = raw.answer().await;
+    assert!(pong.as_ref().is_some_and(|pong| !pong.contains_key("version") && !pong.contains_key("you")));
+    assert!(is_ok(pong));
     assert!(raw.answer().await.unwrap().contains_key("you"));
 }
 
