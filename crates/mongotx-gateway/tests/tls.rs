@@ -4,7 +4,11 @@
 
 mod common;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bson::doc;
 use common::{options, raw::Raw, soon};
@@ -55,13 +59,13 @@ async fn encrypted(tls: Tls, limits: Limits) -> (Gateway, SocketAddr) {
     (gateway, address)
 }
 
-async fn ping(address: SocketAddr, ca: &std::path::Path, more: &str) -> mongodb::error::Result<()> {
-    let uri = format!(
-        "mongodb://localhost:{}/?tls=true&tlsCAFile={}&serverSelectionTimeoutMS=2000{more}",
-        address.port(),
-        ca.display()
-    );
-    let client = mongodb::Client::with_uri_str(uri).await?;
+fn uri(address: SocketAddr, ca: &Path, more: &str) -> String {
+    let (port, ca) = (address.port(), ca.display());
+    format!("mongodb://localhost:{port}/?tls=true&tlsCAFile={ca}&serverSelectionTimeoutMS=2000{more}")
+}
+
+async fn ping(address: SocketAddr, ca: &Path, more: &str) -> mongodb::error::Result<()> {
+    let client = mongodb::Client::with_uri_str(uri(address, ca, more)).await?;
     soon(client.database("admin").run_command(doc! {"ping": 1})).await.map(drop)
 }
 
@@ -81,6 +85,25 @@ async fn clients_that_know_the_certificate_are_served_and_others_disturb_nobody(
     while silent.receive_byte().await.is_some() {}
     ping(address, &authority.ca(), "").await.unwrap();
     soon(gateway.shutdown(Duration::from_secs(10))).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_messages_arrive_both_ways() {
+    const EACH: usize = 1_000_000;
+    let authority = Authority::new();
+    let tls = Tls { certificate: authority.signed("localhost"), key: None, client_ca: None };
+    let (_gateway, address) = encrypted(tls, Limits::default()).await;
+    let client = mongodb::Client::with_uri_str(uri(address, &authority.ca(), "")).await.unwrap();
+    let collection = client.database(&testkit::unique_db("gw_tls")).collection::<bson::Document>("c");
+    soon(collection.insert_many((0..15).map(|id| doc! {"_id": id, "text": "x".repeat(EACH)}))).await.unwrap();
+    for _ in 0..3 {
+        let mut cursor = soon(collection.find(doc! {})).await.unwrap();
+        let mut read = 0;
+        while soon(cursor.advance()).await.unwrap() {
+            read += 1;
+        }
+        assert_eq!(read, 15);
+    }
 }
 
 #[tokio::test]
