@@ -30,8 +30,8 @@ pub(crate) async fn forward(
     Ok(removed + replace(server, ns, who, writers).await?)
 }
 
-/// Documents that are named one by one rather than together: the server's shortest way, but a statement each.
-const FEW: usize = 8;
+/// As many documents are named each by a statement of its own, the server's shortest way; more of them together by one.
+const FEW: usize = 1;
 
 /// Rolls forward what these committed transactions hold of these documents.
 pub(crate) async fn forward_at(
