@@ -1,12 +1,12 @@
 //! A gateway: started, asked where it is, and ended.
 //!
 //! Ending, in this order: 1. nobody is accepted any more and silent connections end; 2. commands that run are answered, for as
-//! long as the caller allows; 3. connections that are left end as they are; 4. the library finishes what is decided.
+//! long as the caller allows; 3. connections that are left end as they are; 4. open transactions are rolled back; 5. the library finishes what is decided.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
-    command::sweep_in_background,
+    command::{self, sweep_in_background},
     connection::{Connection, Peer},
     context::Context,
     dispatch,
@@ -108,6 +108,8 @@ impl Gateway {
             self.server.ending.cancel();
             self.server.tasks.wait().await;
         }
+        // Nobody can end what is open any more.
+        command::kill_every(&self.server.context).await;
         self.server.context.client.shutdown().await
     }
 

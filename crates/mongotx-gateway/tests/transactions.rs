@@ -4,8 +4,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, cursor_id, documents, has_label, is_ok};
+use mongotx_gateway::SessionLimits;
 
 const TRANSIENT: &str = "TransientTransactionError";
 
@@ -134,6 +137,45 @@ async fn killing_a_session_rolls_back_and_closes() {
     let more = doc! {"getMore": cursor_id(&plain), "collection": "other"};
     assert_eq!(code(&client.run(session.plain(more)).await), 43);
     assert_eq!(client.all("c").await, Vec::<Document>::new());
+}
+
+#[tokio::test]
+async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
+    let limits = SessionLimits { transaction_lifetime: Duration::from_millis(1), ..SessionLimits::default() };
+    let client = Client::with_limits(testkit::unique_db("gw_lifetime"), limits).await;
+    client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let session = Session::new();
+    // It may be over before it has written anything.
+    client.run(session.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})).await;
+    let freed = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"b": 1}}, "new": true};
+    let reply = common::soon(client.run(freed)).await;
+    assert_eq!(reply.get_document("value").unwrap(), &doc! {"_id": 1, "b": 1});
+    let late = client.run_on("admin", session.commit()).await;
+    assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
+}
+
+#[tokio::test]
+async fn what_is_open_when_the_gateway_ends_is_rolled_back() {
+    let client = Client::start("gw_end").await;
+    let db = client.db.clone();
+    client.ok(insert(1)).await;
+    let session = Session::new();
+    client.ok(session.first(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})).await;
+    common::soon(client.shutdown()).await.unwrap();
+    let stored = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let stored = stored.database(&db).collection::<Document>("c").find_one(doc! {}).await.unwrap();
+    assert_eq!(stored, Some(doc! {"_id": 1}));
+}
+
+#[tokio::test]
+async fn one_session_more_than_the_limit_is_refused() {
+    let limits = SessionLimits { sessions: 1, ..SessionLimits::default() };
+    let client = Client::with_limits(testkit::unique_db("gw_sessions"), limits).await;
+    let (one, two) = (Session::new(), Session::new());
+    client.ok(one.plain(find())).await;
+    assert_eq!(code(&client.run(two.plain(find())).await), 261);
+    client.ok(doc! {"endSessions": [one.lsid.clone()]}).await;
+    client.ok(two.plain(find())).await;
 }
 
 #[tokio::test]

@@ -33,13 +33,13 @@ mod update;
 mod write_concern;
 mod writes;
 
-pub(crate) use self::state::sweep_in_background;
 pub use self::state::{SessionLimits, State};
 use self::{
     call::Call,
     run::{Made, check_name},
 };
 pub(crate) use self::{clock::Clock, fail_point::Hit};
+pub(crate) use self::{sessions::kill_every, state::sweep_in_background};
 use crate::{
     connection::Connection,
     context::Context,

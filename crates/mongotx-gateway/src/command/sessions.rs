@@ -90,7 +90,8 @@ async fn kill_one(context: &Context, lsid: &Lsid) {
     }
 }
 
-async fn kill_every(context: &Context) {
+/// Kills every session.
+pub(crate) async fn kill_every(context: &Context) {
     context.tx.cursors.kill_of_sessions();
     let slots: Vec<Arc<Slot>> = context.tx.sessions.all();
     for slot in slots {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use mongotx::ClientOptions;
-use mongotx_gateway::{Connection, Gateway, Options, Request};
+use mongotx_gateway::{Connection, Gateway, Options, Request, SessionLimits};
 
 /// A gateway and one connection to it.
 pub struct Client {
@@ -21,11 +21,22 @@ impl Client {
 
     /// The same, with this database.
     pub async fn with_database(db: String) -> Self {
+        Self::with_limits(db, SessionLimits::default()).await
+    }
+
+    /// The same, with these limits.
+    pub async fn with_limits(db: String, sessions: SessionLimits) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
         let client = ClientOptions { tx_database: format!("{db}_tx"), ..ClientOptions::default() };
-        let gateway = Gateway::start(Options { uri: server.uri(), client, ..Options::default() }).await.unwrap();
+        let gateway =
+            Gateway::start(Options { uri: server.uri(), client, sessions, ..Options::default() }).await.unwrap();
         let connection = gateway.connect();
         Self { gateway, connection, db }
+    }
+
+    /// Ends the gateway.
+    pub async fn shutdown(self) -> mongotx::Result<()> {
+        self.gateway.shutdown(super::LIMIT).await
     }
 
     /// The reply, whatever it is.
