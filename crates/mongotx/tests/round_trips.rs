@@ -172,6 +172,28 @@ async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
 }
 
 #[tokio::test]
+async fn read_for_update_is_one_command_and_keeps_rivals_away() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    let read = async {
+        let same = vec![doc! {"$replaceWith": "$$ROOT"}];
+        let found = coll.find_one_and_update(doc! {"_id": 1}, same).session(&mut session).await.unwrap();
+        assert_eq!(found.unwrap(), doc! {"_id": 1, "n": 1});
+    };
+    assert_eq!(commands_of(&client, read).await, BTreeMap::from([("findAndModify".to_owned(), 1)]));
+    let other = quiet::connect(quiet::options()).await;
+    let mut rival = other.session();
+    rival.begin().unwrap();
+    let theirs = quiet::through(&other, &coll);
+    let refused = theirs.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut rival).await.unwrap_err();
+    assert_eq!(refused.kind(), mongotx::ErrorKind::Conflict);
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 2}}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    assert_eq!(coll.find_one(doc! {"_id": 1}).await.unwrap().unwrap(), doc! {"_id": 1, "n": 2});
+}
+
+#[tokio::test]
 async fn aggregation_with_nothing_pending_is_one_command_however_many_collections_it_reads() {
     let (client, coll) = warm(quiet::options()).await;
     let copy = client.database(&coll.namespace().db).collection::<Document>("copy");

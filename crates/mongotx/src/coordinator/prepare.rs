@@ -47,6 +47,18 @@ pub(crate) enum Change<'a> {
     Remove,
 }
 
+/// The stage that changes nothing.
+fn nothing() -> Document {
+    doc! {"$replaceWith": "$$ROOT"}
+}
+
+impl Change<'_> {
+    /// Does it only lock the document?
+    pub(crate) fn is_lock(&self) -> bool {
+        matches!(self, Self::Update { update: Update::Pipeline(stages), .. } if *stages == [nothing()])
+    }
+}
+
 /// What became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
@@ -219,13 +231,13 @@ impl Core {
     ) -> Result<Consequences> {
         let key = self.shard_key(target.ns).await?;
         Ok(match change {
-            Change::Remove => Consequences { touched: Vec::new(), may_move: false, worded: false, key },
-            Change::Update { update, .. } => Consequences {
+            Change::Update { update, .. } if !change.is_lock() => Consequences {
                 touched: collection.uniques_touched(update),
                 may_move: key.may_be_changed(update, target.at.key()),
                 worded: !matches!(update, Update::Replacement(_)) && collection.words_touched(update),
                 key,
             },
+            _ => Consequences { touched: Vec::new(), may_move: false, worded: false, key },
         })
     }
 
@@ -424,8 +436,8 @@ impl Core {
 impl Core {
     /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is changed.
     pub(crate) async fn lock(&self, tx: &mut Transaction, target: &Target<'_>) -> Result<bool> {
-        let nothing = Update::Pipeline(vec![doc! {"$replaceWith": "$$ROOT"}]);
-        let change = Change::Update { update: &nothing, array_filters: None };
+        let same = Update::Pipeline(vec![nothing()]);
+        let change = Change::Update { update: &same, array_filters: None };
         Ok(self.prepare(tx, target, &change).await?.matched)
     }
 }

@@ -111,6 +111,7 @@ pub(super) fn statement_of(target: &Target<'_>, change: &Change<'_>, me: TxId) -
     Ok(match change {
         Change::Remove => Some(statement::lock_remove(safe, me, false, false)),
         Change::Update { array_filters: Some(_), .. } => None,
+        Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, false, false)),
         Change::Update { update, .. } => {
             fuse(update, &tx_id_to_bson(me)).map(|pipeline| statement::lock_change(safe, pipeline))
         }

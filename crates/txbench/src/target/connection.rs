@@ -96,8 +96,8 @@ impl Connection {
 /// Options of one transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxOptions {
-    /// A document that it reads by its `_id`, whole, and then updates must not be changed by a rival in between (P4),
-    /// whatever the isolation.
+    /// A document that it reads for update ([`Find::for_update`](super::Find::for_update)) by its `_id`, whole, and then
+    /// updates must not be changed by a rival in between (P4), whatever the isolation.
     pub no_lost_updates: bool,
     /// Another durability than the connection's.
     pub durability: Option<Durability>,

@@ -72,6 +72,8 @@ pub struct Find {
     pub sort: Document,
     /// At most so many; all when 0.
     pub limit: u32,
+    /// The transaction is about to update what it finds: a target that can lock it locks it now.
+    pub for_update: bool,
 }
 
 impl Find {
@@ -91,6 +93,13 @@ impl Find {
     #[must_use]
     pub fn sort(mut self, sort: Document) -> Self {
         self.sort = sort;
+        self
+    }
+
+    /// The transaction is about to update what it finds.
+    #[must_use]
+    pub fn for_update(mut self) -> Self {
+        self.for_update = true;
         self
     }
 

@@ -194,7 +194,8 @@ async fn an_update_on_the_strength_of_a_read_is_not_made_over_a_rival_s() {
         let rig = Rig::with(entry, 1).await;
         let (mut one, mut rival) = (rig.session().await, rig.session().await);
         one.begin(&TxOptions { no_lost_updates: true, ..TxOptions::default() }).await.unwrap();
-        let read = one.find_one(DOCS, Find::new(doc! {"_id": 0})).await.unwrap().unwrap().get_i32("n").unwrap();
+        let read =
+            one.find_one(DOCS, Find::new(doc! {"_id": 0}).for_update()).await.unwrap().unwrap().get_i32("n").unwrap();
         let rival = match rival.update(DOCS, increment(0, 10)).await {
             refused if is_conflict(&refused) => 0,
             updated => updated.map(|_| 10).unwrap(),

@@ -5,7 +5,7 @@ use ::mongotx::{
     error::TRANSIENT_TRANSACTION_ERROR,
 };
 use async_trait::async_trait;
-use bson::Document;
+use bson::{Document, doc};
 
 use super::{Concerns, library_isolation};
 use crate::{
@@ -72,10 +72,6 @@ impl Session for MongoTxSession {
         if let Some(isolation) = options.isolation {
             chosen.isolation = library_isolation(isolation);
         }
-        if options.no_lost_updates {
-            // The read lock keeps rivals away; there is no stronger level.
-            chosen.isolation = ::mongotx::Isolation::RepeatableRead;
-        }
         self.session.begin_with(chosen).map_err(op_error)
     }
 
@@ -110,6 +106,11 @@ impl Session for MongoTxSession {
 
     async fn find_one(&mut self, collection: &str, find: Find) -> OpResult<Option<Document>> {
         let collection = self.collection(collection);
+        if find.for_update && self.session.is_open() && find.sort.is_empty() && find.projection.is_empty() {
+            // Locks the document and changes nothing.
+            let same = vec![doc! {"$replaceWith": "$$ROOT"}];
+            return run!(self, collection.find_one_and_update(find.filter, same));
+        }
         let mut action = collection.find_one(find.filter);
         if !find.projection.is_empty() {
             action = action.projection(find.projection);

@@ -88,7 +88,7 @@ impl Session for NativeSession {
         if !self.open {
             return self.plain.find(collection, find).await;
         }
-        let Find { filter, projection, sort, limit } = find;
+        let Find { filter, projection, sort, limit, for_update: _ } = find;
         let collection = self.collection(collection);
         let action = collection.find(filter).projection(projection).sort(sort);
         let found = match action.limit(i64::from(limit)).session(&mut self.session).await {

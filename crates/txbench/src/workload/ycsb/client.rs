@@ -98,7 +98,7 @@ impl YcsbClient {
                 found(session.update(RECORDS, Update { filter: doc! {"_id": key}, update }).await?.then_some(()))
             }
             Operation::ReadModifyWrite(key, Written(field, value)) => {
-                let read = session.find_one(RECORDS, Find::new(doc! {"_id": key})).await?;
+                let read = session.find_one(RECORDS, Find::new(doc! {"_id": key}).for_update()).await?;
                 let writes = read.and_then(|record| record.get_i64(WRITTEN).ok());
                 let update = doc! {"$set": {field: value, WRITTEN: writes.unwrap_or(0) + 1}};
                 found(session.update(RECORDS, Update { filter: doc! {"_id": key}, update }).await?.then_some(()))
