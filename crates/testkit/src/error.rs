@@ -26,22 +26,9 @@ pub enum Error {
         /// What is missing, with the last words of the tool that failed.
         reason: String,
     },
-    /// An external command could not be run to its end.
-    #[error("cannot run {program}: {source}")]
-    Command {
-        /// The program's name.
-        program: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// An external command was ended because it took too long.
-    #[error("{program} did not finish within {limit:?}")]
-    CommandTimeout {
-        /// The program's name.
-        program: String,
-        /// Its time limit.
-        limit: Duration,
-    },
+    /// A process could not be started, signalled or ended.
+    #[error(transparent)]
+    Process(#[from] leash::Error),
     /// A file or folder operation failed.
     #[error("cannot {action}: {source}")]
     Io {
@@ -50,8 +37,8 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
-    /// No free port was found on 127.0.0.1, or each one was taken before mongod could listen on it.
-    #[error("no free port on 127.0.0.1 after {attempts} attempts")]
+    /// Each port that was free was taken before mongod could listen on it.
+    #[error("every port tried on 127.0.0.1 was taken before mongod could listen on it, {attempts} in all")]
     NoFreePort {
         /// How many ports were tried.
         attempts: usize,
@@ -74,14 +61,6 @@ pub enum Error {
         /// The last lines of its console and its log.
         log: String,
     },
-    /// mongod was told to end, with SIGKILL in the end, and is still there.
-    #[error("mongod {pid} is still there {limit:?} after SIGKILL")]
-    WillNotEnd {
-        /// Its process id.
-        pid: u32,
-        /// How long it was waited for.
-        limit: Duration,
-    },
     /// The call needs a running mongod.
     #[error("the server is not running")]
     NotRunning,
@@ -90,16 +69,6 @@ pub enum Error {
     StillRunning {
         /// Its process id.
         pid: u32,
-    },
-    /// A signal could not be sent.
-    #[error("cannot send {signal} to process {pid}: {source}")]
-    Signal {
-        /// The signal's name.
-        signal: &'static str,
-        /// The process it was meant for.
-        pid: u32,
-        /// Why.
-        source: std::io::Error,
     },
     /// The MongoDB driver failed.
     #[error("the MongoDB driver failed: {0}")]

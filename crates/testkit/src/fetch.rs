@@ -16,10 +16,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use leash::{Finished, run_limited};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::command::{Finished, run_limited};
 use crate::error::Error;
 use crate::locate::is_executable;
 use crate::logs::last_lines;
@@ -157,10 +157,12 @@ fn put_in_place(binary: &Path, place: &Path) -> Result<(), Error> {
 
 fn run_python(command: Command, limit: Duration) -> Result<Finished, Error> {
     run_limited(command, limit).map_err(|error| match error {
-        Error::Command { source, .. } if source.kind() == ErrorKind::NotFound => {
+        leash::Error::Command { source, .. } if source.kind() == ErrorKind::NotFound => {
             failed("there is no python3 on PATH".to_owned())
         }
-        Error::CommandTimeout { .. } => failed(format!("it took longer than {limit:?} (a slow or blocked network?)")),
+        leash::Error::CommandTimeout { .. } => {
+            failed(format!("it took longer than {limit:?} (a slow or blocked network?)"))
+        }
         other => failed(other.to_string()),
     })
 }

@@ -3,24 +3,21 @@
 //! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`] says where the binary comes from, [`shared`] gives the
 //! tests of one process one server between them, and [`signal`] ends or pauses worker processes.
 //!
-//! No server outlives the process that started it, however that process ends: see `process.rs`.
+//! No server outlives the process that started it, however that process ends: see [`leash`].
 //! Deliberately absent: sharded clusters, authentication, TLS.
 
-mod command;
 mod error;
 mod fetch;
 mod locate;
 mod logs;
 mod options;
-mod port;
-mod process;
 mod ready;
 mod replica_set;
 mod server;
 pub mod shared;
-pub mod signal;
 
 pub use error::Error;
+pub use leash::signal;
 pub use locate::{Environment, locate, locate_in};
 pub use options::Options;
 pub use replica_set::ReplicaSet;

@@ -10,13 +10,13 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use leash::Process;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
 use crate::error::Error;
 use crate::logs::last_words;
-use crate::process::Process;
 use crate::server::Launch;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);

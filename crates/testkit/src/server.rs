@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use leash::{Process, Start, pick_free_port};
 use mongodb::Client;
 use tempfile::TempDir;
 
 use crate::error::Error;
 use crate::options::Options;
-use crate::port::pick_free_port;
-use crate::process::{Process, Start};
 use crate::{locate, ready, signal};
 
 /// The name of every replica set that is started.
@@ -114,9 +113,9 @@ impl Server {
     /// files stay. Does nothing when it is not running.
     ///
     /// # Errors
-    /// [`Error::Signal`], [`Error::WillNotEnd`].
+    /// [`Error::Process`].
     pub fn kill(&self) -> Result<(), Error> {
-        self.running().take().map_or(Ok(()), |mut process| process.kill())
+        self.running().take().map_or(Ok(()), |mut process| Ok(process.kill()?))
     }
 
     /// Asks mongod to end (SIGTERM), waits, and kills it if it does not. Does nothing when it is not running.
@@ -137,7 +136,7 @@ impl Server {
             }
             tokio::time::sleep(STOP_POLL).await;
         }
-        process.kill()
+        Ok(process.kill()?)
     }
 
     /// Starts mongod again on the same port and data after it ended, and waits until it can be used (a replica set:
@@ -165,11 +164,11 @@ impl Server {
     /// Pauses mongod (SIGSTOP) and waits until it stands still: connections stay open and nothing is answered.
     ///
     /// # Errors
-    /// [`Error::NotRunning`], [`Error::Signal`].
+    /// [`Error::NotRunning`], [`Error::Process`].
     pub fn pause(&self) -> Result<(), Error> {
         let mut running = self.running();
         let process = running.as_mut().ok_or(Error::NotRunning)?;
-        if process.exit_status()?.is_some() { Err(Error::NotRunning) } else { process.pause() }
+        if process.exit_status()?.is_some() { Err(Error::NotRunning) } else { Ok(process.pause()?) }
     }
 
     /// Lets a paused mongod go on (SIGCONT).
@@ -177,7 +176,7 @@ impl Server {
     /// # Errors
     /// As [`Server::pause`].
     pub fn resume(&self) -> Result<(), Error> {
-        signal::cont(self.pid().ok_or(Error::NotRunning)?)
+        Ok(signal::cont(self.pid().ok_or(Error::NotRunning)?)?)
     }
 
     /// No code panics while it holds this lock; if one did, the process inside is still the right one.
@@ -197,7 +196,10 @@ impl Launch {
         let folder = tempfile::Builder::new().prefix("mongotx-").tempdir().map_err(Error::io("create a folder"))?;
         let dbpath = options.dbpath.clone().unwrap_or_else(|| folder.path().join("data"));
         std::fs::create_dir_all(&dbpath).map_err(Error::io(format!("create {}", dbpath.display())))?;
-        let port = options.port.map_or_else(pick_free_port, Ok)?;
+        let port = match options.port {
+            Some(port) => port,
+            None => pick_free_port()?,
+        };
         Ok(Self { mongod, options, dbpath, folder, port })
     }
 

@@ -43,23 +43,30 @@ const STOP_POLL: Duration = Duration::from_millis(1);
 
 /// A running (or just ended) program, in a process group of its own so that a Ctrl-C reaches it through the leash only.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     leash: Option<ChildStdin>,
 }
 
 /// What to start: the program, its arguments, the file for what it writes to its outputs, and the folder that goes
 /// when this process does.
-pub(crate) struct Start<'a> {
-    pub(crate) program: &'a Path,
-    pub(crate) args: &'a [OsString],
-    pub(crate) console: &'a Path,
-    pub(crate) folder: &'a Path,
+pub struct Start<'a> {
+    /// The program: a path, or a name that is looked for on the `PATH`.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// The file to which what it writes is appended.
+    pub console: &'a Path,
+    /// The folder that goes when this process is killed.
+    pub folder: &'a Path,
 }
 
 impl Process {
     /// Starts the program; it has not said anything yet when this returns.
-    pub(crate) fn start(what: &Start<'_>) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Command`], and [`Error::Io`] when the console cannot be opened.
+    pub fn start(what: &Start<'_>) -> Result<Self, Error> {
         let console = |_| File::options().create(true).append(true).open(what.console);
         let name = what.console.display();
         let (out, err) =
@@ -80,13 +87,16 @@ impl Process {
     }
 
     /// The program's own process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// How the program ended, or `None` while it runs.
-    pub(crate) fn exit_status(&mut self) -> Result<Option<ExitStatus>, Error> {
-        let status = self.child.try_wait().map_err(Error::io("ask whether mongod has ended"))?;
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>, Error> {
+        let status = self.child.try_wait().map_err(Error::io("ask whether the program has ended"))?;
         if status.is_some() {
             self.release();
         }
@@ -94,23 +104,33 @@ impl Process {
     }
 
     /// Kills the program (SIGKILL) and waits until it is gone. Does nothing when it has ended already.
-    pub(crate) fn kill(&mut self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Signal`], [`Error::WillNotEnd`].
+    pub fn kill(&mut self) -> Result<(), Error> {
         // In this order: the id stays the program's own until it is waited for, so a watchdog that wakes up late
         // cannot hit another process, and one that never wakes up is not needed any more.
         self.child.kill().map_err(|source| Error::Signal { signal: "SIGKILL", pid: self.pid(), source })?;
         self.release();
-        let ended = wait_until(&mut self.child, Instant::now() + SIGNAL_LIMIT).map_err(Error::io("wait for mongod"))?;
+        let ended =
+            wait_until(&mut self.child, Instant::now() + SIGNAL_LIMIT).map_err(Error::io("wait for the program"))?;
         ended.map(|_| ()).ok_or(Error::WillNotEnd { pid: self.pid(), limit: SIGNAL_LIMIT })
     }
 
     /// Asks the program to end (SIGTERM), paused or not.
-    pub(crate) fn terminate(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Signal`].
+    pub fn terminate(&self) -> Result<(), Error> {
         signal::cont(self.pid())?;
         signal::terminate(self.pid())
     }
 
     /// Pauses the program (SIGSTOP) and waits until all its threads stand still, or it has ended.
-    pub(crate) fn pause(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Signal`].
+    pub fn pause(&self) -> Result<(), Error> {
         signal::stop(self.pid())?;
         let failed = |source| Error::Signal { signal: "SIGSTOP", pid: self.pid(), source };
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
@@ -143,6 +163,7 @@ impl Drop for Process {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;

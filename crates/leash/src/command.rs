@@ -14,15 +14,20 @@ use crate::error::Error;
 const POLL: Duration = Duration::from_millis(20);
 
 /// How a command ended and what it wrote, standard output and standard error in one text.
-pub(crate) struct Finished {
-    pub(crate) status: ExitStatus,
-    pub(crate) said: String,
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote.
+    pub said: String,
 }
 
 /// Runs `command` and waits for it. At `limit` the command and all it started are killed.
 ///
 /// The words go through a file and not a pipe, so that a talkative command never blocks on its reader.
-pub(crate) fn run_limited(mut command: Command, limit: Duration) -> Result<Finished, Error> {
+///
+/// # Errors
+/// [`Error::Command`], [`Error::CommandTimeout`].
+pub fn run_limited(mut command: Command, limit: Duration) -> Result<Finished, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |source| Error::Command { program: program.clone(), source };
     let mut words = tempfile::tempfile().map_err(failed)?;
@@ -71,6 +76,7 @@ fn read_all(file: &mut File) -> std::io::Result<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

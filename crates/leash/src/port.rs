@@ -2,7 +2,7 @@
 //!
 //! The ports are below the range from which Linux takes the ports of outgoing connections, so that no client takes the
 //! port of a server that was killed and is about to be restarted. A port can still be lost to another process between
-//! the look and the use; `server.rs` then tries another one.
+//! the look and the use: who starts the server then tries another one.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,10 @@ const STRIDE: u32 = 7_919;
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A port that nobody was listening on a moment ago; another one at each call.
-pub(crate) fn pick_free_port() -> Result<u16, Error> {
+///
+/// # Errors
+/// [`Error::NoFreePort`].
+pub fn pick_free_port() -> Result<u16, Error> {
     (0..ATTEMPTS)
         .find_map(|_| next_candidate().filter(|port| is_free(*port)))
         .ok_or(Error::NoFreePort { attempts: ATTEMPTS })
@@ -35,6 +38,7 @@ fn is_free(port: u16) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -53,6 +53,7 @@ fn to_pid(pid: u32) -> Option<Pid> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
