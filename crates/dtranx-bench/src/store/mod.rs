@@ -1,0 +1,83 @@
+//! What transactions run on. A file each.
+//!
+//! Every store is set to answer a commit when it is on disk, and to run each transaction serializably: what was read is
+//! checked when it commits.
+
+mod etcd;
+mod etcd_api;
+mod redis;
+
+use async_trait::async_trait;
+use clap::ValueEnum;
+
+use crate::{error::BenchError, workload::Transaction};
+
+/// Which store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// etcd: Raft, one order for everything; transactions compare revisions.
+    Etcd,
+    /// Redis with its append-only file synced at every write; WATCH and MULTI.
+    Redis,
+}
+
+impl Kind {
+    /// As tables have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Redis => "redis",
+        }
+    }
+
+    /// Starts it and connects.
+    pub(crate) async fn start(self, servers: u16) -> Result<Box<dyn Store>, BenchError> {
+        Ok(match self {
+            Self::Etcd => Box::new(etcd::Etcd::start(servers).await?),
+            Self::Redis => Box::new(redis::Redis::start().await?),
+        })
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// Committed.
+    Committed,
+    /// Not: somebody else was in the way. To be tried again.
+    Conflict,
+}
+
+/// A store that runs, with its servers. They end with it.
+#[async_trait]
+pub(crate) trait Store: Send + Sync {
+    /// Gives every one of so many keys a counter at 0, in values of so many bytes.
+    async fn load(&self, keys: u64, value_bytes: u32) -> Result<(), BenchError>;
+
+    /// A connection of its own for one transaction at a time.
+    async fn worker(&self, value_bytes: u32) -> Result<Box<dyn Worker>, BenchError>;
+
+    /// The values of all keys, read while nobody writes.
+    async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError>;
+}
+
+/// One client.
+#[async_trait]
+pub(crate) trait Worker: Send {
+    /// Tries a transaction once.
+    async fn attempt(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError>;
+}
+
+/// The two new values of a transfer, from the two old ones.
+pub(crate) fn transferred(
+    store: &'static str,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+    bytes: u32,
+) -> Result<(Vec<u8>, Vec<u8>), BenchError> {
+    use crate::workload::{counter, value};
+    match (from.and_then(counter), to.and_then(counter)) {
+        (Some(from), Some(to)) => Ok((value(from - 1, bytes), value(to + 1, bytes))),
+        _ => Err(BenchError::Broken { store, what: "a counter is gone".to_owned() }),
+    }
+}
