@@ -1,0 +1,157 @@
+//! What a server's node is told, and what it wants done: the whole of its contact with the world.
+//!
+//! A node is called with the time and one [`Input`], and answers with [`Command`]s. Commands to the same receiver are
+//! carried out in order; nothing is assumed about different receivers (log, storage, network, clients).
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId},
+    item::Current,
+    message::Message,
+    record::{GcRecord, Record},
+    refusal::Refusal,
+    transaction::{Read, ScanRead, Transaction, Write},
+};
+
+/// What became of a client's request to commit. The same request is always answered the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CommitAnswer {
+    /// It is committed, durably. The id is the version of everything that it wrote.
+    Committed(TranxId),
+    /// It is not.
+    Refused(Refusal),
+}
+
+/// What the storage found when it checked a part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CheckAnswer {
+    /// The keys whose version is not the one that was read, with what they hold now. Values may be left out of the list
+    /// to keep it small; then `stale_scans` or another entry must still tell that the check failed.
+    pub stale: Vec<Current>,
+    /// Did a scan find other keys or versions than before?
+    pub stale_scans: bool,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// A connection was accepted, under a name that has never been used: its incarnation is the node's.
+    ClientConnected {
+        /// The name.
+        client: ClientId,
+    },
+    /// A connection has ended: nothing more comes from it, and nothing more can be told.
+    ClientGone {
+        /// Its name.
+        client: ClientId,
+    },
+    /// A client wants to commit. Repeated requests are recognised by their `message`.
+    Commit {
+        /// The client's name.
+        client: ClientId,
+        /// The request's.
+        message: MessageId,
+        /// What it read and writes.
+        transaction: Transaction,
+    },
+    /// A message from another server.
+    Receive {
+        /// The server that sent it.
+        from: ServerId,
+        /// The message.
+        message: Message,
+    },
+    /// The log is durable up to and with this record.
+    Logged {
+        /// The last durable record.
+        through: LogTicket,
+    },
+    /// The answer to [`Command::Check`].
+    Checked {
+        /// The transaction.
+        tranx: TranxId,
+        /// What was found.
+        answer: CheckAnswer,
+    },
+    /// [`Command::Apply`] is done: reads see it.
+    Applied {
+        /// The transaction.
+        tranx: TranxId,
+    },
+    /// A segment of the log gets no more records.
+    SegmentSealed {
+        /// The segment.
+        segment: SegmentId,
+        /// The last record of this incarnation in it (or before it, if it has none).
+        last: LogTicket,
+    },
+    /// It is time to look for segments that are no longer needed. Ignored while the last look is still under way.
+    CollectGarbage,
+    /// [`Command::PersistStorage`] is done.
+    StoragePersisted,
+    /// [`Command::WriteGcRecord`] is done: the record is durable.
+    GcRecorded,
+    /// Time has passed; see `Node::next_deadline_ms`.
+    Tick,
+}
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// To the network: may be lost.
+    Send {
+        /// The receiver: never this server itself.
+        to: ServerId,
+        /// The message.
+        message: Message,
+    },
+    /// To a client; dropped if it is gone.
+    Reply {
+        /// The client.
+        client: ClientId,
+        /// Its request.
+        message: MessageId,
+        /// The answer.
+        answer: CommitAnswer,
+    },
+    /// To the log: append this record, in the order of the tickets. It is durable only if all before it are. Answered by
+    /// [`Input::Logged`], as soon as possible if `durable`, otherwise when it suits the log (but ever; records that are
+    /// not in a hurry wait for one that is, or for some milliseconds).
+    Log {
+        /// Its ticket.
+        ticket: LogTicket,
+        /// The record.
+        record: Record,
+        /// Does somebody wait for it?
+        durable: bool,
+    },
+    /// To the storage: are these the versions that the keys have, and does each scan find what it found? Answered by
+    /// [`Input::Checked`].
+    Check {
+        /// The transaction.
+        tranx: TranxId,
+        /// The reads.
+        reads: Vec<Read>,
+        /// The scans.
+        scans: Vec<ScanRead>,
+    },
+    /// To the storage: do these writes, all at once, with the transaction's id as version. They need not be durable there:
+    /// the log has them. Answered by [`Input::Applied`].
+    Apply {
+        /// The transaction.
+        tranx: TranxId,
+        /// Its writes on this server.
+        writes: Vec<Write>,
+    },
+    /// To the storage: make everything that was applied durable. Answered by [`Input::StoragePersisted`].
+    PersistStorage,
+    /// To the GC log: overwrite its record, atomically and durably. Answered by [`Input::GcRecorded`].
+    WriteGcRecord(GcRecord),
+    /// To the log: remove every segment up to and with this one. Need not be durable, but a later segment may never go
+    /// before an earlier one.
+    RemoveSegments {
+        /// The last segment to go.
+        through: SegmentId,
+    },
+}

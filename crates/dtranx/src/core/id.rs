@@ -1,0 +1,58 @@
+//! What names things: servers, transactions, clients and their messages, places in the log.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Which server of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ServerId(pub u16);
+
+/// Which transaction: its coordinator, and the coordinator's number for it, counted from 1 and never used twice, not
+/// even after a crash (section 3.3.2 of the paper). It is also the version of every item that the transaction writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TranxId {
+    /// The coordinator.
+    pub server: ServerId,
+    /// The coordinator's number for it.
+    pub number: u64,
+}
+
+/// Which life of a server, between a start and the crash that ends it: the first transaction number that it reserved.
+/// A later life has a larger one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation(pub u64);
+
+/// Which connection of a client, named by the server that accepted it (section 4.2 of the paper: distinct for each TCP
+/// connection). A server refuses requests under names that another incarnation gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClientId {
+    /// The incarnation that gave the name.
+    pub incarnation: Incarnation,
+    /// Counted by that incarnation.
+    pub number: u64,
+}
+
+/// Which request of a client: a number that grows with each new request and is the same when one is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MessageId(pub u64);
+
+/// Which record of the log: records are appended in the order of their tickets, counted from 1 in each incarnation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LogTicket(pub u64);
+
+/// Which segment (file) of the log: a later one has a larger number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SegmentId(pub u64);
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for TranxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.server, self.number)
+    }
+}

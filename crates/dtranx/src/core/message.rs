@@ -1,0 +1,90 @@
+//! What servers tell each other. Any of these may be lost, repeated, late or out of order; none may be altered.
+//!
+//! | message | from | to | answered by |
+//! | --- | --- | --- | --- |
+//! | `Prepare`, `Validate` | coordinator | participant | `Vote` |
+//! | `Decisions` | coordinator | participant | `Acknowledge`, of commits |
+//! | `Inquire` | participant in doubt | coordinator, then participants | `Told` |
+//! | `LowWater` | coordinator | everybody | |
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    id::{ServerId, TranxId},
+    refusal::Refusal,
+    transaction::Transaction,
+};
+
+/// The most transactions in one `Decisions` or `Acknowledge`.
+pub const MAX_BATCH: usize = 512;
+
+/// What became of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    /// All of its writes are or will be there.
+    Commit,
+    /// None of its writes is or will be there.
+    Abort,
+}
+
+/// A participant's answer to `Prepare` or `Validate`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Vote {
+    /// To `Prepare`: the part is locked and checked, and durably so; the participant will do as the coordinator decides.
+    /// To `Validate`: the part was valid at an instant since the message was sent; nothing is locked.
+    Yes,
+    /// It cannot be committed.
+    No(Refusal),
+}
+
+/// From one server to another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// The first phase: lock, check, log, vote.
+    Prepare {
+        /// The transaction.
+        tranx: TranxId,
+        /// Every participant, in order; with these, somebody in doubt can ask others than the coordinator.
+        participants: Vec<ServerId>,
+        /// The receiver's part.
+        part: Transaction,
+    },
+    /// The only phase of a transaction that only reads: check and vote, remember nothing.
+    Validate {
+        /// The transaction.
+        tranx: TranxId,
+        /// The receiver's part.
+        part: Transaction,
+    },
+    /// See [`Vote`].
+    Vote {
+        /// The transaction.
+        tranx: TranxId,
+        /// The vote.
+        vote: Vote,
+    },
+    /// The second phase, many transactions at once (section 4.5: Batch Ack Phase). All are the sender's own.
+    Decisions(Vec<(TranxId, Outcome)>),
+    /// The participant has logged these commits durably and applied them: it will never ask about them. All are the
+    /// receiver's own.
+    Acknowledge(Vec<TranxId>),
+    /// What became of it? The sender has voted yes and does not know.
+    Inquire {
+        /// The transaction.
+        tranx: TranxId,
+    },
+    /// The answer to `Inquire`.
+    Told {
+        /// The transaction.
+        tranx: TranxId,
+        /// What became of it; `None` if it is not decided, or the answering participant does not know either.
+        outcome: Option<Outcome>,
+    },
+    /// All of the sender's transactions with numbers up to this one are complete: decided, and each commit acknowledged
+    /// by all its participants (`LC_TranxID` in section 3.3.2 of the paper). Whoever is still in doubt about one of them
+    /// has not acknowledged it, so that it was aborted.
+    LowWater {
+        /// The largest such number; 0 if there is none.
+        number: u64,
+    },
+}

@@ -1,0 +1,30 @@
+//! The protocol, and nothing else: no input or output, no clock, no randomness, no threads.
+//!
+//! Words first:
+//! - [`id`]: servers, transactions, clients, places in the log.
+//! - [`item`], [`range`], [`transaction`]: what is stored, and what a transaction read and writes.
+//! - [`partition`]: which server holds a key.
+//! - [`refusal`]: why a transaction is not committed, and what its client should do about it.
+//! - [`message`]: what servers tell each other.
+//! - [`record`]: what is in the log.
+//! - [`event`]: what a server's node is told ([`Input`]) and what it wants done ([`Command`]).
+
+pub mod event;
+pub mod id;
+pub mod item;
+pub mod message;
+pub mod partition;
+pub mod range;
+pub mod record;
+pub mod refusal;
+pub mod transaction;
+
+pub use event::{CheckAnswer, Command, CommitAnswer, Input};
+pub use id::{ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, TranxId};
+pub use item::{Current, Item, Key, Value};
+pub use message::{Message, Outcome, Vote};
+pub use partition::Partition;
+pub use range::KeyRange;
+pub use record::{GcRecord, Record};
+pub use refusal::{Advice, Refusal};
+pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};

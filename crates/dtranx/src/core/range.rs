@@ -1,0 +1,122 @@
+//! Ranges of keys.
+
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
+use super::item::Key;
+
+/// The keys from `start` up to and without `end`; without an `end`, all from `start` on.
+///
+/// A scan that stopped at a limit has read the range up to and with the last key that it returned: [`KeyRange::through`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeyRange {
+    /// The first key that may be in it.
+    pub start: Key,
+    /// The first key after it.
+    pub end: Option<KeyBound>,
+}
+
+/// Where a range ends: before or after a key. A key after which nothing of the same length comes need not be spelled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KeyBound {
+    /// Without this key.
+    Before(Key),
+    /// With this key.
+    Through(Key),
+}
+
+impl KeyRange {
+    /// Every key.
+    pub const fn all() -> Self {
+        Self { start: Key::smallest(), end: None }
+    }
+
+    /// From `start` up to and without `end`.
+    pub const fn until(start: Key, end: Key) -> Self {
+        Self { start, end: Some(KeyBound::Before(end)) }
+    }
+
+    /// From `start` up to and with `last`.
+    pub const fn through(start: Key, last: Key) -> Self {
+        Self { start, end: Some(KeyBound::Through(last)) }
+    }
+
+    /// Every key that begins with `prefix`.
+    pub fn prefix(prefix: Key) -> Self {
+        let mut end = prefix.as_bytes().to_vec();
+        while end.last() == Some(&u8::MAX) {
+            end.pop();
+        }
+        let end = end.pop().and_then(|last| {
+            end.push(last + 1);
+            Key::new(end).ok().map(KeyBound::Before)
+        });
+        Self { start: prefix, end }
+    }
+
+    /// Is the key in it?
+    pub fn contains(&self, key: &Key) -> bool {
+        *key >= self.start
+            && match &self.end {
+                None => true,
+                Some(KeyBound::Before(end)) => key < end,
+                Some(KeyBound::Through(last)) => key <= last,
+            }
+    }
+
+    /// Can no key be in it?
+    pub fn is_empty(&self) -> bool {
+        match &self.end {
+            None => false,
+            Some(KeyBound::Before(end)) => *end <= self.start,
+            Some(KeyBound::Through(last)) => *last < self.start,
+        }
+    }
+
+    /// The bounds of it, for an ordered map; `None` if it is empty (an ordered map may panic on those).
+    pub fn bounds(&self) -> Option<(Bound<&Key>, Bound<&Key>)> {
+        let end = match &self.end {
+            None => Bound::Unbounded,
+            Some(KeyBound::Before(end)) => Bound::Excluded(end),
+            Some(KeyBound::Through(last)) => Bound::Included(last),
+        };
+        (!self.is_empty()).then_some((Bound::Included(&self.start), end))
+    }
+
+    /// The bytes that it takes in a message, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let end = match &self.end {
+            None => 0,
+            Some(KeyBound::Before(key) | KeyBound::Through(key)) => key.as_bytes().len(),
+        };
+        self.start.as_bytes().len() + end
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn key(bytes: &'static [u8]) -> Key {
+        Key::new(bytes).unwrap()
+    }
+
+    #[test]
+    fn prefix_ends_before_next_key_of_other_prefix() {
+        let range = KeyRange::prefix(key(b"a\xff"));
+        assert!(range.contains(&key(b"a\xff")) && range.contains(&key(b"a\xff\xff\xff")));
+        assert!(!range.contains(&key(b"b")) && !range.contains(&key(b"a\xfe")));
+        assert_eq!(KeyRange::prefix(key(b"\xff\xff")).end, None);
+        assert_eq!(KeyRange::prefix(key(b"")), KeyRange::all());
+    }
+
+    #[test]
+    fn bounds_empty_range_has_none() {
+        assert_eq!(KeyRange::until(key(b"b"), key(b"a")).bounds(), None);
+        assert_eq!(KeyRange::until(key(b"a"), key(b"a")).bounds(), None);
+        assert!(KeyRange::through(key(b"a"), key(b"a")).bounds().is_some());
+        assert!(KeyRange::through(key(b"a"), key(b"a")).contains(&key(b"a")));
+    }
+}

@@ -1,0 +1,89 @@
+//! What is in the log: the nonvolatile copies of the states of section 3.3.2, and the fixed-size record of the GC log.
+//!
+//! | record | by | meaning |
+//! | --- | --- | --- |
+//! | `Reserve` | coordinator | these numbers are used up, whatever becomes of them |
+//! | `OnePhase` | coordinator | committed; its writes are all here |
+//! | `Ready` | participant | voted yes; locks and writes as told here |
+//! | `Commit` | coordinator | committed; a `Ready` of the same server goes with it |
+//! | `Outcome` | participant | what it was told of somebody else's transaction, or promised a peer |
+//!
+//! No record says that a coordinator prepares or aborts: what it has reserved and not committed is aborted.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    id::{ServerId, TranxId},
+    item::Key,
+    message::Outcome,
+    range::KeyRange,
+    transaction::Write,
+};
+
+/// One record of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Record {
+    /// This server's transaction numbers up to `through` may have been used.
+    Reserve {
+        /// The last number of the block.
+        through: u64,
+    },
+    /// A transaction of which this server holds everything is committed.
+    OnePhase {
+        /// The transaction.
+        tranx: TranxId,
+        /// Its writes: at least one.
+        writes: Vec<Write>,
+    },
+    /// This server has locked and checked its part of a transaction. After a restart it takes all these locks again, the
+    /// shared ones too: another transaction that changes what was read must still wait for the outcome.
+    Ready {
+        /// The transaction.
+        tranx: TranxId,
+        /// Every participant, in order.
+        participants: Vec<ServerId>,
+        /// What is read, and not written too.
+        shared: Vec<Key>,
+        /// What was scanned.
+        ranges: Vec<KeyRange>,
+        /// What is written.
+        writes: Vec<Write>,
+    },
+    /// This server, the coordinator, has decided to commit. Once this is durable, the transaction is committed.
+    Commit {
+        /// The transaction.
+        tranx: TranxId,
+        /// Every participant, in order.
+        participants: Vec<ServerId>,
+    },
+    /// This server, a participant, knows what became of a transaction of another coordinator: it was told, or, for
+    /// `Abort`, it has promised a peer in doubt that it will never vote yes.
+    Outcome {
+        /// The transaction.
+        tranx: TranxId,
+        /// What became of it.
+        outcome: Outcome,
+    },
+}
+
+impl Record {
+    /// The transaction that it is about.
+    pub const fn tranx(&self) -> Option<TranxId> {
+        match self {
+            Self::Reserve { .. } => None,
+            Self::OnePhase { tranx, .. }
+            | Self::Ready { tranx, .. }
+            | Self::Commit { tranx, .. }
+            | Self::Outcome { tranx, .. } => Some(*tranx),
+        }
+    }
+}
+
+/// The one record of the GC log, overwritten as a whole (section 3.3.2). Its size depends on the number of servers only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GcRecord {
+    /// This server's transaction numbers up to this one may have been used.
+    pub reserved_through: u64,
+    /// Each server's low-water mark, this one's among them, in the order of the servers.
+    pub low_water: Vec<(ServerId, u64)>,
+}

@@ -1,0 +1,79 @@
+//! Why a transaction is not committed, and what its client should do about it (the retry rules of section 3.2).
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{
+    id::ServerId,
+    item::{Current, Key},
+    transaction::LimitError,
+};
+
+/// Why a transaction is not committed. It is known not to be: nothing of it is or will be visible.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// What it read is exclusively locked: somebody is changing it.
+    #[error("the key {key:?}, which the transaction read, is being changed")]
+    ReadLocked {
+        /// A key that was read, or one within a range that was scanned.
+        key: Key,
+    },
+    /// What it read has changed since.
+    #[error("what the transaction read has changed since")]
+    Stale {
+        /// What the keys that failed the check hold now. A range that failed is not listed.
+        current: Vec<Current>,
+    },
+    /// What it writes is exclusively locked.
+    #[error("the key {key:?}, which the transaction writes, is being changed")]
+    WriteLocked {
+        /// The key.
+        key: Key,
+    },
+    /// What it writes was still being read after the wait for exclusive locks.
+    #[error("the keys that the transaction writes were not free in time")]
+    LockWaitExpired,
+    /// A server did not vote in time.
+    #[error("server {server} did not answer in time")]
+    NoVote {
+        /// The server.
+        server: ServerId,
+    },
+    /// The server has as much to do as its limits allow.
+    #[error("the server is at its limit: {limit}")]
+    Overloaded {
+        /// The name of the limit.
+        limit: String,
+    },
+    /// The request came under a client's name that this incarnation of the server did not give.
+    #[error("the server has been restarted since the client connected")]
+    UnknownClient,
+    /// The transaction cannot be committed by anybody at any time.
+    #[error("{0}")]
+    Invalid(LimitError),
+}
+
+/// What a client does with a refused transaction (section 3.2 of the paper).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Advice {
+    /// Commit the same transaction again after a while that doubles each time: nobody says that its reads are stale.
+    RetryLater,
+    /// Begin it again at once and read anew: committing it again would fail again.
+    Restart,
+    /// Give it up.
+    GiveUp,
+}
+
+impl Refusal {
+    /// What the client should do.
+    pub const fn advice(&self) -> Advice {
+        match self {
+            Self::ReadLocked { .. } | Self::Stale { .. } => Advice::Restart,
+            Self::WriteLocked { .. } | Self::LockWaitExpired | Self::NoVote { .. } | Self::Overloaded { .. } => {
+                Advice::RetryLater
+            }
+            Self::UnknownClient | Self::Invalid(_) => Advice::GiveUp,
+        }
+    }
+}

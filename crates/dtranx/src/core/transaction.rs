@@ -1,0 +1,180 @@
+//! What a transaction read and what it writes, as its client hands it over to be committed.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{
+    id::TranxId,
+    item::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, Value},
+    range::KeyRange,
+};
+
+/// The most reads, writes, scans and keys found by scans in one transaction, together.
+pub const MAX_TRANSACTION_ITEMS: usize = 1_000;
+
+/// The most bytes of keys and values in one transaction.
+pub const MAX_TRANSACTION_BYTES: usize = 8 << 20;
+
+/// A key that was read, and the version that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Read {
+    /// The key.
+    pub key: Key,
+    /// The version of what it held; `None` if it was absent.
+    pub version: Option<TranxId>,
+}
+
+/// A range that was scanned, and every key that was found in it. The range is part of what was read: nothing may have
+/// come into it when the transaction commits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ScanRead {
+    /// The range: what was asked for, or, if the scan stopped at a limit, up to and with the last key that it returned.
+    pub range: KeyRange,
+    /// The keys that were found, in order, with their versions.
+    pub found: Vec<(Key, TranxId)>,
+}
+
+/// A key that is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Write {
+    /// The key.
+    pub key: Key,
+    /// What it is to hold; `None` deletes it.
+    pub value: Option<Value>,
+}
+
+/// A transaction at commit time, or the part of one that concerns one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Transaction {
+    /// What was read by key: each key once.
+    pub reads: Vec<Read>,
+    /// What was scanned.
+    pub scans: Vec<ScanRead>,
+    /// What is written: each key once.
+    pub writes: Vec<Write>,
+}
+
+/// A transaction, key or value that is too large, or a transaction that contradicts itself. It can never be committed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// See [`MAX_KEY_BYTES`].
+    #[error("the key has {bytes} bytes; the limit is {MAX_KEY_BYTES}")]
+    KeyTooLong {
+        /// The length of the key.
+        bytes: usize,
+    },
+    /// See [`MAX_VALUE_BYTES`].
+    #[error("the value has {bytes} bytes; the limit is {MAX_VALUE_BYTES}")]
+    ValueTooLong {
+        /// The length of the value.
+        bytes: usize,
+    },
+    /// See [`MAX_TRANSACTION_ITEMS`].
+    #[error("the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_TRANSACTION_ITEMS}")]
+    TooManyItems {
+        /// How many it has.
+        items: usize,
+    },
+    /// See [`MAX_TRANSACTION_BYTES`].
+    #[error("the keys and values of the transaction have {bytes} bytes; the limit is {MAX_TRANSACTION_BYTES}")]
+    TooManyBytes {
+        /// How many it has.
+        bytes: usize,
+    },
+    /// A key is read or written twice.
+    #[error("the transaction names the key {key:?} twice among its {list}")]
+    KeyTwice {
+        /// The key.
+        key: Key,
+        /// `reads` or `writes`.
+        list: String,
+    },
+    /// A scan found a key outside of its range, or keys out of order.
+    #[error("the scan did not find the key {key:?} in order and within its range")]
+    ScanOutOfOrder {
+        /// The key.
+        key: Key,
+    },
+}
+
+impl Transaction {
+    /// Is there nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.scans.is_empty() && self.writes.is_empty()
+    }
+
+    /// Does it only read?
+    pub fn is_read_only(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Did it read that something is *not* there: an absent key, or a range? Absence has no version, so that it may come
+    /// back unnoticed: only a lock shows that it lasted.
+    pub fn reads_absence(&self) -> bool {
+        !self.scans.is_empty() || self.reads.iter().any(|read| read.version.is_none())
+    }
+
+    /// How many reads, writes, scans and scanned keys it has.
+    pub fn items(&self) -> usize {
+        let found: usize = self.scans.iter().map(|scan| scan.found.len()).sum();
+        self.reads.len() + self.writes.len() + self.scans.len() + found
+    }
+
+    /// The bytes of its keys and values.
+    pub fn bytes(&self) -> usize {
+        let reads: usize = self.reads.iter().map(|read| read.key.as_bytes().len()).sum();
+        let writes: usize = self.writes.iter().map(Write::bytes).sum();
+        reads + writes + self.scans.iter().map(ScanRead::bytes).sum::<usize>()
+    }
+
+    /// Is it within the limits and free of contradictions?
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn validate(&self) -> Result<(), LimitError> {
+        let (items, bytes) = (self.items(), self.bytes());
+        if items > MAX_TRANSACTION_ITEMS {
+            return Err(LimitError::TooManyItems { items });
+        }
+        if bytes > MAX_TRANSACTION_BYTES {
+            return Err(LimitError::TooManyBytes { bytes });
+        }
+        all_different(self.reads.iter().map(|read| &read.key), "reads")?;
+        all_different(self.writes.iter().map(|write| &write.key), "writes")?;
+        self.scans.iter().try_for_each(ScanRead::validate)
+    }
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        self.key.as_bytes().len() + self.value.as_ref().map_or(0, |value| value.as_bytes().len())
+    }
+}
+
+impl ScanRead {
+    fn bytes(&self) -> usize {
+        self.range.bytes() + self.found.iter().map(|(key, _)| key.as_bytes().len()).sum::<usize>()
+    }
+
+    fn validate(&self) -> Result<(), LimitError> {
+        let mut before = None;
+        for (key, _) in &self.found {
+            if !self.range.contains(key) || before.is_some_and(|before| before >= key) {
+                return Err(LimitError::ScanOutOfOrder { key: key.clone() });
+            }
+            before = Some(key);
+        }
+        Ok(())
+    }
+}
+
+fn all_different<'a>(mut keys: impl Iterator<Item = &'a Key>, list: &str) -> Result<(), LimitError> {
+    let mut seen = BTreeSet::new();
+    match keys.find(|key| !seen.insert(*key)) {
+        Some(key) => Err(LimitError::KeyTwice { key: key.clone(), list: list.to_owned() }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,6 @@
+//! DTranx: a distributed key-value store with serializable transactions, after *DTranx: A SEDA-based Distributed and
+//! Transactional Key Value Store with Persistent Memory Log* (called "the paper" here).
+//!
+//! - [`core`]: the commit protocol, garbage collection and recovery as pure state machines: an event in, commands out.
+
+pub mod core;
