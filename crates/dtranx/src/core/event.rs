@@ -9,7 +9,7 @@ use super::{
     id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId},
     item::Current,
     message::Message,
-    record::{GcRecord, Record},
+    record::{GcRecord, Record, SegmentSummary},
     refusal::Refusal,
     transaction::{Read, ScanRead, Transaction, Write},
 };
@@ -83,8 +83,8 @@ pub enum Input {
     SegmentSealed {
         /// The segment.
         segment: SegmentId,
-        /// The last record of this incarnation in it (or before it, if it has none).
-        last: LogTicket,
+        /// What it refers to: the log has told the summary of every record that it appended.
+        summary: SegmentSummary,
     },
     /// It is time to look for segments that are no longer needed. Ignored while the last look is still under way.
     CollectGarbage,

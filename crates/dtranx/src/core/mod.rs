@@ -8,10 +8,14 @@
 //! - [`message`]: what servers tell each other.
 //! - [`record`]: what is in the log.
 //! - [`event`]: what a server's node is told ([`Input`]) and what it wants done ([`Command`]).
+//!
+//! Then the machines:
+//! - [`lock`]: who may read and write which keys and ranges.
 
 pub mod event;
 pub mod id;
 pub mod item;
+pub mod lock;
 pub mod message;
 pub mod partition;
 pub mod range;
@@ -25,6 +29,6 @@ pub use item::{Current, Item, Key, Value};
 pub use message::{Message, Outcome, Vote};
 pub use partition::Partition;
 pub use range::KeyRange;
-pub use record::{GcRecord, Record};
+pub use record::{GcRecord, Record, SegmentSummary};
 pub use refusal::{Advice, Refusal};
 pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};

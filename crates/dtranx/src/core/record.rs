@@ -10,6 +10,8 @@
 //!
 //! No record says that a coordinator prepares or aborts: what it has reserved and not committed is aborted.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -86,4 +88,26 @@ pub struct GcRecord {
     pub reserved_through: u64,
     /// Each server's low-water mark, this one's among them, in the order of the servers.
     pub low_water: Vec<(ServerId, u64)>,
+}
+
+/// What a segment of the log refers to: for each coordinator, its largest transaction number in there. Once every
+/// coordinator's low-water mark has reached that, the segment holds complete transactions only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SegmentSummary {
+    largest: BTreeMap<ServerId, u64>,
+}
+
+impl SegmentSummary {
+    /// A record was appended to the segment.
+    pub fn note(&mut self, record: &Record) {
+        if let Some(tranx) = record.tranx() {
+            let largest = self.largest.entry(tranx.server).or_default();
+            *largest = tranx.number.max(*largest);
+        }
+    }
+
+    /// For each coordinator, its largest number in the segment.
+    pub fn largest(&self) -> impl Iterator<Item = (ServerId, u64)> {
+        self.largest.iter().map(|(server, number)| (*server, *number))
+    }
 }
