@@ -46,7 +46,7 @@ pub enum Acquired {
 }
 
 /// What became of a request that waited.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LockEvent {
     /// It has everything.
     Granted(TranxId),
@@ -161,6 +161,16 @@ impl LockTable {
     /// Is the key exclusively locked?
     pub fn is_exclusively_locked(&self, key: &Key) -> bool {
         self.keys.get(key).is_some_and(|holders| holders.exclusive.is_some())
+    }
+
+    /// How many transactions hold or wait for locks.
+    pub fn len(&self) -> usize {
+        self.held.len() + self.waiting.len()
+    }
+
+    /// Is nothing locked, and does nobody wait?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Whoever holds or waits for locks.

@@ -8,27 +8,44 @@
 //! - [`message`]: what servers tell each other.
 //! - [`record`]: what is in the log.
 //! - [`event`]: what a server's node is told ([`Input`]) and what it wants done ([`Command`]).
+//! - [`config`]: a node's times and limits.
 //!
 //! Then the machines:
 //! - [`lock`]: who may read and write which keys and ranges.
+//! - [`participant`]: one server's parts of transactions.
+//! - [`coordinator`]: transactions as a whole.
+//! - [`recovery`]: a node from a log.
+//! - [`node`]: these together, for one server.
 
+mod clients;
+pub mod config;
+pub mod coordinator;
 pub mod event;
+mod flaw;
+mod gc;
 pub mod id;
 pub mod item;
+mod journal;
 pub mod lock;
 pub mod message;
+pub mod node;
+pub mod participant;
 pub mod partition;
 pub mod range;
 pub mod record;
+pub mod recovery;
 pub mod refusal;
 pub mod transaction;
 
+pub use config::NodeConfig;
 pub use event::{CheckAnswer, Command, CommitAnswer, Input};
 pub use id::{ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, TranxId};
 pub use item::{Current, Item, Key, Value};
 pub use message::{Message, Outcome, Vote};
+pub use node::{Node, NodeStatus};
 pub use partition::Partition;
 pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
+pub use recovery::Recovery;
 pub use refusal::{Advice, Refusal};
 pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};

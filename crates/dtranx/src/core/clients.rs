@@ -1,0 +1,153 @@
+//! Clients' requests are carried out once (section 4.2 of the paper): who is connected, and what each was answered.
+
+use std::collections::BTreeMap;
+
+use super::{
+    config::NodeConfig,
+    event::CommitAnswer,
+    flaw::Flaw,
+    id::{ClientId, Incarnation, MessageId},
+    refusal::Refusal,
+};
+
+/// The connected clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Clients {
+    connected: BTreeMap<ClientId, Requests>,
+}
+
+/// The last requests of one client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Requests {
+    /// `None`: under way.
+    answers: BTreeMap<MessageId, Option<CommitAnswer>>,
+    /// Requests up to this one are forgotten, and so old that they are not carried out.
+    forgotten: Option<MessageId>,
+}
+
+/// What to do about a request.
+pub(crate) enum Admission {
+    /// Carry it out.
+    New,
+    /// Answer it.
+    Answer(CommitAnswer),
+    /// Nothing: it is under way, or too old.
+    Ignore,
+}
+
+impl Clients {
+    /// A connection was accepted by `incarnation`, this one if it is open yet.
+    pub(crate) fn connect(&mut self, config: &NodeConfig, incarnation: Option<Incarnation>, client: ClientId) {
+        if incarnation == Some(client.incarnation) && self.connected.len() < config.max_clients {
+            self.connected.entry(client).or_default();
+        }
+    }
+
+    pub(crate) fn leave(&mut self, client: ClientId) {
+        self.connected.remove(&client);
+    }
+
+    /// Is this request to be carried out? If so, it counts as under way from now on.
+    pub(crate) fn admit(&mut self, config: &NodeConfig, client: ClientId, message: MessageId) -> Admission {
+        let Some(requests) = self.connected.get_mut(&client) else {
+            return Admission::Answer(CommitAnswer::Refused(Refusal::UnknownClient));
+        };
+        match requests.answers.get(&message) {
+            Some(_) if config.has(Flaw::RequestRepeated) => {}
+            Some(None) => return Admission::Ignore,
+            Some(Some(answer)) => return Admission::Answer(answer.clone()),
+            None if requests.forgotten >= Some(message) => return Admission::Ignore,
+            None => {}
+        }
+        if requests.answers.len() >= config.client_window && !requests.forget_first() {
+            let limit = format!("{} requests of one client under way", config.client_window);
+            return Admission::Answer(CommitAnswer::Refused(Refusal::Overloaded { limit }));
+        }
+        requests.answers.insert(message, None);
+        Admission::New
+    }
+
+    /// A request was answered. The values that go with a refusal are not kept for a repeated answer.
+    pub(crate) fn answered(&mut self, client: ClientId, message: MessageId, answer: &CommitAnswer) {
+        let kept = match answer {
+            CommitAnswer::Refused(Refusal::Stale { .. }) => CommitAnswer::Refused(Refusal::Stale { current: vec![] }),
+            other => other.clone(),
+        };
+        if let Some(slot) = self.connected.get_mut(&client).and_then(|requests| requests.answers.get_mut(&message)) {
+            *slot = Some(kept);
+        }
+    }
+}
+
+impl Requests {
+    /// Forgets the first request that is answered, unless an earlier one is under way. Was there one?
+    fn forget_first(&mut self) -> bool {
+        match self.answers.first_key_value() {
+            Some((message, Some(_))) => {
+                self.forgotten = self.forgotten.max(Some(*message));
+                self.answers.pop_first();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Partition, ServerId, TranxId};
+
+    const ME: ClientId = ClientId { incarnation: Incarnation(7), number: 1 };
+
+    fn clients() -> (NodeConfig, Clients) {
+        let mut config = NodeConfig::new(ServerId(1), Partition::Hash(vec![ServerId(1)]));
+        config.client_window = 2;
+        let mut clients = Clients::default();
+        clients.connect(&config, Some(Incarnation(7)), ME);
+        (config, clients)
+    }
+
+    fn committed(number: u64) -> CommitAnswer {
+        CommitAnswer::Committed(TranxId { server: ServerId(1), number })
+    }
+
+    #[test]
+    fn admit_repeated_request_is_answered_the_same_and_not_carried_out() {
+        let (config, mut clients) = clients();
+        assert!(matches!(clients.admit(&config, ME, MessageId(1)), Admission::New));
+        assert!(matches!(clients.admit(&config, ME, MessageId(1)), Admission::Ignore));
+        clients.answered(ME, MessageId(1), &committed(5));
+        assert!(
+            matches!(clients.admit(&config, ME, MessageId(1)), Admission::Answer(answer) if answer == committed(5))
+        );
+    }
+
+    #[test]
+    fn admit_forgotten_request_is_never_carried_out() {
+        let (config, mut clients) = clients();
+        for number in 1..=3 {
+            assert!(matches!(clients.admit(&config, ME, MessageId(number)), Admission::New));
+            clients.answered(ME, MessageId(number), &committed(number));
+        }
+        assert!(matches!(clients.admit(&config, ME, MessageId(1)), Admission::Ignore));
+    }
+
+    #[test]
+    fn admit_more_requests_under_way_than_the_limit_are_refused() {
+        let (config, mut clients) = clients();
+        clients.admit(&config, ME, MessageId(1));
+        clients.admit(&config, ME, MessageId(2));
+        let refused = clients.admit(&config, ME, MessageId(3));
+        assert!(matches!(refused, Admission::Answer(CommitAnswer::Refused(Refusal::Overloaded { .. }))));
+    }
+
+    #[test]
+    fn admit_client_of_another_incarnation_is_refused() {
+        let (config, mut clients) = clients();
+        let before = ClientId { incarnation: Incarnation(6), number: 1 };
+        clients.connect(&config, Some(Incarnation(7)), before);
+        let refused = clients.admit(&config, before, MessageId(1));
+        assert!(matches!(refused, Admission::Answer(CommitAnswer::Refused(Refusal::UnknownClient))));
+    }
+}

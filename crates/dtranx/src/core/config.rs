@@ -1,0 +1,77 @@
+//! What a node has to know of its cluster, and its times and limits.
+
+use super::{flaw::Flaw, id::ServerId, partition::Partition};
+
+/// The settings of one server's node. Times are in milliseconds of the clock that the node is called with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeConfig {
+    /// This server.
+    pub me: ServerId,
+    /// Every server of the cluster, in order.
+    pub servers: Vec<ServerId>,
+    /// Which of them holds a key.
+    pub partition: Partition,
+    /// How long a request for exclusive locks waits for readers (section 3.2).
+    pub lock_wait_ms: u64,
+    /// How long to wait for a vote before asking again.
+    pub vote_resend_ms: u64,
+    /// How often to ask for a vote before giving the transaction up.
+    pub vote_attempts: u32,
+    /// How long decisions wait for others to be sent along (section 4.5); 0 sends them at once.
+    pub decision_delay_ms: u64,
+    /// How long to wait for an acknowledgement before sending a decision again.
+    pub decision_resend_ms: u64,
+    /// How long a participant waits for a decision before asking for it; every further time takes twice as long, up to
+    /// [`MAX_INQUIRY_FACTOR`] times.
+    pub inquiry_ms: u64,
+    /// How many transaction numbers are reserved by one log record.
+    pub number_block: u64,
+    /// How many transactions may be under way at once, as coordinator and as participant.
+    pub max_running: usize,
+    /// How far transaction numbers may run ahead of the low-water mark: bounds what every server has to remember.
+    pub max_incomplete: u64,
+    /// How many requests of one client are remembered, with their answers.
+    pub client_window: usize,
+    /// How many clients may be connected.
+    pub max_clients: usize,
+    /// What is broken on purpose: tests only.
+    #[cfg(test)]
+    pub(crate) flaw: Option<Flaw>,
+}
+
+/// How much longer than at first a participant waits between inquiries, at most.
+pub const MAX_INQUIRY_FACTOR: u64 = 16;
+
+impl NodeConfig {
+    /// The usual times and limits.
+    pub fn new(me: ServerId, partition: Partition) -> Self {
+        Self {
+            me,
+            servers: partition.servers(),
+            partition,
+            lock_wait_ms: 50,
+            vote_resend_ms: 200,
+            vote_attempts: 10,
+            decision_delay_ms: 1,
+            decision_resend_ms: 200,
+            inquiry_ms: 500,
+            number_block: 1 << 16,
+            max_running: 1 << 14,
+            max_incomplete: 1 << 20,
+            client_window: 64,
+            max_clients: 1 << 12,
+            #[cfg(test)]
+            flaw: None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    #[cfg(not(test))]
+    pub(crate) const fn has(&self, _: Flaw) -> bool {
+        false
+    }
+}

@@ -1,0 +1,48 @@
+//! What a test may break on purpose: the model and the simulation must notice each of these.
+//!
+//! Outside of tests nothing can be broken: `NodeConfig::has` is constantly false.
+
+/// One rule of the protocol, left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Flaw {
+    /// A restarted participant takes only the exclusive locks of what it is in doubt about.
+    ReadLocksNotRestored,
+    /// A participant votes before its `Ready` record is durable.
+    VoteBeforeDurable,
+    /// A client is answered, and participants told, before the `Commit` record is durable.
+    AnswerBeforeDurable,
+    /// A participant acknowledges a commit before it has logged it durably.
+    AcknowledgeBeforeDurable,
+    /// A coordinator counts a transaction as complete before its participants acknowledged it.
+    CompleteBeforeAcknowledged,
+    /// Numbers are given out again after a crash.
+    NumbersReused,
+    /// A participant does not remember an abort that came before its prepare.
+    AbortForgotten,
+    /// A participant promises a peer to abort, and does not log it.
+    PromiseNotLogged,
+    /// A participant takes no locks on what was read.
+    ReadsNotLocked,
+    /// A participant does not lock the ranges that were scanned.
+    RangesNotLocked,
+    /// A participant does not check versions.
+    VersionsNotChecked,
+    /// Reads that several servers validate are not refused when they are being changed.
+    ValidationIgnoresLocks,
+    /// Absence is validated on several servers without locks that outlive a crash.
+    AbsenceOnlyValidated,
+    /// A prepare is accepted whatever the low-water mark.
+    LatePrepareAccepted,
+    /// Segments are removed before the storage has persisted what is in them.
+    StorageNotPersisted,
+    /// Segments are removed before the GC record is durable.
+    GcRecordAfterRemoval,
+    /// A repeated request of a client is carried out again.
+    RequestRepeated,
+    /// A participant unlocks before it has applied.
+    UnlockBeforeApplied,
+    /// A participant in doubt never asks.
+    NeverInquires,
+    /// Decisions are sent once.
+    DecisionsSentOnce,
+}

@@ -1,0 +1,83 @@
+//! The records that were appended and are not known to be durable, and who waits for which.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{
+    config::NodeConfig,
+    event::Command,
+    id::{LogTicket, ServerId, TranxId},
+    message::Message,
+    record::Record,
+    transaction::Transaction,
+};
+
+/// What goes on when a record is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wait {
+    /// Numbers up to this one may be used.
+    Reserve(u64),
+    /// The participant applies.
+    OnePhase(TranxId),
+    /// The participant votes.
+    Ready(TranxId),
+    /// The coordinator answers its client.
+    Commit(TranxId),
+    /// The participant acknowledges.
+    Outcome(TranxId),
+    /// The participant answers its peers.
+    Promise(TranxId),
+}
+
+/// The end of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Journal {
+    last: LogTicket,
+    waits: BTreeMap<LogTicket, Wait>,
+}
+
+/// What a server's machines tell each other, instead of messages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Local {
+    /// As if it had come from another server.
+    Message(Message),
+    /// To the participant: everything of this transaction is here.
+    OnePhase { tranx: TranxId, part: Transaction },
+}
+
+/// What a machine works with while it handles an event.
+pub(crate) struct Context<'a> {
+    pub(crate) now_ms: u64,
+    pub(crate) config: &'a NodeConfig,
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) local: &'a mut VecDeque<Local>,
+    pub(crate) commands: &'a mut Vec<Command>,
+}
+
+impl Journal {
+    /// Everything up to and with `through` is durable: who waited for that, in the order of the records.
+    pub(crate) fn logged(&mut self, through: LogTicket) -> Vec<Wait> {
+        let later = self.waits.split_off(&LogTicket(through.0.saturating_add(1)));
+        std::mem::replace(&mut self.waits, later).into_values().collect()
+    }
+}
+
+impl Context<'_> {
+    /// Appends a record. `durable`: somebody is kept waiting.
+    pub(crate) fn log(&mut self, record: Record, durable: bool, wait: Option<Wait>) {
+        let ticket = LogTicket(self.journal.last.0 + 1);
+        self.journal.last = ticket;
+        if let Some(wait) = wait {
+            self.journal.waits.insert(ticket, wait);
+        }
+        self.commands.push(Command::Log { ticket, record, durable });
+    }
+
+    /// Sends a message, to this server itself too.
+    pub(crate) fn tell(&mut self, to: ServerId, message: Message) {
+        if to == self.config.me {
+            self.local.push_back(Local::Message(message));
+        } else {
+            self.commands.push(Command::Send { to, message });
+        }
+    }
+}

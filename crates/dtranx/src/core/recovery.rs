@@ -1,0 +1,143 @@
+//! Local recovery: a node from what is in the log (section 4.4 of the paper). What it cannot know, the node asks the
+//! others about once it runs (global recovery).
+//!
+//! 1. The GC record: the low-water marks, and how far numbers were reserved.
+//! 2. Every record, in order. Committed writes are handed out to be applied again, in the order of the commits: per key
+//!    that is the order in which they were applied before.
+//! 3. What is `Ready` without an outcome: of this server's own coordination, aborted; at or below its coordinator's
+//!    low-water mark, aborted; otherwise in doubt: it takes its locks again, and the coordinator is asked.
+//! 4. What this coordinator committed above its own low-water mark: the participants are told until they acknowledge.
+//! 5. Numbers that are reserved and not committed are aborted. New ones are reserved before any is used.
+//!
+//! A new incarnation begins a new segment of the log: every segment that is read here is sealed.
+
+use std::collections::BTreeMap;
+
+use super::{
+    config::NodeConfig,
+    coordinator::Coordinator,
+    event::Command,
+    flaw::Flaw,
+    gc::Gc,
+    id::{SegmentId, ServerId, TranxId},
+    item::Key,
+    journal::{Context, Journal},
+    lock::{Locks, exclusive},
+    message::Outcome,
+    node::Node,
+    participant::Participant,
+    range::KeyRange,
+    record::{GcRecord, Record, SegmentSummary},
+    transaction::Write,
+};
+
+/// Reads a log into a node.
+#[derive(Debug)]
+pub struct Recovery {
+    config: NodeConfig,
+    low_water: BTreeMap<ServerId, u64>,
+    reserved: u64,
+    /// The largest number of this server's in any record.
+    largest: u64,
+    segments: BTreeMap<SegmentId, SegmentSummary>,
+    ready: BTreeMap<TranxId, Ready>,
+    commits: BTreeMap<u64, Vec<ServerId>>,
+    outcomes: BTreeMap<TranxId, Outcome>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    participants: Vec<ServerId>,
+    shared: Vec<Key>,
+    ranges: Vec<KeyRange>,
+    writes: Vec<Write>,
+}
+
+impl Recovery {
+    /// Step 1. `gc` is `None` if there is no GC record yet.
+    pub fn new(config: NodeConfig, gc: Option<GcRecord>) -> Self {
+        let gc = gc.unwrap_or_default();
+        Self {
+            low_water: gc.low_water.into_iter().collect(),
+            reserved: gc.reserved_through,
+            largest: 0,
+            segments: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            config,
+        }
+    }
+
+    /// A segment of the log, even if it has no records.
+    pub fn segment(&mut self, segment: SegmentId) {
+        self.segments.entry(segment).or_default();
+    }
+
+    /// Step 2: the next record. What it answers is to be applied, with the transaction's id as version, before the node
+    /// is called; in the order of the answers.
+    pub fn record(&mut self, segment: SegmentId, record: Record) -> Option<(TranxId, Vec<Write>)> {
+        self.segments.entry(segment).or_default().note(&record);
+        if let Some(tranx) = record.tranx().filter(|tranx| tranx.server == self.config.me) {
+            self.largest = self.largest.max(tranx.number);
+        }
+        match record {
+            Record::Reserve { through } => {
+                self.reserved = self.reserved.max(through);
+                None
+            }
+            Record::OnePhase { tranx, writes } => Some((tranx, writes)),
+            Record::Ready { tranx, participants, shared, ranges, writes } => {
+                self.ready.insert(tranx, Ready { participants, shared, ranges, writes });
+                None
+            }
+            Record::Commit { tranx, participants } => {
+                self.commits.insert(tranx.number, participants);
+                self.ready.remove(&tranx).map(|ready| (tranx, ready.writes))
+            }
+            Record::Outcome { tranx, outcome } => {
+                self.outcomes.insert(tranx, outcome);
+                let ready = self.ready.remove(&tranx).filter(|_| outcome == Outcome::Commit);
+                ready.map(|ready| (tranx, ready.writes))
+            }
+        }
+    }
+
+    /// Steps 3 to 5: the node, and what it wants done first.
+    pub fn finish(self, now_ms: u64, commands: &mut Vec<Command>) -> Node {
+        let me = self.config.me;
+        let mut participant = Participant::default();
+        for (server, number) in &self.low_water {
+            participant.restore_low_water(*server, *number);
+        }
+        let is_complete = |tranx: &TranxId| tranx.number <= self.low_water.get(&tranx.server).copied().unwrap_or(0);
+        for (tranx, outcome) in self.outcomes.into_iter().filter(|(tranx, _)| !is_complete(tranx)) {
+            participant.restore_outcome(tranx, outcome);
+        }
+        for (tranx, ready) in self.ready.into_iter().filter(|(tranx, _)| tranx.server != me && !is_complete(tranx)) {
+            let mut locks = Locks { shared: ready.shared, ranges: ready.ranges, exclusive: exclusive(&ready.writes) };
+            if self.config.has(Flaw::ReadLocksNotRestored) {
+                locks.shared.clear();
+                locks.ranges.clear();
+            }
+            participant.restore(tranx, ready.participants, locks, ready.writes);
+        }
+        let reserved = if self.config.has(Flaw::NumbersReused) { self.largest } else { self.reserved };
+        let mut coordinator = Coordinator::new(reserved);
+        for (number, participants) in self.commits {
+            if !is_complete(&TranxId { server: me, number }) {
+                coordinator.restore(me, number, participants);
+            }
+        }
+        let mut gc = Gc::default();
+        for (segment, summary) in self.segments {
+            gc.sealed(segment, summary);
+        }
+        let mut journal = Journal::default();
+        let mut local = Default::default();
+        let config = &self.config;
+        let mut ctx = Context { now_ms, config, journal: &mut journal, local: &mut local, commands };
+        coordinator.reserve(&mut ctx);
+        Node { config: self.config, coordinator, participant, gc, journal }
+    }
+}
