@@ -50,7 +50,7 @@ impl Clients {
     /// Is this request to be carried out? If so, it counts as under way from now on.
     pub(crate) fn admit(&mut self, config: &NodeConfig, client: ClientId, message: MessageId) -> Admission {
         let Some(requests) = self.connected.get_mut(&client) else {
-            return Admission::Answer(CommitAnswer::Refused(Refusal::UnknownClient));
+            return Admission::Answer(CommitAnswer::Indeterminate);
         };
         match requests.answers.get(&message) {
             Some(_) if config.has(Flaw::RequestRepeated) => {}
@@ -143,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn admit_client_of_another_incarnation_is_refused() {
+    fn admit_client_of_another_incarnation_is_indeterminate() {
         let (config, mut clients) = clients();
         let before = ClientId { incarnation: Incarnation(6), number: 1 };
         clients.connect(&config, Some(Incarnation(7)), before);
         let refused = clients.admit(&config, before, MessageId(1));
-        assert!(matches!(refused, Admission::Answer(CommitAnswer::Refused(Refusal::UnknownClient))));
+        assert!(matches!(refused, Admission::Answer(CommitAnswer::Indeterminate)));
     }
 }

@@ -19,8 +19,11 @@ use super::{
 pub enum CommitAnswer {
     /// It is committed, durably. The id is the version of everything that it wrote.
     Committed(TranxId),
-    /// It is not.
+    /// It is not, and never will be.
     Refused(Refusal),
+    /// The request came under a client's name that this incarnation of the server did not give. It is not carried out,
+    /// but an earlier copy of it may have been, before the server was restarted: nobody knows.
+    Indeterminate,
 }
 
 /// What the storage found when it checked a part.

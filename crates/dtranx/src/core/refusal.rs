@@ -46,9 +46,6 @@ pub enum Refusal {
         /// The name of the limit.
         limit: String,
     },
-    /// The request came under a client's name that this incarnation of the server did not give.
-    #[error("the server has been restarted since the client connected")]
-    UnknownClient,
     /// The transaction cannot be committed by anybody at any time.
     #[error("{0}")]
     Invalid(LimitError),
@@ -73,7 +70,7 @@ impl Refusal {
             Self::WriteLocked { .. } | Self::LockWaitExpired | Self::NoVote { .. } | Self::Overloaded { .. } => {
                 Advice::RetryLater
             }
-            Self::UnknownClient | Self::Invalid(_) => Advice::GiveUp,
+            Self::Invalid(_) => Advice::GiveUp,
         }
     }
 }
