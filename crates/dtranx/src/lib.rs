@@ -2,5 +2,7 @@
 //! Transactional Key Value Store with Persistent Memory Log* (called "the paper" here).
 //!
 //! - [`core`]: the commit protocol, garbage collection and recovery as pure state machines: an event in, commands out.
+//! - [`log`]: the write-ahead log on its media.
 
 pub mod core;
+pub mod log;

@@ -1,0 +1,111 @@
+//! What can go wrong with a log. Every variant names the file, and the offset where there is one.
+
+use std::io;
+
+/// An error of the log. After any of them but [`LogError::RecordTooLarge`] and [`LogError::GcPayloadTooLarge`] the log
+/// must not be written again: what is on the medium is known only after it was opened anew.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The medium has no room for another file of the log.
+    #[error("no room for {file}: {bytes} bytes are needed on the log's medium")]
+    Full {
+        /// The file that could not be created.
+        file: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action} {file}: {source}")]
+    Io {
+        /// What was tried, a verb.
+        action: &'static str,
+        /// With which file.
+        file: String,
+        /// What it said.
+        source: io::Error,
+    },
+    /// Bytes that had been persisted are not what was written. Nothing was changed; the file can be examined.
+    #[error("{file} is damaged at offset {offset}: {what}")]
+    Corrupt {
+        /// The damaged file.
+        file: String,
+        /// Where the damage begins, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A segment between two others, or at the beginning, is not there.
+    #[error("segment {missing} is missing: the log has {found}")]
+    Missing {
+        /// The first segment that is not there.
+        missing: String,
+        /// The file that was found in its place.
+        found: String,
+    },
+    /// The file was written in a format that this version does not read.
+    #[error("{file} has format version {found}; this version reads {supported}")]
+    Version {
+        /// Which file.
+        file: String,
+        /// The version in it.
+        found: u16,
+        /// The version that is supported.
+        supported: u16,
+    },
+    /// The file belongs to another server.
+    #[error("{file} belongs to server {found}, not to server {expected}")]
+    Foreign {
+        /// Which file.
+        file: String,
+        /// The server in it.
+        found: u16,
+        /// This server.
+        expected: u16,
+    },
+    /// A record is larger than the log takes. Nothing was written.
+    #[error("a log record of {bytes} bytes is larger than the limit of {limit_bytes} bytes")]
+    RecordTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The state for the GC log is larger than its slots. Nothing was written.
+    #[error("a GC log record of {bytes} bytes is larger than the limit of {limit_bytes} bytes")]
+    GcPayloadTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A record was read whole, but whoever replays the log cannot make sense of it.
+    #[error("a record in {file} cannot be replayed: {what}")]
+    Unreadable {
+        /// The file that holds it.
+        file: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// An option is out of its range.
+    #[error("log option {option} is {value}: {what}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// What would be right.
+        what: String,
+    },
+}
+
+impl LogError {
+    /// An error of the operating system, told apart from a full medium.
+    pub(super) fn io(action: &'static str, file: &str, source: io::Error) -> Self {
+        Self::Io { action, file: file.to_owned(), source }
+    }
+
+    pub(super) fn corrupt(file: &str, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corrupt { file: file.to_owned(), offset, what: what.into() }
+    }
+}

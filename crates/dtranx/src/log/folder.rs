@@ -1,0 +1,90 @@
+//! What the two media on a file system share: their folder, and making names durable by syncing it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::{LogError, Result};
+
+/// A folder that exists.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).map_err(|source| LogError::io("create the folder", &shown(path), source))?;
+        let folder = Self { path: path.to_owned() };
+        folder.sync()?;
+        Ok(folder)
+    }
+
+    pub(super) fn shown(&self, name: &str) -> String {
+        shown(&self.path.join(name))
+    }
+
+    /// Reserves the file's room before its name is durable: what exists after a crash never runs out of room.
+    pub(super) fn create(&self, name: &str, bytes: u64) -> Result<File> {
+        let path = self.path.join(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|source| LogError::io("create", &shown(&path), source))?;
+        let reserved =
+            fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(Error::from).and_then(|()| file.sync_all());
+        if let Err(source) = reserved {
+            drop(file);
+            // Whether or not it can be removed: what matters is why it could not be made.
+            let _ = fs::remove_file(&path);
+            return Err(match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                    LogError::Full { file: shown(&path), bytes }
+                }
+                _ => LogError::io("reserve the room of", &shown(&path), source),
+            });
+        }
+        self.sync()?;
+        Ok(file)
+    }
+
+    pub(super) fn open_file(&self, name: &str) -> Result<(File, u64)> {
+        let path = self.path.join(name);
+        let failed = |source| LogError::io("open", &shown(&path), source);
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        Ok((file, bytes))
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<String>> {
+        let failed = |source| LogError::io("list", &shown(&self.path), source);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            // A name that is not Unicode is not one of ours.
+            if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path.join(name);
+        fs::remove_file(&path).map_err(|source| LogError::io("remove", &shown(&path), source))?;
+        self.sync()
+    }
+
+    fn sync(&self) -> Result<()> {
+        File::open(&self.path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|source| LogError::io("sync the folder", &shown(&self.path), source))
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,154 @@
+//! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this file in words.
+
+/// The version of everything the log writes, the records included.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// Everything begins at multiples of this: a block never shares a cache line with the one before.
+pub(super) const ALIGN_BYTES: usize = 64;
+pub(super) const HEADER_BYTES: usize = 64;
+pub(super) const BLOCK_HEADER_BYTES: usize = 32;
+
+const MAGIC: [u8; 8] = *b"DTRX-WAL";
+
+/// The first 64 bytes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) server: u16,
+    pub(super) number: u64,
+    pub(super) size_bytes: u64,
+    /// The sequence of the segment's first block. All blocks below were durable when the segment was made.
+    pub(super) first_sequence: u64,
+}
+
+/// Why 64 bytes are not a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadHeader {
+    Torn,
+    Version(u16),
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.server.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.size_bytes.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The checksum is judged before the version: a damaged header is not a newer one.
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, BadHeader> {
+        let mut unsummed = *bytes;
+        unsummed[12..16].fill(0);
+        if bytes[..8] != MAGIC || crc32c::crc32c(&unsummed) != u32_at(bytes, 12) {
+            return Err(BadHeader::Torn);
+        }
+        match u16_at(bytes, 8) {
+            FORMAT_VERSION => {}
+            version => return Err(BadHeader::Version(version)),
+        }
+        Ok(Self {
+            server: u16_at(bytes, 10),
+            number: u64_at(bytes, 16),
+            size_bytes: u64_at(bytes, 24),
+            first_sequence: u64_at(bytes, 32),
+        })
+    }
+}
+
+/// A block, read or to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block<'a> {
+    pub(super) sequence: u64,
+    /// All blocks with a lower sequence were durable when this one was written.
+    pub(super) durable_below: u64,
+    /// Records, each after its length.
+    pub(super) payload: &'a [u8],
+}
+
+/// How much room a block with such a payload takes.
+pub(super) fn block_bytes(payload_bytes: usize) -> usize {
+    (BLOCK_HEADER_BYTES + payload_bytes).next_multiple_of(ALIGN_BYTES)
+}
+
+/// Completes a block in place: `buffer` begins with room for the header, then comes the payload.
+pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, sequence: u64, durable_below: u64) {
+    let length = (buffer.len() - BLOCK_HEADER_BYTES) as u32;
+    buffer[..BLOCK_HEADER_BYTES].fill(0);
+    buffer[..4].copy_from_slice(&length.to_le_bytes());
+    buffer[8..16].copy_from_slice(&sequence.to_le_bytes());
+    buffer[16..24].copy_from_slice(&durable_below.to_le_bytes());
+    let checksum = block_checksum(segment, buffer);
+    buffer[4..8].copy_from_slice(&checksum.to_le_bytes());
+    buffer.resize(buffer.len().next_multiple_of(ALIGN_BYTES), 0);
+}
+
+/// The block at the beginning of `bytes`, if a whole one is there, and how many bytes it takes.
+pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usize)> {
+    let header = bytes.get(..BLOCK_HEADER_BYTES)?;
+    let length = u32_at(header, 0) as usize;
+    // Cheap refusals first: most places that are not blocks are zeros.
+    if length == 0 || header[24..32].iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    let block = bytes.get(..BLOCK_HEADER_BYTES.checked_add(length)?)?;
+    if block_checksum(segment, block) != u32_at(header, 4) {
+        return None;
+    }
+    let taken = block_bytes(length).min(bytes.len());
+    let found =
+        Block { sequence: u64_at(header, 8), durable_below: u64_at(header, 16), payload: &block[BLOCK_HEADER_BYTES..] };
+    Some((found, taken))
+}
+
+/// Over the segment's number and everything but the checksum itself: a block of another segment never passes.
+fn block_checksum(segment: u64, block: &[u8]) -> u32 {
+    let seeded = crc32c::crc32c(&segment.to_le_bytes());
+    let with_length = crc32c::crc32c_append(seeded, &block[..4]);
+    crc32c::crc32c_append(with_length, &block[8..])
+}
+
+/// Appends a record to a block's payload.
+pub(super) fn push_record(payload: &mut Vec<u8>, record: &[u8]) {
+    payload.extend_from_slice(&(record.len() as u32).to_le_bytes());
+    payload.extend_from_slice(record);
+}
+
+/// The room of a record in a block.
+pub(super) fn record_bytes(record: usize) -> usize {
+    4 + record
+}
+
+/// The records of a payload; `None` in the place of what is not one, and then nothing more.
+pub(super) fn records(mut payload: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        if payload.is_empty() {
+            return None;
+        }
+        let found =
+            payload.split_at_checked(4).and_then(|(length, rest)| rest.split_at_checked(u32_at(length, 0) as usize));
+        payload = found.map_or(&[], |(_, rest)| rest);
+        Some(found.map(|(record, _)| record))
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}

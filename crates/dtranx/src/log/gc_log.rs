@@ -1,0 +1,144 @@
+//! The GC log (section 3.3.2): one record of fixed size, written into two slots by turns.
+//!
+//! A torn write leaves the other slot, which is the state before: the same segments are then collected again. Beside the
+//! caller's bytes (the low-water marks) it holds the oldest segment that is needed. The order is always: write the GC
+//! log, then remove segments.
+
+use super::format::{FORMAT_VERSION, u32_at, u64_at};
+use super::medium::{Medium, MediumFile};
+use super::segment::SegmentNumber;
+use super::{LogError, Result};
+
+const NAME: &str = "gc.log";
+const MAGIC: [u8; 8] = *b"DTRX-GCL";
+const SLOT_BYTES: usize = 64 * 1024;
+const SLOT_HEADER_BYTES: usize = 40;
+
+/// The longest state that fits.
+pub const GC_PAYLOAD_LIMIT_BYTES: usize = SLOT_BYTES - SLOT_HEADER_BYTES;
+
+/// The GC log of one server.
+pub struct GcLog {
+    file: Box<dyn MediumFile>,
+    server: u16,
+    generation: u64,
+    oldest: SegmentNumber,
+    payload: Vec<u8>,
+}
+
+struct Slot {
+    server: u16,
+    generation: u64,
+    oldest: SegmentNumber,
+    payload: Vec<u8>,
+}
+
+impl GcLog {
+    /// Opens the GC log, or makes an empty one where there is none and no segment either.
+    ///
+    /// # Errors
+    /// Both slots are damaged, the file is foreign or of another version, or the medium refuses.
+    pub(super) fn open(medium: &dyn Medium, server: u16) -> Result<Self> {
+        let names = medium.list()?;
+        if !names.iter().any(|name| name == NAME) {
+            if let Some(segment) = names.iter().find(|name| SegmentNumber::from_file_name(name).is_some()) {
+                return Err(LogError::Missing { missing: NAME.to_owned(), found: segment.clone() });
+            }
+            return Self::create(medium, server);
+        }
+        let mut file = medium.open(NAME)?;
+        file.persist()?;
+        if file.size_bytes() != 2 * SLOT_BYTES as u64 {
+            return Err(LogError::corrupt(NAME, 0, format!("it has {} bytes", file.size_bytes())));
+        }
+        let slots = [read_slot(&*file, 0)?, read_slot(&*file, 1)?];
+        let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.generation) else {
+            // Its creation was interrupted, if nothing was built on it.
+            if names.iter().any(|name| SegmentNumber::from_file_name(name).is_some()) {
+                return Err(LogError::corrupt(NAME, 0, "both slots are damaged"));
+            }
+            drop(file);
+            medium.remove(NAME)?;
+            return Self::create(medium, server);
+        };
+        if slot.server != server {
+            return Err(LogError::Foreign { file: NAME.to_owned(), found: slot.server, expected: server });
+        }
+        Ok(Self { file, server, generation: slot.generation, oldest: slot.oldest, payload: slot.payload })
+    }
+
+    fn create(medium: &dyn Medium, server: u16) -> Result<Self> {
+        let file = medium.create(NAME, 2 * SLOT_BYTES as u64)?;
+        let mut log = Self { file, server, generation: 0, oldest: SegmentNumber(1), payload: Vec::new() };
+        log.write(SegmentNumber(1), &[])?;
+        Ok(log)
+    }
+
+    /// The oldest segment that is needed.
+    pub fn oldest(&self) -> SegmentNumber {
+        self.oldest
+    }
+
+    /// What was written last.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Replaces the state; durable when this returns.
+    ///
+    /// # Errors
+    /// The state is larger than [`GC_PAYLOAD_LIMIT_BYTES`], or the medium refuses.
+    pub(super) fn write(&mut self, oldest: SegmentNumber, payload: &[u8]) -> Result<()> {
+        if payload.len() > GC_PAYLOAD_LIMIT_BYTES {
+            return Err(LogError::GcPayloadTooLarge { bytes: payload.len(), limit_bytes: GC_PAYLOAD_LIMIT_BYTES });
+        }
+        let generation = self.generation + 1;
+        let slot = encode(self.server, generation, oldest, payload);
+        self.file.write((generation % 2) * SLOT_BYTES as u64, &slot)?;
+        self.file.persist()?;
+        self.generation = generation;
+        self.oldest = oldest;
+        self.payload = payload.to_vec();
+        Ok(())
+    }
+}
+
+fn encode(server: u16, generation: u64, oldest: SegmentNumber, payload: &[u8]) -> Vec<u8> {
+    let mut slot = vec![0; SLOT_HEADER_BYTES];
+    slot[..8].copy_from_slice(&MAGIC);
+    slot[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    slot[10..12].copy_from_slice(&server.to_le_bytes());
+    slot[16..24].copy_from_slice(&generation.to_le_bytes());
+    slot[24..32].copy_from_slice(&oldest.0.to_le_bytes());
+    slot[32..36].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    slot.extend_from_slice(payload);
+    let checksum = crc32c::crc32c(&slot);
+    slot[12..16].copy_from_slice(&checksum.to_le_bytes());
+    slot
+}
+
+/// `None` for a slot that is empty or torn.
+fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Option<Slot>> {
+    let mut bytes = vec![0; SLOT_BYTES];
+    file.read(slot * SLOT_BYTES as u64, &mut bytes)?;
+    let length = u32_at(&bytes, 32) as usize;
+    if bytes[..8] != MAGIC || length > GC_PAYLOAD_LIMIT_BYTES {
+        return Ok(None);
+    }
+    bytes.truncate(SLOT_HEADER_BYTES + length);
+    let checksum = u32_at(&bytes, 12);
+    bytes[12..16].fill(0);
+    if crc32c::crc32c(&bytes) != checksum {
+        return Ok(None);
+    }
+    let found = u16::from_le_bytes([bytes[8], bytes[9]]);
+    if found != FORMAT_VERSION {
+        return Err(LogError::Version { file: NAME.to_owned(), found, supported: FORMAT_VERSION });
+    }
+    Ok(Some(Slot {
+        server: u16::from_le_bytes([bytes[10], bytes[11]]),
+        generation: u64_at(&bytes, 16),
+        oldest: SegmentNumber(u64_at(&bytes, 24)),
+        payload: bytes.split_off(SLOT_HEADER_BYTES),
+    }))
+}

@@ -1,0 +1,37 @@
+//! The write-ahead log, in the paper's three layers (section 3.3.1).
+//!
+//! | layer | here | does |
+//! | --- | --- | --- |
+//! | NVM library | [`Medium`]: [`Disk`], [`PersistentMemory`], [`Memory`] | files of a fixed size: write, persist, read |
+//! | LogManager | [`LogManager`] | segments in the order of their creation, blocks with checksum and sequence |
+//! | TranxLog | [`TranxLog`] | records, one append-only log of them, and the fixed-size GC log beside it |
+//!
+//! The bytes are described in `docs/dtranx-log-format.md`. What a record *means* is not here: this module carries bytes.
+//! One thread writes a log; there are no locks in it.
+
+mod disk;
+mod error;
+mod folder;
+mod format;
+mod gc_log;
+mod manager;
+mod mapped;
+mod medium;
+mod memory;
+mod pmem;
+mod segment;
+mod tranx_log;
+
+pub use disk::Disk;
+pub use error::LogError;
+pub use format::FORMAT_VERSION;
+pub use gc_log::{GC_PAYLOAD_LIMIT_BYTES, GcLog};
+pub use manager::{LogManager, SegmentInfo};
+pub use medium::{Durability, Medium, MediumFile};
+pub use memory::Memory;
+pub use pmem::PersistentMemory;
+pub use segment::SegmentNumber;
+pub use tranx_log::{LogOptions, LogSpace, Opened, RECORD_LIMIT_BYTES, TranxLog};
+
+/// The result of everything in this module.
+pub type Result<T, E = LogError> = std::result::Result<T, E>;

@@ -1,0 +1,176 @@
+//! One segment: a file of fixed size, named by when it was made among the others; writing it and reading it whole.
+
+use super::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, FORMAT_VERSION, HEADER_BYTES, SegmentHeader};
+use super::medium::{Medium, MediumFile};
+use super::{LogError, Result, format};
+
+/// A segment's place in the order of creation. The names of files sort in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentNumber(pub u64);
+
+impl SegmentNumber {
+    /// The one after.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    pub(super) fn file_name(self) -> String {
+        format!("segment-{:020}.wal", self.0)
+    }
+
+    /// `None` for files that are no segments.
+    pub(super) fn from_file_name(name: &str) -> Option<Self> {
+        let digits = name.strip_prefix("segment-")?.strip_suffix(".wal")?;
+        let number = Self(digits.parse().ok()?);
+        (number.file_name() == name).then_some(number)
+    }
+}
+
+/// The segment that is being written.
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    file: Box<dyn MediumFile>,
+    /// Where the next block goes.
+    end: u64,
+}
+
+impl Segment {
+    /// Makes a segment; it is durable, header and name, when this returns.
+    pub(super) fn create(medium: &dyn Medium, header: SegmentHeader) -> Result<Self> {
+        let mut file = medium.create(&SegmentNumber(header.number).file_name(), header.size_bytes)?;
+        file.write(0, &header.encode())?;
+        file.persist()?;
+        Ok(Self { header, file, end: HEADER_BYTES as u64 })
+    }
+
+    pub(super) fn number(&self) -> SegmentNumber {
+        SegmentNumber(self.header.number)
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.header.size_bytes - self.end
+    }
+
+    /// Writes a finished block; the caller has seen that there is room.
+    pub(super) fn write(&mut self, block: &[u8]) -> Result<()> {
+        self.file.write(self.end, block)?;
+        self.end += block.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn persist(&mut self) -> Result<()> {
+        self.file.persist()
+    }
+}
+
+/// A segment that was read whole.
+pub(super) struct Read {
+    name: String,
+    bytes: Vec<u8>,
+    pub(super) header: SegmentHeader,
+}
+
+/// Where the blocks of a segment end.
+pub(super) struct End {
+    /// The sequence that comes next.
+    pub(super) sequence: u64,
+    /// How many bytes hold blocks and the header.
+    pub(super) used_bytes: u64,
+}
+
+impl Read {
+    /// Reads a segment and makes sure that all of it is durable: a killed process may have left it in a cache.
+    ///
+    /// `Ok(None)` is a segment whose creation was interrupted: no header and no block.
+    pub(super) fn open(medium: &dyn Medium, number: SegmentNumber, server: u16) -> Result<Option<Self>> {
+        let name = number.file_name();
+        let mut file = medium.open(&name)?;
+        file.persist()?;
+        let mut bytes = vec![0; file.size_bytes() as usize];
+        file.read(0, &mut bytes)?;
+        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let header = match SegmentHeader::decode(head) {
+            Ok(header) => header,
+            Err(BadHeader::Version(found)) => {
+                return Err(LogError::Version { file: name, found, supported: FORMAT_VERSION });
+            }
+            Err(BadHeader::Torn) if find_block(&bytes, HEADER_BYTES, number.0, |_| true).is_none() => return Ok(None),
+            Err(BadHeader::Torn) => {
+                return Err(LogError::corrupt(&name, 0, "the segment's header is damaged, but it has blocks"));
+            }
+        };
+        if header.server != server {
+            return Err(LogError::Foreign { file: name, found: header.server, expected: server });
+        }
+        if header.number != number.0 || header.size_bytes != bytes.len() as u64 {
+            let what = format!(
+                "the header is that of segment {} with {} bytes; the file has {} bytes",
+                header.number,
+                header.size_bytes,
+                bytes.len()
+            );
+            return Err(LogError::corrupt(&name, 0, what));
+        }
+        Ok(Some(Self { name, bytes, header }))
+    }
+
+    /// Gives every record to `replay`, up to the block `until` (the first of the next segment, if there is one).
+    ///
+    /// Without a next segment the log ends at the first place that is no block, unless something shows that the block
+    /// which should be there had been durable.
+    pub(super) fn replay(
+        &self,
+        until: Option<u64>,
+        replay: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<End> {
+        let mut at = HEADER_BYTES;
+        let mut sequence = self.header.first_sequence;
+        while until.is_none_or(|until| sequence < until) {
+            let Some((block, taken)) = self.block_at(at).filter(|(block, _)| block.sequence == sequence) else {
+                self.check_torn(at, sequence, until)?;
+                break;
+            };
+            for record in format::records(block.payload) {
+                let record = record.ok_or_else(|| LogError::corrupt(&self.name, at as u64, "a record is cut off"))?;
+                replay(record).map_err(|what| LogError::Unreadable { file: self.name.clone(), what })?;
+            }
+            at += taken;
+            sequence += 1;
+        }
+        Ok(End { sequence, used_bytes: at as u64 })
+    }
+
+    fn block_at(&self, at: usize) -> Option<(Block<'_>, usize)> {
+        format::decode_block(self.bytes.get(at..)?, self.header.number)
+    }
+
+    /// The block `sequence` should be at `at` and is not. It was never durable, or this is damage.
+    fn check_torn(&self, at: usize, sequence: u64, until: Option<u64>) -> Result<()> {
+        let evidence = match until {
+            Some(_) => Some("the next segment".to_owned()),
+            None => find_block(&self.bytes, at, self.header.number, |block| block.durable_below > sequence)
+                .map(|later| format!("the block at offset {later}")),
+        };
+        match evidence {
+            None => Ok(()),
+            Some(evidence) => {
+                let what = format!("block {sequence} is not there, but {evidence} says that it had been persisted");
+                Err(LogError::corrupt(&self.name, at as u64, what))
+            }
+        }
+    }
+}
+
+/// The first whole block from `from` on that satisfies `wanted`.
+fn find_block(bytes: &[u8], from: usize, segment: u64, wanted: impl Fn(&Block<'_>) -> bool) -> Option<usize> {
+    (from..bytes.len().saturating_sub(BLOCK_HEADER_BYTES))
+        .step_by(ALIGN_BYTES)
+        .find(|at| format::decode_block(&bytes[*at..], segment).is_some_and(|(block, _)| wanted(&block)))
+}

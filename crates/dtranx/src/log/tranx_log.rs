@@ -1,0 +1,184 @@
+//! TranxLog: one append-only log of records, and the GC log beside it. The upper layer.
+//!
+//! Records are gathered into blocks. [`TranxLog::persist`] makes all records before it durable at once: that is the group
+//! commit of a disk, and the one fence of persistent memory.
+
+use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES};
+use super::gc_log::GcLog;
+use super::manager::LogManager;
+use super::medium::Medium;
+use super::segment::SegmentNumber;
+use super::{LogError, Result};
+
+/// The longest record; a segment may be too small even for that.
+pub const RECORD_LIMIT_BYTES: usize = 16 * 1024 * 1024;
+
+/// A block is written when it has grown to this, even if nobody asks.
+const BLOCK_TARGET_BYTES: usize = 64 * 1024;
+
+const SEGMENT_MIN_BYTES: u64 = 4096;
+const SEGMENT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How a log is laid out.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// The server whose log it is; written into every file.
+    pub server: u16,
+    /// The size of a segment: 4 KiB to 1 GiB, a multiple of 64. A record must fit into one.
+    pub segment_bytes: u64,
+}
+
+/// What was found in a log.
+#[derive(Debug)]
+pub struct Opened {
+    /// The log, ready for records.
+    pub log: TranxLog,
+    /// How many records were replayed.
+    pub records: u64,
+    /// What the GC log held; empty for a new one.
+    pub gc_payload: Vec<u8>,
+}
+
+/// The room that a log takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogSpace {
+    /// How many segments there are.
+    pub segments: u64,
+    /// Their size together, in bytes.
+    pub bytes: u64,
+}
+
+/// The log of one server.
+pub struct TranxLog {
+    manager: LogManager,
+    gc_log: GcLog,
+    /// The block that is being gathered, after room for its header.
+    block: Vec<u8>,
+    record_limit_bytes: usize,
+}
+
+impl std::fmt::Debug for TranxLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TranxLog").field("space", &self.space()).finish_non_exhaustive()
+    }
+}
+
+impl TranxLog {
+    /// Opens a log and gives every record in it to `replay`, in the order of their appending, with its segment. The log
+    /// goes on in a new segment. Everything replayed is durable.
+    ///
+    /// # Errors
+    /// An option is out of range; a file is damaged, missing, foreign or of another version; the medium refuses or is full;
+    /// `replay` cannot read a record.
+    pub fn open(
+        medium: Box<dyn Medium>,
+        options: &LogOptions,
+        mut replay: impl FnMut(SegmentNumber, &[u8]) -> Result<(), String>,
+    ) -> Result<Opened> {
+        check(options)?;
+        let gc_log = GcLog::open(&*medium, options.server)?;
+        let mut records = 0;
+        let manager = LogManager::open(
+            medium,
+            options.server,
+            options.segment_bytes,
+            gc_log.oldest(),
+            &mut |segment, record| {
+                records += 1;
+                replay(segment, record)
+            },
+        )?;
+        let room = options.segment_bytes as usize - HEADER_BYTES - BLOCK_HEADER_BYTES - format::record_bytes(0);
+        let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
+        let gc_payload = gc_log.payload().to_vec();
+        let log = Self { manager, gc_log, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
+        Ok(Opened { log, records, gc_payload })
+    }
+
+    /// The longest record that this log takes.
+    pub fn record_limit_bytes(&self) -> usize {
+        self.record_limit_bytes
+    }
+
+    /// Appends a record and says which segment it is in. It is durable after the next [`TranxLog::persist`].
+    ///
+    /// # Errors
+    /// The record is too large (nothing was written then), or the medium refuses or is full.
+    pub fn append(&mut self, record: &[u8]) -> Result<SegmentNumber> {
+        if record.len() > self.record_limit_bytes {
+            return Err(LogError::RecordTooLarge { bytes: record.len(), limit_bytes: self.record_limit_bytes });
+        }
+        let room = format::record_bytes(record.len());
+        let gathered = self.block.len() - BLOCK_HEADER_BYTES;
+        if gathered > 0 && (gathered + room > BLOCK_TARGET_BYTES || !self.manager.fits(gathered + room)) {
+            self.write()?;
+        }
+        if !self.manager.fits(self.block.len() - BLOCK_HEADER_BYTES + room) {
+            self.manager.roll()?;
+        }
+        format::push_record(&mut self.block, record);
+        Ok(self.manager.current())
+    }
+
+    /// Writes what was gathered, so that it survives the end of this process on a file system.
+    ///
+    /// # Errors
+    /// The medium refuses.
+    pub fn write(&mut self) -> Result<()> {
+        if self.block.len() > BLOCK_HEADER_BYTES { self.manager.write_block(&mut self.block) } else { Ok(()) }
+    }
+
+    /// Makes every record appended so far durable.
+    ///
+    /// # Errors
+    /// The medium refuses.
+    pub fn persist(&mut self) -> Result<()> {
+        self.write()?;
+        self.manager.persist()
+    }
+
+    /// Ends the current segment, so that it can be reclaimed, unless nothing is in it.
+    ///
+    /// # Errors
+    /// The medium refuses or is full.
+    pub fn roll(&mut self) -> Result<()> {
+        self.write()?;
+        if self.manager.is_fresh() { Ok(()) } else { self.manager.roll() }
+    }
+
+    /// Writes the GC log, then removes all complete segments below `oldest`. How many were removed.
+    ///
+    /// The caller makes sure that nothing in them is needed: what they committed is durable in the storage.
+    ///
+    /// # Errors
+    /// `payload` is larger than [`super::GC_PAYLOAD_LIMIT_BYTES`] (nothing was done then), or the medium refuses.
+    pub fn reclaim(&mut self, oldest: SegmentNumber, payload: &[u8]) -> Result<usize> {
+        let oldest = oldest.clamp(self.manager.oldest(), self.manager.current());
+        self.gc_log.write(oldest, payload)?;
+        self.manager.remove_below(oldest)
+    }
+
+    /// The segment that records go to now.
+    pub fn current(&self) -> SegmentNumber {
+        self.manager.current()
+    }
+
+    /// The oldest segment there is.
+    pub fn oldest(&self) -> SegmentNumber {
+        self.manager.oldest()
+    }
+
+    /// The room that the segments take.
+    pub fn space(&self) -> LogSpace {
+        LogSpace { segments: self.manager.complete().count() as u64 + 1, bytes: self.manager.size_bytes() }
+    }
+}
+
+fn check(options: &LogOptions) -> Result<()> {
+    let bytes = options.segment_bytes;
+    if !(SEGMENT_MIN_BYTES..=SEGMENT_MAX_BYTES).contains(&bytes) || !bytes.is_multiple_of(format::ALIGN_BYTES as u64) {
+        let what = format!("{SEGMENT_MIN_BYTES} to {SEGMENT_MAX_BYTES} bytes, a multiple of {}", format::ALIGN_BYTES);
+        return Err(LogError::Option { option: "segment_bytes", value: bytes, what });
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The media on a real file system: what one process writes, the next one reads.
+
+use dtranx::log::{Disk, Durability, LogError, Medium, PersistentMemory};
+
+use crate::{open, record, segment_file};
+
+const SEGMENT_BYTES: u64 = 64 * 1024;
+
+fn survives_reopening(medium: impl Fn() -> Box<dyn Medium>) {
+    let mut written = Vec::new();
+    for round in 0..3 {
+        let opened = dtranx::log::TranxLog::open(medium(), &crate::options(SEGMENT_BYTES), |_, _| Ok(())).unwrap();
+        let mut log = opened.log;
+        assert_eq!(opened.records, written.len() as u64);
+        for number in 0..100 {
+            let next = record(round * 100 + number, 1500);
+            log.append(&next).unwrap();
+            written.push(next);
+        }
+        log.persist().unwrap();
+    }
+    let mut found = Vec::new();
+    dtranx::log::TranxLog::open(medium(), &crate::options(SEGMENT_BYTES), |_, record| {
+        found.push(record.to_vec());
+        Ok(())
+    })
+    .unwrap();
+    assert!(found == written, "{} of {} records", found.len(), written.len());
+}
+
+#[test]
+fn disk_reopened_holds_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    survives_reopening(|| Box::new(Disk::open(folder.path()).unwrap()));
+}
+
+#[test]
+fn persistent_memory_reopened_holds_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    survives_reopening(|| Box::new(PersistentMemory::open(folder.path()).unwrap()));
+}
+
+#[test]
+fn the_two_media_read_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut opened, _) = open(PersistentMemory::open(folder.path()).unwrap(), SEGMENT_BYTES).unwrap();
+    opened.log.append(b"by mapping").unwrap();
+    opened.log.persist().unwrap();
+    drop(opened);
+    let (_, found) = open(Disk::open(folder.path()).unwrap(), SEGMENT_BYTES).unwrap();
+    assert_eq!(found, [b"by mapping".to_vec()]);
+}
+
+#[test]
+fn persistent_memory_says_whether_it_is_emulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let medium = PersistentMemory::open(folder.path()).unwrap();
+    let emulated = medium.describe().contains("emulated");
+    assert_eq!(emulated, medium.durability() == Durability::Process, "{}", medium.describe());
+    assert!(medium.list().unwrap().is_empty(), "the probe is gone");
+}
+
+#[test]
+fn file_that_cannot_be_reserved_is_full_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for medium in [
+        Box::new(Disk::open(folder.path()).unwrap()) as Box<dyn Medium>,
+        Box::new(PersistentMemory::open(folder.path()).unwrap()),
+    ] {
+        let refused = medium.create("huge", 1 << 60).err().unwrap();
+        assert!(matches!(&refused, LogError::Full { bytes, .. } if *bytes == 1 << 60), "{refused}");
+        assert!(refused.to_string().contains("huge"));
+        assert!(medium.list().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn strangers_in_the_folder_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["segment-1.wal", "lost+found.txt", "segment-0000000000000000000x.wal"] {
+        std::fs::write(folder.path().join(name), "not ours").unwrap();
+    }
+    drop(open(Disk::open(folder.path()).unwrap(), SEGMENT_BYTES).unwrap());
+    assert_eq!(std::fs::read(folder.path().join("segment-1.wal")).unwrap(), b"not ours");
+}
+
+#[test]
+fn shortened_segment_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut opened, _) = open(Disk::open(folder.path()).unwrap(), SEGMENT_BYTES).unwrap();
+    opened.log.append(&record(1, 100)).unwrap();
+    opened.log.persist().unwrap();
+    drop(opened);
+    let file = std::fs::OpenOptions::new().write(true).open(folder.path().join(segment_file(1))).unwrap();
+    file.set_len(1000).unwrap();
+    assert!(matches!(
+        open(Disk::open(folder.path()).unwrap(), SEGMENT_BYTES),
+        Err(LogError::Corrupt { offset: 0, .. })
+    ));
+}
