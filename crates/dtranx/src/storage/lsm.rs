@@ -1,0 +1,156 @@
+//! A storage on a disk: an LSM tree (fjall) behind the cache. Why not LevelDB: docs/decisions/0030-fjall-for-leveldb.md.
+//!
+//! A stored item is the version (server: 2 bytes, number: 8 bytes, little-endian) and then the value. No delimiter: the
+//! paper's `#` may occur in a value.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use fjall::{Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode};
+
+use super::cache::Cache;
+use super::{Found, Gather, Result, ScanLimit, Storage, StorageError};
+use crate::core::{Item, Key, KeyRange, ServerId, TranxId, Value, Write};
+
+const FORMAT_VERSION: u16 = 1;
+const VERSION_BYTES: usize = 10;
+
+/// Sizes of a storage, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct LsmOptions {
+    /// The cache of items.
+    pub item_cache_bytes: u64,
+    /// The engine's own cache of blocks.
+    pub block_cache_bytes: u64,
+}
+
+impl Default for LsmOptions {
+    fn default() -> Self {
+        Self { item_cache_bytes: 64 << 20, block_cache_bytes: 32 << 20 }
+    }
+}
+
+/// A storage on a disk.
+pub struct Lsm {
+    keyspace: Keyspace,
+    items: PartitionHandle,
+    cache: Cache,
+}
+
+impl Lsm {
+    /// Opens the storage of `server` in a folder, creating it if need be.
+    ///
+    /// # Errors
+    /// The folder belongs to another server or has another format; the engine fails.
+    pub fn open(folder: &Path, server: ServerId, options: LsmOptions) -> Result<Self> {
+        let keyspace = Config::new(folder)
+            .cache_size(options.block_cache_bytes)
+            .open()
+            .map_err(|error| engine("open its folder", &error))?;
+        let partition = |name| {
+            let opened = keyspace.open_partition(name, PartitionCreateOptions::default());
+            opened.map_err(|error| engine("open its folder", &error))
+        };
+        let about = partition("about")?;
+        agree(&about, folder, "format version", FORMAT_VERSION)?;
+        agree(&about, folder, "server", server.0)?;
+        let items = partition("items")?;
+        keyspace.persist(PersistMode::SyncAll).map_err(|error| engine("sync", &error))?;
+        Ok(Self { keyspace, items, cache: Cache::new(options.item_cache_bytes) })
+    }
+
+    fn read(&self, key: &Key) -> Result<Option<Item>> {
+        let stored = self.items.get(stored_key(key)).map_err(|error| engine("read", &error))?;
+        stored.map(|stored| decode(key, &stored)).transpose()
+    }
+}
+
+impl Storage for Lsm {
+    fn get(&self, key: &Key) -> Result<Option<Item>> {
+        self.cache.get(key, || self.read(key))
+    }
+
+    fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found> {
+        let mut found = Gather::new(limit);
+        let Some((start, end)) = range.bounds() else { return Ok(found.complete()) };
+        for entry in self.items.range((start.map(stored_key), end.map(stored_key))) {
+            let (key, stored) = entry.map_err(|error| engine("scan", &error))?;
+            let damaged = |what: String| StorageError::Damaged { key: key.to_vec(), what };
+            let bare = key.strip_prefix(&[KEY_MARK]).ok_or_else(|| damaged("it is no key of ours".to_owned()))?;
+            let key = Key::new(Bytes::copy_from_slice(bare)).map_err(|error| damaged(error.to_string()))?;
+            let item = decode(&key, &stored)?;
+            if !found.push(key, item) {
+                return Ok(found.cut_off());
+            }
+        }
+        Ok(found.complete())
+    }
+
+    fn apply(&self, version: TranxId, writes: &[Write]) -> Result<()> {
+        let mut batch = self.keyspace.batch();
+        for write in writes {
+            match &write.value {
+                Some(value) => batch.insert(&self.items, stored_key(&write.key), encode(version, value)),
+                None => batch.remove(&self.items, stored_key(&write.key)),
+            }
+        }
+        batch.commit().map_err(|error| engine("write", &error))?;
+        for write in writes {
+            let item = write.value.clone().map(|value| Item { value, version });
+            self.cache.put(write.key.clone(), item);
+        }
+        Ok(())
+    }
+
+    fn persist(&self) -> Result<()> {
+        self.keyspace.persist(PersistMode::SyncData).map_err(|error| engine("sync", &error))
+    }
+}
+
+/// The engine takes no empty keys; ours may be empty.
+const KEY_MARK: u8 = b'k';
+
+fn stored_key(key: &Key) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(1 + key.as_bytes().len());
+    stored.push(KEY_MARK);
+    stored.extend_from_slice(key.as_bytes());
+    stored
+}
+
+fn encode(version: TranxId, value: &Value) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(VERSION_BYTES + value.as_bytes().len());
+    stored.extend_from_slice(&version.server.0.to_le_bytes());
+    stored.extend_from_slice(&version.number.to_le_bytes());
+    stored.extend_from_slice(value.as_bytes());
+    stored
+}
+
+fn decode(key: &Key, stored: &[u8]) -> Result<Item> {
+    let damaged = |what: String| StorageError::Damaged { key: key.as_bytes().to_vec(), what };
+    let parts =
+        stored.split_first_chunk::<2>().and_then(|(server, rest)| Some((server, rest.split_first_chunk::<8>()?)));
+    let Some((server, (number, value))) = parts else {
+        return Err(damaged(format!("{} bytes have no room for a version", stored.len())));
+    };
+    let version = TranxId { server: ServerId(u16::from_le_bytes(*server)), number: u64::from_le_bytes(*number) };
+    let value = Value::new(Bytes::copy_from_slice(value)).map_err(|error| damaged(error.to_string()))?;
+    Ok(Item { value, version })
+}
+
+/// A number that the folder was made with: written the first time, compared ever after.
+fn agree(about: &PartitionHandle, folder: &Path, field: &'static str, expected: u16) -> Result<()> {
+    match about.get(field).map_err(|error| engine("read", &error))? {
+        None => about.insert(field, expected.to_le_bytes()).map_err(|error| engine("write", &error)),
+        Some(found) => {
+            let found = found.first_chunk::<2>().map_or(u16::MAX, |found| u16::from_le_bytes(*found));
+            if found == expected {
+                return Ok(());
+            }
+            Err(StorageError::Foreign { folder: folder.display().to_string(), field, found, expected })
+        }
+    }
+}
+
+fn engine(action: &'static str, error: &fjall::Error) -> StorageError {
+    StorageError::Engine { action, message: error.to_string() }
+}

@@ -1,0 +1,162 @@
+//! What a server stores: ordered keys, each with a value and the version that it was written with (section 4.3).
+//!
+//! [`Lsm`] keeps it on a disk, behind a write-through [`cache`] (section 4.1); [`InMemory`] keeps it nowhere. A version is the id
+//! of the transaction that wrote the item; the paper counts versions up, which would make a deleted and rewritten key look
+//! unchanged.
+//!
+//! Nothing here locks: the protocol's locks see to it that nobody writes what somebody checks.
+
+mod cache;
+mod lsm;
+mod memory;
+
+use thiserror::Error;
+
+use crate::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, TranxId, Write};
+
+pub use lsm::{Lsm, LsmOptions};
+pub use memory::InMemory;
+
+/// The most bytes of values that a refused check sends along for the client's cache.
+const PIGGYBACK_LIMIT_BYTES: usize = 256 << 10;
+
+/// What a storage could not do. After a failed write the server ends: its log has what the storage has not.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The engine reported an error; a full disk among others.
+    #[error("the storage cannot {action}: {message}")]
+    Engine {
+        /// What was tried.
+        action: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// What is stored under a key is not an item.
+    #[error("the stored item of key {key:?} is damaged: {what}")]
+    Damaged {
+        /// The key.
+        key: Vec<u8>,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The folder was written by another server, or in another format.
+    #[error("the storage in {folder} has {field} {found}, not {expected}")]
+    Foreign {
+        /// The folder.
+        folder: String,
+        /// `format version` or `server`.
+        field: &'static str,
+        /// What it has.
+        found: u16,
+        /// What it should have.
+        expected: u16,
+    },
+}
+
+/// The result of everything here.
+pub type Result<T, E = StorageError> = std::result::Result<T, E>;
+
+/// What a scan found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The items, in the order of their keys.
+    pub items: Vec<(Key, Item)>,
+    /// Was the whole range looked at? If not, it went up to and with the last key.
+    pub complete: bool,
+}
+
+/// How much a scan may return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanLimit {
+    /// At most so many items.
+    pub items: usize,
+    /// No further item once keys and values have so many bytes.
+    pub bytes: usize,
+}
+
+/// A storage. All methods may be called from several threads at once.
+pub trait Storage: Send + Sync {
+    /// What a key holds.
+    ///
+    /// # Errors
+    /// The engine fails, or what it holds is damaged.
+    fn get(&self, key: &Key) -> Result<Option<Item>>;
+
+    /// What a range holds, in the order of the keys, up to a limit.
+    ///
+    /// # Errors
+    /// As for [`Storage::get`].
+    fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found>;
+
+    /// Does some writes, with `version`: all, even after a crash, or none. Not durable before [`Storage::persist`]. May be
+    /// repeated.
+    ///
+    /// # Errors
+    /// The engine fails; whether the writes were done is then not known.
+    fn apply(&self, version: TranxId, writes: &[Write]) -> Result<()>;
+
+    /// Makes everything that was applied durable.
+    ///
+    /// # Errors
+    /// The engine fails.
+    fn persist(&self) -> Result<()>;
+
+    /// Do the keys have the versions that were read, and do the scans find the keys and versions that they found?
+    ///
+    /// # Errors
+    /// As for [`Storage::get`].
+    fn check(&self, reads: &[Read], scans: &[ScanRead]) -> Result<CheckAnswer> {
+        let mut answer = CheckAnswer::default();
+        let mut bytes = 0;
+        for read in reads {
+            let item = self.get(&read.key)?;
+            if item.as_ref().map(|item| item.version) != read.version {
+                bytes += item.as_ref().map_or(0, |item| item.value.as_bytes().len());
+                // The first is always told: without it the check would seem to have passed.
+                if answer.stale.is_empty() || bytes <= PIGGYBACK_LIMIT_BYTES {
+                    answer.stale.push(Current { key: read.key.clone(), item });
+                }
+            }
+        }
+        for scan in scans {
+            // One more than there should be, to see what has come in between.
+            let limit = ScanLimit { items: scan.found.len() + 1, bytes: usize::MAX };
+            let found = self.scan(&scan.range, limit)?.items;
+            let same = found.iter().map(|(key, item)| (key, item.version)).eq(scan.found.iter().map(|(k, v)| (k, *v)));
+            answer.stale_scans |= !same;
+        }
+        Ok(answer)
+    }
+}
+
+/// A scan under way: stops at its limit, and knows whether it did.
+struct Gather {
+    limit: ScanLimit,
+    bytes: usize,
+    items: Vec<(Key, Item)>,
+}
+
+impl Gather {
+    const fn new(limit: ScanLimit) -> Self {
+        Self { limit, bytes: 0, items: Vec::new() }
+    }
+
+    /// Takes an item; `false` when the limit had been reached before.
+    fn push(&mut self, key: Key, item: Item) -> bool {
+        if self.items.len() >= self.limit.items || self.bytes >= self.limit.bytes {
+            return false;
+        }
+        self.bytes += key.as_bytes().len() + item.value.as_bytes().len();
+        self.items.push((key, item));
+        true
+    }
+
+    fn cut_off(self) -> Found {
+        Found { items: self.items, complete: false }
+    }
+
+    fn complete(self) -> Found {
+        Found { items: self.items, complete: true }
+    }
+}

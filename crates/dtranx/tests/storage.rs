@@ -1,0 +1,138 @@
+//! Both storages behave alike; the one on a disk comes back after it was closed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use dtranx::core::{Item, Key, KeyRange, Read, ScanRead, ServerId, TranxId, Value, Write};
+use dtranx::storage::{InMemory, Lsm, LsmOptions, ScanLimit, Storage, StorageError};
+use tempfile::TempDir;
+
+const SERVER: ServerId = ServerId(3);
+const ALL: ScanLimit = ScanLimit { items: 1000, bytes: usize::MAX };
+
+fn key(bytes: &str) -> Key {
+    Key::new(bytes.to_owned().into_bytes()).unwrap()
+}
+
+fn version(number: u64) -> TranxId {
+    TranxId { server: SERVER, number }
+}
+
+fn put(name: &str, value: &str) -> Write {
+    Write { key: key(name), value: Some(Value::new(value.to_owned().into_bytes()).unwrap()) }
+}
+
+fn item(value: &str, number: u64) -> Item {
+    Item { value: Value::new(value.to_owned().into_bytes()).unwrap(), version: version(number) }
+}
+
+fn open(folder: &TempDir) -> Lsm {
+    Lsm::open(folder.path(), SERVER, LsmOptions::default()).unwrap()
+}
+
+/// Runs a test on both storages, and on one whose cache holds next to nothing.
+fn on_each(test: impl Fn(&dyn Storage)) {
+    test(&InMemory::new());
+    test(&open(&tempfile::tempdir().unwrap()));
+    let small = LsmOptions { item_cache_bytes: 1, block_cache_bytes: 1 << 20 };
+    test(&Lsm::open(tempfile::tempdir().unwrap().path(), SERVER, small).unwrap());
+}
+
+#[test]
+fn get_sees_last_write_with_its_version() {
+    on_each(|storage| {
+        assert_eq!(storage.get(&key("a")).unwrap(), None);
+        storage.apply(version(1), &[put("a", "one"), put("", "empty key")]).unwrap();
+        assert_eq!(storage.get(&key("a")).unwrap(), Some(item("one", 1)));
+        assert_eq!(storage.get(&key("")).unwrap(), Some(item("empty key", 1)));
+        storage.apply(version(2), &[Write { key: key("a"), value: None }]).unwrap();
+        assert_eq!(storage.get(&key("a")).unwrap(), None);
+        storage.apply(version(3), &[put("a", "")]).unwrap();
+        assert_eq!(storage.get(&key("a")).unwrap(), Some(item("", 3)));
+    });
+}
+
+#[test]
+fn scan_is_ordered_and_stops_at_either_limit() {
+    on_each(|storage| {
+        let writes: Vec<Write> = ["b", "a", "ab", "c", ""].iter().map(|name| put(name, "12345678")).collect();
+        storage.apply(version(1), &writes).unwrap();
+        let names = |range: KeyRange, limit: ScanLimit| {
+            let found = storage.scan(&range, limit).unwrap();
+            let names: Vec<_> =
+                found.items.iter().map(|(key, _)| String::from_utf8(key.as_bytes().to_vec()).unwrap()).collect();
+            (names.join(","), found.complete)
+        };
+        assert_eq!(names(KeyRange::all(), ALL), (",a,ab,b,c".to_owned(), true));
+        assert_eq!(names(KeyRange::prefix(key("a")), ALL), ("a,ab".to_owned(), true));
+        assert_eq!(names(KeyRange::until(key("ab"), key("c")), ALL), ("ab,b".to_owned(), true));
+        assert_eq!(names(KeyRange::until(key("c"), key("a")), ALL), (String::new(), true));
+        let two = ScanLimit { items: 2, ..ALL };
+        assert_eq!(names(KeyRange::prefix(key("a")), two), ("a,ab".to_owned(), true));
+        assert_eq!(names(KeyRange::all(), two), (",a".to_owned(), false));
+        let few_bytes = ScanLimit { bytes: 9, ..ALL };
+        assert_eq!(names(KeyRange::all(), few_bytes), (",a".to_owned(), false));
+    });
+}
+
+#[test]
+fn check_finds_changed_deleted_and_new_items() {
+    on_each(|storage| {
+        storage.apply(version(1), &[put("a", "1"), put("c", "1")]).unwrap();
+        let read = |name: &str, version| Read { key: key(name), version };
+        let same = storage.check(&[read("a", Some(version(1))), read("b", None)], &[]).unwrap();
+        assert!(same.stale.is_empty() && !same.stale_scans);
+        let scan = ScanRead { range: KeyRange::all(), found: vec![(key("a"), version(1)), (key("c"), version(1))] };
+        assert!(!storage.check(&[], std::slice::from_ref(&scan)).unwrap().stale_scans);
+
+        storage.apply(version(2), &[put("b", "2")]).unwrap();
+        let stale = storage.check(&[read("b", None), read("a", Some(version(1)))], &[]).unwrap().stale;
+        assert_eq!(stale.len(), 1);
+        assert_eq!((&stale[0].key, &stale[0].item), (&key("b"), &Some(item("2", 2))));
+        assert!(storage.check(&[], std::slice::from_ref(&scan)).unwrap().stale_scans);
+
+        // Deleted and written again with the same value: not what was read.
+        storage.apply(version(3), &[Write { key: key("a"), value: None }]).unwrap();
+        storage.apply(version(4), &[put("a", "1")]).unwrap();
+        assert_eq!(storage.check(&[read("a", Some(version(1)))], &[]).unwrap().stale.len(), 1);
+    });
+}
+
+#[test]
+fn reopened_disk_storage_holds_what_was_persisted() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 1..4 {
+        let storage = open(&folder);
+        for before in 1..round {
+            assert_eq!(storage.get(&key(&before.to_string())).unwrap(), Some(item("x", before)));
+        }
+        storage.apply(version(round), &[put(&round.to_string(), "x")]).unwrap();
+        storage.persist().unwrap();
+    }
+}
+
+#[test]
+fn storage_of_another_server_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(&folder));
+    let refused = Lsm::open(folder.path(), ServerId(4), LsmOptions::default()).err().unwrap();
+    assert!(matches!(refused, StorageError::Foreign { field: "server", found: 3, expected: 4, .. }), "{refused}");
+}
+
+/// A reader that fills the cache while a writer replaces the item must never leave the old one there.
+#[test]
+fn cache_never_keeps_what_a_writer_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = open(&folder);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..4000 {
+                    storage.get(&key("hot")).unwrap();
+                }
+            });
+        }
+        for number in 1..2000 {
+            storage.apply(version(number), &[put("hot", &number.to_string())]).unwrap();
+            assert_eq!(storage.get(&key("hot")).unwrap().map(|item| item.version.number), Some(number));
+        }
+    });
+}
