@@ -3,7 +3,7 @@
 
 use bson::RawDocumentBuf;
 use mongotx_gateway::{
-    Request, Sequence,
+    Request, Sequence, read,
     wire::{Compressor, HEADER_BYTES, Header, compress, decode, encode, op_msg},
 };
 
@@ -40,6 +40,17 @@ pub(crate) fn command(bytes: &[u8]) {
     for bytes in [compress(&plain, Compressor::Snappy), plain] {
         let (header, payload) = framed(&bytes).unwrap();
         assert_eq!(decode(&header, payload).unwrap().request.as_ref(), Ok(&request));
+    }
+}
+
+/// A command's body: refused with a code and in words, or a command whose fields mean something.
+pub(crate) fn fields(bytes: &[u8]) {
+    let Ok(body) = RawDocumentBuf::from_bytes(bytes.to_vec()) else { return };
+    let Ok(request) = Request::of_parts(body, Vec::new(), Some("d")) else { return };
+    if let Err(refused) = read(&request) {
+        assert_eq!(refused.get_f64("ok").unwrap(), 0.0);
+        assert_ne!(refused.get_i32("code").unwrap(), 0);
+        assert!(!refused.get_str("errmsg").unwrap().is_empty());
     }
 }
 

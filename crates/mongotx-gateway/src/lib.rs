@@ -28,7 +28,7 @@ mod session;
 pub mod wire;
 
 pub use self::{
-    command::{SessionLimits, State},
+    command::{SessionLimits, State, read},
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},

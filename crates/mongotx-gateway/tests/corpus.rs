@@ -11,11 +11,12 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use common::{
+    examples::{self, generic, values},
     gateway,
     raw::{Raw, message, old_query},
 };
 use mongotx_gateway::{
-    Limits, Sequence,
+    Limits, Request, Sequence,
     wire::{
         Compressor, compress,
         op_msg::{self, CHECKSUM_PRESENT, EXHAUST_ALLOWED, MORE_TO_COME},
@@ -25,8 +26,10 @@ use rand::{Rng, RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 type Corpus = BTreeMap<String, Vec<u8>>;
 
-/// How often every entry is changed.
-const CHANGES: usize = 3_000;
+/// How often the entries of a target are changed, all together.
+const CHANGES: usize = 40_000;
+/// How often a value of every command is changed.
+const CHANGES_OF_VALUES: usize = 200;
 
 fn folder(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
@@ -133,11 +136,23 @@ fn bodies() -> Corpus {
 
 type Target = (&'static str, fn(&[u8]), Corpus);
 
-fn targets() -> [Target; 3] {
+/// Every command, outside and inside a transaction.
+fn fields() -> Corpus {
+    let named = |(n, command): (usize, Document)| {
+        let name = format!("{n:02}_{}", command.keys().next().unwrap());
+        let mut within = command.clone();
+        within.extend(generic());
+        [(format!("{name}_in_session"), raw(&within).into_bytes()), (name, raw(&command).into_bytes())]
+    };
+    examples::commands().into_iter().enumerate().flat_map(named).collect()
+}
+
+fn targets() -> [Target; 4] {
     [
         ("message", harness::message, messages()),
         ("answer", harness::answer, answers()),
         ("command", harness::command, bodies()),
+        ("fields", harness::fields, fields()),
     ]
 }
 
@@ -166,7 +181,7 @@ fn corpus_and_what_becomes_of_it_are_errors_or_commands() {
         let mut random = StdRng::seed_from_u64(5);
         for (n, entry) in entries.iter().enumerate() {
             run(entry);
-            for round in 0..CHANGES {
+            for round in 0..CHANGES / entries.len() {
                 let changed = change(entry, &entries, &mut random);
                 let outcome = std::panic::catch_unwind(|| run(&changed));
                 assert!(outcome.is_ok(), "{target}: entry {n}, round {round}: {changed:02x?}");
@@ -206,6 +221,58 @@ fn change(entry: &[u8], entries: &[Vec<u8>], random: &mut impl Rng) -> Vec<u8> {
         bytes[..4].copy_from_slice(&length.to_le_bytes());
     }
     bytes
+}
+
+/// What stays BSON gets further than what does not.
+#[test]
+fn commands_with_values_changed_at_any_depth_are_read_or_refused() {
+    let mut random = StdRng::seed_from_u64(11);
+    let (mut read, mut refused) = (0, 0);
+    for command in examples::commands() {
+        for _ in 0..CHANGES_OF_VALUES {
+            let mut changed = command.clone();
+            if random.random_bool(0.3) {
+                changed.extend(generic());
+            }
+            for _ in 0..random.random_range(1..=3) {
+                change_a_value(&mut changed, &mut random);
+            }
+            changed.insert("$db", "d");
+            let Ok(request) = Request::of(&changed) else { continue };
+            let outcome = std::panic::catch_unwind(|| mongotx_gateway::read(&request).is_ok());
+            match outcome {
+                Ok(true) => read += 1,
+                Ok(false) => refused += 1,
+                Err(_) => panic!("{changed}"),
+            }
+        }
+    }
+    assert!(read > 1_000 && refused > 1_000, "read: {read}, refused: {refused}");
+}
+
+/// Goes down at random, and there drops, renames, adds or replaces a field.
+fn change_a_value(document: &mut Document, random: &mut impl Rng) {
+    let Some(field) = document.keys().cloned().collect::<Vec<_>>().choose(random).cloned() else {
+        document.insert("x", values().choose(random).cloned().unwrap_or(Bson::Null));
+        return;
+    };
+    let deeper = random.random_bool(0.5);
+    match document.get_mut(&field) {
+        Some(Bson::Document(inner)) if deeper => return change_a_value(inner, random),
+        Some(Bson::Array(values)) if deeper => {
+            if let Some(Bson::Document(inner)) = values.first_mut() {
+                return change_a_value(inner, random);
+            }
+        }
+        _ => {}
+    }
+    let value = values().choose(random).cloned().unwrap_or(Bson::Null);
+    match random.random_range(0..5) {
+        0 => drop(document.remove(&field)),
+        1 => drop(document.insert(format!("{field}x"), value)),
+        2 => drop(document.insert(field, vec![value])),
+        _ => drop(document.insert(field, value)),
+    }
 }
 
 #[tokio::test]

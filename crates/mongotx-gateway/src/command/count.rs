@@ -1,21 +1,41 @@
 //! `count`: of everything by the collection's metadata, otherwise exactly.
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 use super::{
     body::Body,
     call::{Call, within},
+    fields::Fields,
 };
 use crate::failure::Answer;
 
+/// What it asks, but for the collection.
+pub(super) struct Count {
+    filter: Option<Document>,
+    limit: i64,
+    skip: u64,
+    collation: Option<Document>,
+    hint: Option<Bson>,
+}
+
+impl Count {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let count = Self {
+            filter: fields.filled("query")?,
+            limit: fields.number("limit")?.unwrap_or(0),
+            skip: fields.natural("skip")?.unwrap_or(0),
+            collation: fields.filled("collation")?,
+            hint: fields.hint()?,
+        };
+        fields.ignore(&["fields"]);
+        fields.finish()?;
+        Ok(count)
+    }
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
-    let mut fields = call.fields("count");
-    let filter = fields.filled("query")?;
-    let (limit, skip) = (fields.number("limit")?.unwrap_or(0), fields.natural("skip")?.unwrap_or(0));
-    let (collation, hint) = (fields.filled("collation")?, fields.hint()?);
-    fields.ignore(&["fields"]);
-    fields.finish()?;
+    let Count { filter, limit, skip, collation, hint } = Count::parse(call.fields("count"))?;
     let collection = call.collection::<Document>(&namespace);
     let count = if filter.is_none() && limit == 0 && skip == 0 {
         within!(call, collection.estimated_document_count()).await?

@@ -64,20 +64,33 @@ impl Statement {
     }
 }
 
+/// What it asks, but for the collection.
+pub(super) struct Deletes {
+    statements: Vec<Statement>,
+    is_ordered: bool,
+    variables: Document,
+}
+
+impl Deletes {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let statements = fields.documents("deletes")?;
+        let statements = fields.required("deletes", statements)?;
+        let is_ordered = fields.flag("ordered")?.unwrap_or(true);
+        let variables = fields.document("let")?.unwrap_or_default();
+        fields.ignore(&["stmtId", "stmtIds"]);
+        fields.finish()?;
+        check_count(statements.len())?;
+        let statements = statements.into_iter().map(Statement::parse).collect::<Answer<_>>()?;
+        Ok(Self { statements, is_ordered, variables })
+    }
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(Err(reply));
     }
-    let mut fields = call.fields("delete");
-    let statements = fields.documents("deletes")?;
-    let statements = fields.required("deletes", statements)?;
-    let is_ordered = fields.flag("ordered")?.unwrap_or(true);
-    let variables = fields.document("let")?.unwrap_or_default();
-    fields.ignore(&["stmtId", "stmtIds"]);
-    fields.finish()?;
-    check_count(statements.len())?;
-    let statements: Vec<Statement> = statements.into_iter().map(Statement::parse).collect::<Answer<_>>()?;
+    let Deletes { statements, is_ordered, variables } = Deletes::parse(call.fields("delete"))?;
     let mut tally = Tally::new(is_ordered);
     for (n, statement) in statements.iter().enumerate() {
         if !one(call, &namespace, n, statement, &variables, &mut tally).await? {

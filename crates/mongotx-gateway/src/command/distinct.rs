@@ -5,17 +5,33 @@ use bson::{Document, doc};
 use super::{
     body::Body,
     call::{Call, within},
+    fields::Fields,
 };
 use crate::failure::Answer;
 
+/// What it asks, but for the collection.
+pub(super) struct Distinct {
+    key: String,
+    filter: Document,
+    collation: Option<Document>,
+}
+
+impl Distinct {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let key = fields.text("key")?;
+        let distinct = Self {
+            key: fields.required("key", key)?,
+            filter: fields.document("query")?.unwrap_or_default(),
+            collation: fields.filled("collation")?,
+        };
+        fields.finish()?;
+        Ok(distinct)
+    }
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
-    let mut fields = call.fields("distinct");
-    let key = fields.text("key")?;
-    let key = fields.required("key", key)?;
-    let filter = fields.document("query")?.unwrap_or_default();
-    let collation = fields.filled("collation")?;
-    fields.finish()?;
+    let Distinct { key, filter, collation } = Distinct::parse(call.fields("distinct"))?;
     let collection = call.collection::<Document>(&namespace);
     let mut action = collection.distinct(&key, filter);
     if let Some(collation) = collation {

@@ -29,6 +29,14 @@ impl Ending<'_> {
     }
 }
 
+/// Reads the command's own fields, and ends nothing.
+pub(super) fn check(mut fields: Fields) -> Answer<()> {
+    if let Some(token) = fields.document("recoveryToken")? {
+        recovery::parse_token(&token)?;
+    }
+    fields.finish()
+}
+
 /// `commitTransaction`. Repeated, it answers the same for ever.
 pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;

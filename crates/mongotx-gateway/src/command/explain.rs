@@ -19,14 +19,7 @@ use crate::{
 };
 
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
-    let Some(Bson::Document(mut inner)) = call.body.remove("explain") else {
-        return Err(Failure::new(codes::TYPE_MISMATCH, "explain command requires a nested object"));
-    };
-    let mut fields = Fields::new("explain", std::mem::take(&mut call.body));
-    let (name, verbosity) = (fields.text("verbosity")?, inner.keys().next().cloned().unwrap_or_default());
-    let (verbosity, name) = (parse_verbosity(name.as_deref())?, verbosity);
-    fields.finish()?;
-    Generic::take(&mut inner)?;
+    let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
     let mut nested =
         Call { name: &name, body: inner, session: None, made: None, retry: None, is_refused: false, ..*call };
     let plan = match name.as_str() {
@@ -52,6 +45,19 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
         }
     };
     Body::of(&without_status(plan)).map(Ok)
+}
+
+/// The command that is to be explained, its name, and how much is to be told.
+pub(super) fn parse(mut body: Document) -> Answer<(String, Document, Verbosity)> {
+    let Some(Bson::Document(mut inner)) = body.remove("explain") else {
+        return Err(Failure::new(codes::TYPE_MISMATCH, "explain command requires a nested object"));
+    };
+    let mut fields = Fields::new("explain", body);
+    let verbosity = parse_verbosity(fields.text("verbosity")?.as_deref())?;
+    fields.finish()?;
+    let name = inner.keys().next().cloned().unwrap_or_default();
+    Generic::take(&mut inner)?;
+    Ok((name, inner, verbosity))
 }
 
 fn parse_verbosity(name: Option<&str>) -> Answer<Verbosity> {

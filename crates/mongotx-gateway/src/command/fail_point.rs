@@ -115,19 +115,27 @@ pub(super) fn configure(call: &mut Call<'_>) -> Answer<Body> {
         let message = "configureFailPoint is a test command, and the gateway was started without them";
         return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
     }
-    match call.body.remove("configureFailPoint") {
+    let point = parse(Fields::new("configureFailPoint", std::mem::take(&mut call.body)))?;
+    call.context.tx.fail_points.set(point);
+    Ok(Body::empty())
+}
+
+/// Reads the command, with its first field, and sets nothing.
+pub(super) fn check(fields: Fields) -> Answer<()> {
+    parse(fields).map(drop)
+}
+
+/// `None`: it is switched off.
+fn parse(mut fields: Fields) -> Answer<Option<FailCommand>> {
+    match fields.any("configureFailPoint") {
         Some(Bson::String(name)) if name == "failCommand" => {}
         _ => return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, "the gateway has the fail point failCommand only")),
     }
-    let mut fields = Fields::new("configureFailPoint", std::mem::take(&mut call.body));
     let mode = fields.any("mode");
     let data = fields.document("data")?.unwrap_or_default();
     fields.finish()?;
     let (skip, times) = match mode {
-        Some(Bson::String(mode)) if mode == "off" => {
-            call.context.tx.fail_points.set(None);
-            return Ok(Body::empty());
-        }
+        Some(Bson::String(mode)) if mode == "off" => return Ok(None),
         Some(Bson::String(mode)) if mode == "alwaysOn" => (0, None),
         Some(Bson::Document(mode)) => {
             let mut mode = Fields::new("configureFailPoint.mode", mode);
@@ -137,11 +145,10 @@ pub(super) fn configure(call: &mut Call<'_>) -> Answer<Body> {
         }
         _ => return Err(Failure::new(codes::BAD_VALUE, "'mode' must be 'off', 'alwaysOn', {times: n} or {skip: n}")),
     };
-    call.context.tx.fail_points.set(Some(parse(data, skip, times)?));
-    Ok(Body::empty())
+    parse_data(data, skip, times).map(Some)
 }
 
-fn parse(data: Document, skip: u64, times: Option<u64>) -> Answer<FailCommand> {
+fn parse_data(data: Document, skip: u64, times: Option<u64>) -> Answer<FailCommand> {
     let mut data = Fields::new("failCommand.data", data);
     let commands = data.array("failCommands")?.unwrap_or_default();
     let commands = commands.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What it asks, but for the collection.
-struct FindAndModify {
+pub(super) struct FindAndModify {
     filter: Document,
     sort: Option<Document>,
     projection: Option<Document>,
@@ -33,7 +33,7 @@ struct FindAndModify {
 }
 
 impl FindAndModify {
-    fn parse(mut fields: Fields) -> Answer<Self> {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
         let remove = fields.safe_flag("remove")?.unwrap_or(false);
         let update = fields.any("update").map(Update::parse).transpose()?;
         let projection = fields.filled("fields")?;

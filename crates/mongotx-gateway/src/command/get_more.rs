@@ -4,24 +4,43 @@ use std::time::Instant;
 
 use bson::{Bson, rawdoc};
 
-use super::{body::Body, call::Call, fields::type_name};
+use super::{
+    body::Body,
+    call::Call,
+    fields::{Fields, type_name},
+};
 use crate::failure::{Answer, Failure, codes};
 
+/// What it asks.
+pub(super) struct GetMore {
+    id: i64,
+    collection: String,
+    size: Option<u64>,
+}
+
+impl GetMore {
+    /// With its first field.
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let id = match fields.any("getMore").unwrap_or(Bson::Null) {
+            Bson::Int64(id) => id,
+            other => {
+                let found = type_name(&other);
+                let message = format!("BSON field 'getMore.getMore' is the wrong type '{found}', expected type 'long'");
+                return Err(Failure::new(codes::TYPE_MISMATCH, message));
+            }
+        };
+        let collection = fields.text("collection")?;
+        let collection = fields.required("collection", collection)?;
+        let size = fields.natural("batchSize")?.filter(|size| *size > 0);
+        fields.ignore(&["term", "lastKnownCommittedOpTime"]);
+        fields.finish()?;
+        Ok(Self { id, collection, size })
+    }
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
-    let id = match call.body.get(call.name) {
-        Some(Bson::Int64(id)) => *id,
-        other => {
-            let found = type_name(other.unwrap_or(&Bson::Null));
-            let message = format!("BSON field 'getMore.getMore' is the wrong type '{found}', expected type 'long'");
-            return Err(Failure::new(codes::TYPE_MISMATCH, message));
-        }
-    };
-    let mut fields = call.fields("getMore");
-    let collection = fields.text("collection")?;
-    let collection = fields.required("collection", collection)?;
-    let size = fields.natural("batchSize")?.filter(|size| *size > 0);
-    fields.ignore(&["term", "lastKnownCommittedOpTime"]);
-    fields.finish()?;
+    let fields = Fields::new("getMore", std::mem::take(&mut call.body));
+    let GetMore { id, collection, size } = GetMore::parse(fields)?;
     let namespace = call.namespace_of(&collection.into())?;
     let cursors = &call.context.tx.cursors;
     let mut open = cursors.check_out(id, &namespace, call.mode)?;

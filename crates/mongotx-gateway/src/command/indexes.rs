@@ -7,6 +7,7 @@ use super::{
     body::Body,
     call::{Call, First},
     collections::{describe, everything, to_raw},
+    fields::Fields,
 };
 use crate::{
     cursor::Open,
@@ -17,15 +18,7 @@ use crate::{
 /// `createIndexes`.
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
-    let mut fields = call.fields("createIndexes");
-    let specs = fields.documents("indexes")?;
-    let specs = fields.required("indexes", specs)?;
-    fields.ignore(&["commitQuorum", "ignoreUnknownIndexOptions"]);
-    fields.finish()?;
-    if specs.is_empty() {
-        return Err(Failure::new(codes::BAD_VALUE, "Must specify at least one index to create"));
-    }
-    let models = specs.into_iter().map(to_model).collect::<Answer<Vec<_>>>()?;
+    let models = parse_models(call.fields("createIndexes"))?;
     let collection = call.collection::<Document>(&namespace);
     let (is_new, before) = (describe(call, &namespace).await?.is_none(), count(&collection).await?);
     check_in_transaction(call, &namespace, is_new, &collection, &models).await?;
@@ -67,6 +60,18 @@ async fn check_in_transaction(
     let message =
         format!("Cannot create new indexes on existing collection {namespace} in a multi-document transaction.");
     Err(Failure::new(codes::NOT_IN_TRANSACTION, message))
+}
+
+/// The indexes that are to be made.
+pub(super) fn parse_models(mut fields: Fields) -> Answer<Vec<IndexModel>> {
+    let specs = fields.documents("indexes")?;
+    let specs = fields.required("indexes", specs)?;
+    fields.ignore(&["commitQuorum", "ignoreUnknownIndexOptions"]);
+    fields.finish()?;
+    if specs.is_empty() {
+        return Err(Failure::new(codes::BAD_VALUE, "Must specify at least one index to create"));
+    }
+    specs.into_iter().map(to_model).collect()
 }
 
 fn to_model(mut spec: Document) -> Answer<IndexModel> {

@@ -6,6 +6,7 @@ use mongotx::{Error, Namespace};
 use super::{
     body::Body,
     call::{Call, within},
+    fields::Fields,
     writes::{Tally, check_count, note_unknown},
 };
 use crate::{
@@ -14,18 +15,30 @@ use crate::{
     session::retry::Done,
 };
 
+/// What it asks, but for the collection.
+pub(super) struct Inserts {
+    documents: Vec<Document>,
+    is_ordered: bool,
+}
+
+impl Inserts {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let documents = fields.documents("documents")?;
+        let documents = fields.required("documents", documents)?;
+        let is_ordered = fields.flag("ordered")?.unwrap_or(true);
+        fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
+        fields.finish()?;
+        check_count(documents.len())?;
+        Ok(Self { documents, is_ordered })
+    }
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(Err(reply));
     }
-    let mut fields = call.fields("insert");
-    let documents = fields.documents("documents")?;
-    let documents = fields.required("documents", documents)?;
-    let is_ordered = fields.flag("ordered")?.unwrap_or(true);
-    fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
-    fields.finish()?;
-    check_count(documents.len())?;
+    let Inserts { documents, is_ordered } = Inserts::parse(call.fields("insert"))?;
     let mut tally = Tally::new(is_ordered);
     let mut waiting = Vec::new();
     for (statement, document) in documents.into_iter().enumerate() {

@@ -25,6 +25,7 @@ mod insert;
 mod kill_cursors;
 mod labels;
 mod modification;
+mod read;
 mod recovery;
 mod run;
 mod sessions;
@@ -33,7 +34,10 @@ mod update;
 mod write_concern;
 mod writes;
 
-pub use self::state::{SessionLimits, State};
+pub use self::{
+    read::read,
+    state::{SessionLimits, State},
+};
 use self::{
     call::Call,
     run::{Made, check_name},

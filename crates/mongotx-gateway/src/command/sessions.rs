@@ -5,9 +5,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use bson::Bson;
+use bson::{Bson, Document};
 
-use super::{body::Body, call::Call, fields::type_name};
+use super::{
+    body::Body,
+    call::Call,
+    fields::{Fields, type_name},
+};
 use crate::{
     context::Context,
     failure::{Answer, Failure, codes},
@@ -16,7 +20,7 @@ use crate::{
 
 /// `refreshSessions`.
 pub(super) fn refresh(call: &mut Call<'_>) -> Answer<Body> {
-    for lsid in named(call)? {
+    for lsid in named(call.name, std::mem::take(&mut call.body))? {
         call.context.tx.sessions.get(&lsid, Instant::now())?;
     }
     Ok(Body::empty())
@@ -24,7 +28,7 @@ pub(super) fn refresh(call: &mut Call<'_>) -> Answer<Body> {
 
 /// `endSessions` and `killSessions`.
 pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
-    let named = named(call)?;
+    let named = named(call.name, std::mem::take(&mut call.body))?;
     if named.is_empty() && call.name == "killSessions" {
         kill_every(call.context).await;
     }
@@ -39,21 +43,14 @@ pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
 
 /// `killAllSessions`: those of some users, or (with none named) all.
 pub(super) async fn kill_all(call: &mut Call<'_>) -> Answer<Body> {
-    array(call)?;
+    array(call.name, std::mem::take(&mut call.body))?;
     kill_every(call.context).await;
     Ok(Body::empty())
 }
 
 /// `killAllSessionsByPattern`: `{lsid: …}` names one session, any other pattern means all.
 pub(super) async fn kill_by_pattern(call: &mut Call<'_>) -> Answer<Body> {
-    let mut all = false;
-    let mut named = Vec::new();
-    for pattern in array(call)? {
-        match pattern.as_document().and_then(|pattern| pattern.get("lsid")) {
-            Some(lsid) => named.push(parse_lsid("KillAllSessionsByPattern.lsid", lsid)?),
-            None => all = true,
-        }
-    }
+    let (named, all) = patterns(call.name, std::mem::take(&mut call.body))?;
     if all || named.is_empty() {
         kill_every(call.context).await;
     }
@@ -63,11 +60,23 @@ pub(super) async fn kill_by_pattern(call: &mut Call<'_>) -> Answer<Body> {
     Ok(Body::empty())
 }
 
-fn array(call: &mut Call<'_>) -> Answer<Vec<Bson>> {
-    let name = call.name;
-    match call.body.remove(name) {
+/// The sessions that patterns name, and whether there are others.
+pub(super) fn patterns(name: &str, body: Document) -> Answer<(Vec<Lsid>, bool)> {
+    let mut all = false;
+    let mut named = Vec::new();
+    for pattern in array(name, body)? {
+        match pattern.as_document().and_then(|pattern| pattern.get("lsid")) {
+            Some(lsid) => named.push(parse_lsid("KillAllSessionsByPattern.lsid", lsid)?),
+            None => all = true,
+        }
+    }
+    Ok((named, all))
+}
+
+fn array(name: &str, mut body: Document) -> Answer<Vec<Bson>> {
+    match body.remove(name) {
         Some(Bson::Array(array)) => {
-            call.fields(name).finish()?;
+            Fields::new(name, body).finish()?;
             Ok(array)
         }
         other => {
@@ -78,9 +87,9 @@ fn array(call: &mut Call<'_>) -> Answer<Vec<Bson>> {
     }
 }
 
-fn named(call: &mut Call<'_>) -> Answer<Vec<Lsid>> {
-    let name = call.name;
-    array(call)?.iter().enumerate().map(|(n, lsid)| parse_lsid(&format!("{name}.{name}.{n}"), lsid)).collect()
+/// The sessions that the command of this name names.
+pub(super) fn named(name: &str, body: Document) -> Answer<Vec<Lsid>> {
+    array(name, body)?.iter().enumerate().map(|(n, lsid)| parse_lsid(&format!("{name}.{name}.{n}"), lsid)).collect()
 }
 
 async fn kill_one(context: &Context, lsid: &Lsid) {

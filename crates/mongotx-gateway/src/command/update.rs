@@ -90,21 +90,32 @@ impl Statement {
     }
 }
 
+/// What it asks, but for the collection.
+pub(super) struct Updates {
+    statements: Vec<Statement>,
+    is_ordered: bool,
+}
+
+impl Updates {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let statements = fields.documents("updates")?;
+        let statements = fields.required("updates", statements)?;
+        let is_ordered = fields.flag("ordered")?.unwrap_or(true);
+        let variables = fields.document("let")?.unwrap_or_default();
+        fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
+        fields.finish()?;
+        check_count(statements.len())?;
+        let statements = statements.into_iter().map(|fields| Statement::parse(fields, &variables));
+        Ok(Self { statements: statements.collect::<Answer<_>>()?, is_ordered })
+    }
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(Err(reply));
     }
-    let mut fields = call.fields("update");
-    let statements = fields.documents("updates")?;
-    let statements = fields.required("updates", statements)?;
-    let is_ordered = fields.flag("ordered")?.unwrap_or(true);
-    let variables = fields.document("let")?.unwrap_or_default();
-    fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
-    fields.finish()?;
-    check_count(statements.len())?;
-    let statements: Vec<Statement> =
-        statements.into_iter().map(|fields| Statement::parse(fields, &variables)).collect::<Answer<_>>()?;
+    let Updates { statements, is_ordered } = Updates::parse(call.fields("update"))?;
     let mut tally = Tally::of_updates(is_ordered);
     for (n, statement) in statements.iter().enumerate() {
         if !one(call, &namespace, n, statement, &mut tally).await? {

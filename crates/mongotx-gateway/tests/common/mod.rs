@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
 
 pub mod commands;
+pub mod examples;
 pub mod raw;
 
 use std::{net::SocketAddr, time::Duration};
