@@ -29,7 +29,8 @@ pub fn lock_late(plan: &Plan, state: &mut State, t: usize) {
     }
     state.faults.late_messages -= 1;
     if let Some(tx) = state.tx_id(plan, t) {
-        state.server.late.push(Message::Lock { tx, t, write });
+        let over = transaction::predecessor(plan, state, t, plan.txs[t].writes[write].0);
+        state.server.late.push(Message::Lock { tx, t, write, over });
     }
     transaction::abort(plan, state, t);
 }
@@ -43,9 +44,9 @@ pub fn record_late(plan: &Plan, state: &mut State, client: usize) {
 /// A late message arrives.
 pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
     match state.server.late.remove(index) {
-        Message::Lock { tx, t, write } => {
+        Message::Lock { tx, t, write, over } => {
             let (doc, op) = plan.txs[t].writes[write];
-            state.server.now.docs[doc].prepare(tx, op, mark(t), None);
+            state.server.now.docs[doc].take_over(over, tx, op, mark(t));
         }
         Message::Record(client, write) => {
             client::execute(plan, state, client, &write);

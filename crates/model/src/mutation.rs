@@ -30,6 +30,8 @@ pub enum Mutation {
     LockSentTwice,
     /// What was given back of several lock writes sent together is taken for done.
     GivenBackTakenForDone,
+    /// A document is taken over from a transaction of the same client that is not decided yet.
+    TakenOverUndecided,
     /// An answer behind a mark is believed without asking for the status of the writer.
     MarkIgnored,
 

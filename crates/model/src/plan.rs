@@ -24,6 +24,8 @@ pub struct TxPlan {
     pub writes: Vec<(usize, Op)>,
     /// Are they sent in one command?
     pub together: bool,
+    /// Does it take documents over from transactions of the same client that are committed and not finished?
+    pub takes_over: bool,
 }
 
 /// One read-committed read. The reader runs them one after the other.

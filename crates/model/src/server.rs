@@ -84,6 +84,15 @@ impl Doc {
         Prepared::Done
     }
 
+    /// The lock write of somebody who knows that `over` is committed: what that one has left is finished in the same atomic
+    /// step. Removals are not taken over: the document is to go.
+    pub fn take_over(&mut self, over: Option<TxId>, me: TxId, op: Op, mark: Marks) -> Prepared {
+        if let Some(over) = over.filter(|_| op == Op::Update && !self.lock.remove) {
+            self.repair(over, Repair::ReplaceWithUnsafe);
+        }
+        self.prepare(me, op, mark, None)
+    }
+
     /// A repair or a finish: changes the document only if `writer` still holds it.
     pub fn repair(&mut self, writer: TxId, repair: Repair) {
         if self.lock.writer != Some(writer) {
@@ -219,6 +228,8 @@ pub enum Message {
         t: usize,
         /// Index of the write.
         write: usize,
+        /// From whom it takes the document over.
+        over: Option<TxId>,
     },
     /// A write to the record of a client.
     Record(usize, RecordWrite),

@@ -13,7 +13,7 @@ use crate::{
     plan::Plan,
     server::{Prepared, mark},
     state::{State, Step},
-    transaction::{begin, written},
+    transaction::{begin, predecessor, written},
 };
 
 /// The write `i` of the command.
@@ -23,7 +23,8 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     }
     let Some(tx) = state.tx_id(plan, t) else { return };
     let (doc, op) = plan.txs[t].writes[i];
-    let locked = matches!(state.server.now.docs[doc].prepare(tx, op, mark(t), None), Prepared::Done);
+    let over = predecessor(plan, state, t, doc);
+    let locked = matches!(state.server.now.docs[doc].take_over(over, tx, op, mark(t)), Prepared::Done);
     let (all, last) = (all && locked, i + 1 == plan.txs[t].writes.len());
     match (last, all) {
         (true, true) => written(plan, state, t, i),

@@ -1,6 +1,7 @@
 //! A transaction: lock writes, the request to commit, and finishing or undoing its documents.
 //!
-//! 1. Each document is locked, copied and changed by one lock write, several of which may be one command (`together`). A rival's lock is dealt with by `meeting`.
+//! 1. Each document is locked, copied and changed by one lock write, several of which may be one command (`together`), or
+//!    taken over from a committed transaction of the same client. A rival's lock is dealt with by `meeting`.
 //! 2. Commit is requested; `client` decides it.
 //! 3. The user has the answer; each document is finished or undone, and nobody waits for the journal.
 //! 4. The number is reported clean, with the connection epoch from before the first document was finished.
@@ -9,7 +10,7 @@
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
 
 use protocol::{
-    Concern,
+    Concern, TxId,
     lock::{roll_back, roll_forward},
 };
 
@@ -82,11 +83,16 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
         return;
     };
     let (doc, op) = plan.txs[t].writes[i];
-    match state.server.now.docs[doc].prepare(tx, op, mark(t), copied) {
+    let over = predecessor(plan, state, t, doc);
+    let locked = match copied {
+        Some(_) => state.server.now.docs[doc].prepare(tx, op, mark(t), copied),
+        None => state.server.now.docs[doc].take_over(over, tx, op, mark(t)),
+    };
+    match locked {
         Prepared::Done => {
             if plan.has(Mutation::LockSentTwice) && state.faults.late_messages > 0 {
                 state.faults.late_messages -= 1;
-                state.server.late.push(Message::Lock { tx, t, write: i });
+                state.server.late.push(Message::Lock { tx, t, write: i, over });
             }
             written(plan, state, t, i);
         }
@@ -101,6 +107,19 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
         }
         Prepared::Duplicate => abort(plan, state, t),
     }
+}
+
+/// From whom a lock write of `t` takes the document over: a transaction of the same client that was told that it is
+/// committed (decision 0012), and that is what others find there.
+pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<TxId> {
+    let (me, writer) = (&plan.txs[t], state.server.now.docs[doc].lock.writer);
+    let is_known = |other: usize| {
+        let run = &state.runs[other];
+        let undecided = plan.has(Mutation::TakenOverUndecided) && run.step == Step::Waiting;
+        plan.txs[other].client == me.client && (run.told == Some(Told::Committed) || undecided)
+    };
+    let known = (0..plan.txs.len()).filter(|other| me.takes_over && *other != t && is_known(*other));
+    known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
 }
 
 /// Write `i` is done: the next one, or the request to commit.

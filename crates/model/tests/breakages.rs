@@ -32,6 +32,11 @@ fn given_back_taken_for_done_is_found() {
 }
 
 #[test]
+fn taken_over_undecided_is_found() {
+    fails(plans::taken_over(), Mutation::TakenOverUndecided, "P1");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

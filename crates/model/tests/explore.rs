@@ -33,6 +33,21 @@ fn sent_together_restart_holds() {
 }
 
 #[test]
+fn taken_over_holds() {
+    holds(plans::taken_over());
+}
+
+#[test]
+fn taken_over_from_rivals_holds() {
+    holds(plans::taken_over_from_rivals());
+}
+
+#[test]
+fn taken_over_restart_holds() {
+    holds(plans::taken_over_restart());
+}
+
+#[test]
 fn ring_holds() {
     holds(plans::ring());
 }

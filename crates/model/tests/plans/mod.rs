@@ -4,11 +4,11 @@
 use model::{Faults, Op, Plan, Read, TxPlan};
 
 fn tx(client: usize, writes: &[(usize, Op)]) -> TxPlan {
-    TxPlan { client, writes: writes.to_vec(), together: false }
+    TxPlan { client, writes: writes.to_vec(), together: false, takes_over: false }
 }
 
 fn updates(client: usize, docs: &[usize]) -> TxPlan {
-    TxPlan { client, writes: docs.iter().map(|doc| (*doc, Op::Update)).collect(), together: false }
+    TxPlan { client, writes: docs.iter().map(|doc| (*doc, Op::Update)).collect(), together: false, takes_over: false }
 }
 
 fn faults(set: impl FnOnce(&mut Faults)) -> Faults {
@@ -47,6 +47,40 @@ pub fn sent_together_restart() -> Plan {
         docs: vec![true, true],
         txs: vec![together, updates(1, &[0])],
         faults: faults(|f| (f.server_crashes, f.kills) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// Two transactions of one client: the second takes over what the first has left, if it comes before it is finished.
+fn taking_over(first: &[usize], second: &[usize], together: bool) -> Vec<TxPlan> {
+    vec![updates(0, first), TxPlan { takes_over: true, together, ..updates(0, second) }]
+}
+
+/// Documents change hands within a client; a message is late, and a lease is found expired.
+pub fn taken_over() -> Plan {
+    Plan {
+        name: "taken_over",
+        docs: vec![true, true],
+        txs: taking_over(&[0, 1], &[1, 0], false),
+        faults: faults(|f| (f.late_messages, f.expiries) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// The same with a rival, for whoever waits for the same documents.
+pub fn taken_over_from_rivals() -> Plan {
+    let mut txs = taking_over(&[0], &[0], false);
+    txs.push(updates(1, &[0]));
+    Plan { name: "taken_over_from_rivals", docs: vec![true], txs, faults: faults(|f| f.kills = 1), ..Plan::default() }
+}
+
+/// The same while the server restarts.
+pub fn taken_over_restart() -> Plan {
+    Plan {
+        name: "taken_over_restart",
+        docs: vec![true, true],
+        txs: taking_over(&[0, 1], &[0, 1], true),
+        faults: faults(|f| (f.server_crashes, f.client_deaths) = (1, 1)),
         ..Plan::default()
     }
 }
