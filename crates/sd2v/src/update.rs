@@ -18,7 +18,7 @@ mod pipeline;
 mod replacement;
 mod upsert;
 
-pub use fuse::fuse;
+pub use fuse::{fuse, fuse_lock};
 pub use upsert::{rewrite_upsert, upsert_id};
 
 const CONTEXT: &str = "in an update";

@@ -6,7 +6,7 @@ use bson::{Bson, Document, Timestamp, bson, doc};
 use sd2v::update::*;
 
 fn fused(u: Bson) -> Option<Vec<Document>> {
-    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }))
+    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), None)
 }
 
 /// Conditions, locked document, document left as it is.
@@ -63,6 +63,28 @@ fn fuse_new_fields_in_the_servers_order() {
     let added = locked.get_array("$mergeObjects").unwrap()[1].as_document().unwrap();
     let values = added.get_document("_unsafe").unwrap().get_array("$mergeObjects").unwrap()[1].as_document().unwrap();
     assert_eq!(values.keys().collect::<Vec<_>>(), ["B", "a10", "a9", "z", "é"]);
+}
+
+#[test]
+fn fuse_takes_over_what_the_named_transaction_has_left() {
+    let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
+    let (me, over) = (bson!({ "c": 1 }), bson!({ "c": 2 }));
+    let [stage] = fuse(&update, &me, Some(&over)).unwrap().try_into().unwrap();
+    let outer = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
+    let is_left = bson!([
+        { "$eq": ["$_xTxId", { "$literal": { "c": 2 } }] },
+        { "$eq": [{ "$type": "$_remove" }, "missing"] },
+    ]);
+    assert_eq!(
+        outer.get_document("vars").unwrap(),
+        &doc! { "CURRENT": { "$cond": [{ "$and": is_left }, "$_unsafe", "$$ROOT"] } }
+    );
+    let [conditions, locked, left] =
+        outer.get_document("in").unwrap().get_array("$cond").unwrap().clone().try_into().unwrap();
+    assert_eq!(conditions.as_document().unwrap().get_array("$and").unwrap()[..2], clean());
+    let values = doc! { "a": { "$add": ["$a", 1] } };
+    let added = doc! { "_unsafe": { "$mergeObjects": ["$$CURRENT", values] }, "_xTxId": { "$literal": me } };
+    assert_eq!((locked, left), (bson!({ "$mergeObjects": ["$$CURRENT", added] }), Bson::from("$$ROOT")));
 }
 
 #[test]

@@ -34,15 +34,15 @@ mod update;
 mod write_concern;
 mod writes;
 
-pub use self::{
-    read::read,
-    state::{SessionLimits, State},
-};
 use self::{
     call::Call,
     run::{Made, check_name},
 };
 pub(crate) use self::{clock::Clock, fail_point::Hit};
+pub use self::{
+    read::read,
+    state::{SessionLimits, State},
+};
 pub(crate) use self::{sessions::kill_every, state::sweep_in_background};
 use crate::{
     connection::Connection,

@@ -84,7 +84,7 @@ impl UpdateCommand {
     /// May one statement lock its document and change it?
     pub(crate) fn may_be_fused(&self) -> bool {
         let simple = !self.multi && !self.upsert && self.array_filters.is_none() && self.terms.hint.is_none();
-        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null).is_some()
+        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, None).is_some()
     }
 
     pub(crate) fn change(&self) -> Change<'_> {

@@ -1,6 +1,7 @@
 //! Prepared writes: locking one document and changing its unsafe version, in one command.
 //!
-//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command ([`super::siblings`]).
+//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command ([`super::siblings`]). One that
+//!    is committed may have left it: take it over if one statement does everything, otherwise wait until it is finished.
 //! 1. Note the document as held, then send one `update` command with two statements: lock and copy what is clean and
 //!    matches the filter; apply the user's change to what this transaction has locked and matches it. (Where one
 //!    statement can provably do both, it does.)
@@ -171,20 +172,24 @@ impl Core {
         let none = consequences.are_none();
         let Consequences { touched, may_move, worded, key } = &consequences;
         let (may_move, worded) = (*may_move, *worded);
-        let before = match none {
-            true => Before::Safe,
-            false => self.before(tx, target.ns, target.at).await?,
-        };
-        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
         let mut patience = Patience::new(tx.options.lock_wait);
         let claims = tx.claims.clone();
         let mut claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
             Some(claims) => self.claim(claims, target, &patience).await?,
             None => None,
         };
+        let mut left = claim.as_ref().and_then(Claim::left);
+        let before = match none {
+            true => Before::Safe,
+            false => {
+                self.finished(left.take()).await;
+                self.before(tx, target.ns, target.at).await?
+            }
+        };
+        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
         tx.check_alive()?;
         for _ in 0..ATTEMPTS {
-            match self.attempt(tx, me, target, change).await {
+            match self.attempt(tx, me, target, change, left.take()).await {
                 Ok(Some(applied)) => {
                     if let Some(claim) = claim.take() {
                         claim.keep();
@@ -259,6 +264,14 @@ impl Core {
         }
     }
 
+    /// Waits a moment for the documents of a committed transaction of this client. If that is not enough, whoever meets
+    /// them repairs.
+    pub(crate) async fn finished(&self, left: Option<TxId>) {
+        if let Some(left) = left {
+            self.finisher.unfinished(vec![left]).await;
+        }
+    }
+
     /// A change of the shard key is taken back.
     async fn refuse_move(
         &self,
@@ -299,6 +312,7 @@ impl Core {
         me: TxId,
         target: &Target<'_>,
         change: &Change<'_>,
+        left: Option<TxId>,
     ) -> Result<Option<Applied>> {
         let condition = target.condition()?;
         let rest = &condition.rest;
@@ -313,6 +327,7 @@ impl Core {
         )?;
         if read_locked && sees_lock_fields(rest) {
             let any = target.safe(&LockCondition { rest: Document::new(), text: condition.text });
+            self.finished(left).await;
             return self.attempt_blindly(tx, me, target, (any, mine), change).await;
         }
         let (statements, filters) = match change {
@@ -325,7 +340,7 @@ impl Core {
                     && !read_locked
                     && array_filters.is_none()
                     && target.terms.is_plain()
-                    && let Some(applied) = self.attempt_fused(tx, me, target, safe.clone(), update).await?
+                    && let Some(applied) = self.attempt_fused(tx, target, safe.clone(), update, (me, left)).await?
                 {
                     return Ok(Some(applied));
                 }
@@ -333,6 +348,7 @@ impl Core {
                 (vec![statement::lock_copy(safe, me, read_locked, false), changed], *array_filters)
             }
         };
+        self.finished(left).await;
         let answer = self.send_prepared(tx, target.ns, target.command(statements, filters)).await?.ok()?;
         let removed = matches!(change, Change::Remove);
         Ok(match answer.n {
@@ -370,12 +386,13 @@ impl Core {
     async fn attempt_fused(
         &self,
         tx: &mut Transaction,
-        me: TxId,
         target: &Target<'_>,
         safe: Document,
         update: &Update,
+        (me, left): (TxId, Option<TxId>),
     ) -> Result<Option<Applied>> {
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me)) else { return Ok(None) };
+        let left = left.map(tx_id_to_bson);
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), left.as_ref()) else { return Ok(None) };
         let statement = statement::lock_change(safe, pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.

@@ -45,7 +45,7 @@ impl Core {
             return Ok(0);
         }
         let me = self.ensure_started(tx, ns).await?;
-        let statements = self.eligible(tx, ns, all, me).await?;
+        let mut statements = self.eligible(tx, ns, all, me).await?;
         if statements.len() < 2 {
             return Ok(0);
         }
@@ -56,6 +56,9 @@ impl Core {
                 Some(claims) => self.claim(claims, &each.target, &patience).await?,
                 None => None,
             });
+        }
+        for ((statement, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
+            self.take_over(statement, &each.target, &each.change, (me, claim.as_ref())).await?;
         }
         tx.check_alive()?;
         let at: Vec<Address> = all[..statements.len()].iter().map(|each| each.target.at.clone()).collect();
@@ -77,7 +80,7 @@ impl Core {
             if !simple || !self.consequences(&collection, target, change).await?.are_none() {
                 break;
             }
-            let Some(statement) = statement_of(target, change, me)? else { break };
+            let Some(statement) = statement_of(target, change, me, None)? else { break };
             bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
             if bytes > BATCH_BYTES {
                 break;

@@ -8,13 +8,14 @@ use protocol::TxId;
 use sd2v::{
     names::{UNSAFE, WRITER, tx_id_to_bson},
     statement, stored,
-    update::fuse,
+    update::{fuse, fuse_lock},
 };
 
 use super::{
     Core,
     meet::Patience,
     prepare::{Change, Target},
+    siblings::Claim,
     transaction::{Hold, Transaction},
 };
 use crate::{
@@ -47,12 +48,13 @@ impl Core {
         if !self.consequences(&collection, target, change).await?.are_none() {
             return Ok(None);
         }
-        let Some(statement) = statement_of(target, change, me)? else { return Ok(None) };
+        let Some(mut statement) = statement_of(target, change, me, None)? else { return Ok(None) };
         let claims = tx.claims.clone();
         let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
             Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
             None => None,
         };
+        self.take_over(&mut statement, target, change, (me, claim.as_ref())).await?;
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
@@ -69,6 +71,22 @@ impl Core {
         };
         stored::strip(&mut found);
         Ok(Some(Shown { before: found, after }))
+    }
+
+    /// Somebody who is committed may have left the document: makes the statement take it over, or waits until it is finished.
+    pub(crate) async fn take_over(
+        &self,
+        statement: &mut Document,
+        target: &Target<'_>,
+        change: &Change<'_>,
+        (me, claim): (TxId, Option<&Claim<'_>>),
+    ) -> Result<()> {
+        let Some(left) = claim.and_then(Claim::left) else { return Ok(()) };
+        match statement_of(target, change, me, Some(left))? {
+            Some(taking_over) => *statement = taking_over,
+            None => self.finished(Some(left)).await,
+        }
+        Ok(())
     }
 
     /// Sends it, once. What the server has against it, the long way says in the user's terms.
@@ -101,19 +119,30 @@ impl Core {
     }
 }
 
-/// Lock and change in one, where that is provably the same.
-pub(super) fn statement_of(target: &Target<'_>, change: &Change<'_>, me: TxId) -> Result<Option<Document>> {
+/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose lock may be taken over;
+/// the target is the document whatever it looks like then.
+pub(super) fn statement_of(
+    target: &Target<'_>,
+    change: &Change<'_>,
+    me: TxId,
+    left: Option<TxId>,
+) -> Result<Option<Document>> {
     let condition = target.condition()?;
     if condition.text.is_some() {
         return Ok(None);
     }
     let safe = target.safe(&condition);
+    let (writer, over) = (tx_id_to_bson(me), left.map(tx_id_to_bson));
     Ok(match change {
+        Change::Remove if left.is_some() => None,
         Change::Remove => Some(statement::lock_remove(safe, me, false, false)),
         Change::Update { array_filters: Some(_), .. } => None,
+        Change::Update { .. } if change.is_lock() && left.is_some() => {
+            Some(statement::lock_change(safe, fuse_lock(&writer, over.as_ref())))
+        }
         Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, false, false)),
         Change::Update { update, .. } => {
-            fuse(update, &tx_id_to_bson(me)).map(|pipeline| statement::lock_change(safe, pipeline))
+            fuse(update, &writer, over.as_ref()).map(|pipeline| statement::lock_change(safe, pipeline))
         }
     })
 }

@@ -9,6 +9,8 @@
 //! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One transaction at a time tries.
 //! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the transaction's documents are finished.
 //!    It says anything else, or the future is dropped: the claim goes to the next who waits.
+//! 3. The commit is answered: what it holds goes to the next who wants it ([`Claims::leave`]), together with the name of the
+//!    transaction that left it ([`Claim::left`]), whose lock is still there until it is finished (decision 0012).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -51,10 +53,21 @@ struct Table {
 /// A document that somebody holds, or tries to lock.
 struct Place {
     owner: Arc<Owner>,
-    /// The server has said that the owner holds it.
-    held: bool,
+    state: State,
+    /// Who is committed and may still be what others find there.
+    left: Option<TxId>,
     /// Who comes next.
     queue: VecDeque<Next>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The owner is about to lock it.
+    Tried,
+    /// The server has said that the owner holds it.
+    Held,
+    /// The owner is committed, and nobody else wanted it so far.
+    Left,
 }
 
 struct Next {
@@ -155,10 +168,15 @@ impl Claims {
             return Err(rival);
         }
         let Some(place) = table.places.get_mut(key) else {
-            let place = Place { owner: Arc::clone(owner), held: false, queue: VecDeque::new() };
+            let place = Place { owner: Arc::clone(owner), state: State::Tried, left: None, queue: VecDeque::new() };
             table.places.insert(key.clone(), place);
             return Ok(None);
         };
+        if place.state == State::Left {
+            place.left = Some(place.owner.id);
+            (place.owner, place.state) = (Arc::clone(owner), State::Tried);
+            return Ok(None);
+        }
         let (turn, comes) = oneshot::channel();
         place.queue.push_back(Next { owner: Arc::clone(owner), turn });
         table.waits.insert(owner.id, key.clone());
@@ -169,7 +187,23 @@ impl Claims {
     fn stands_still(&self, key: &Key) -> Option<TxId> {
         let table = self.0.siblings.lock();
         let place = table.places.get(key)?;
-        (place.held && !place.owner.ending.load(SeqCst)).then_some(place.owner.id)
+        (place.state == State::Held && !place.owner.ending.load(SeqCst)).then_some(place.owner.id)
+    }
+
+    /// The transaction is committed, and everybody has been told: what it holds may be taken over, but for the collections that
+    /// are `kept` until they are finished.
+    pub(crate) fn leave(&self, kept: impl Fn(&Namespace) -> bool) {
+        let keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (me, mut table) = (self.0.owner.id, self.0.siblings.lock());
+        for key in keys.iter().filter(|(ns, _)| !kept(ns)) {
+            let Some(place) = table.places.get_mut(key).filter(|place| place.owner.id == me) else { continue };
+            if place.queue.is_empty() {
+                place.state = State::Left;
+            } else {
+                place.left = Some(me);
+                table.hand_on(key);
+            }
+        }
     }
 }
 
@@ -193,7 +227,7 @@ impl Table {
         let Some(place) = self.places.get_mut(key) else { return };
         while let Some(Next { owner, turn }) = place.queue.pop_front() {
             self.waits.remove(&owner.id);
-            (place.owner, place.held) = (owner, false);
+            (place.owner, place.state) = (owner, State::Tried);
             if turn.send(()).is_ok() {
                 return;
             }
@@ -203,12 +237,17 @@ impl Table {
 }
 
 impl Claim<'_> {
+    /// The committed transaction that may still be what others find there.
+    pub(crate) fn left(&self) -> Option<TxId> {
+        self.claims.0.siblings.lock().places.get(self.key.as_ref()?)?.left
+    }
+
     /// The server says that the transaction holds it.
     pub(crate) fn keep(mut self) {
         let Some(key) = self.key.take() else { return };
         let Kept { siblings, keys, .. } = &*self.claims.0;
         if let Some(place) = siblings.lock().places.get_mut(&key) {
-            place.held = true;
+            (place.state, place.left) = (State::Held, None);
         }
         keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
@@ -233,7 +272,9 @@ impl Drop for Kept {
         let keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
         let mut table = self.siblings.lock();
         for key in &keys {
-            if table.places.get(key).is_some_and(|place| place.owner.id == self.owner.id) {
+            let Some(place) = table.places.get_mut(key) else { continue };
+            place.left = place.left.filter(|left| *left != self.owner.id);
+            if place.owner.id == self.owner.id {
                 table.hand_on(key);
             }
         }
@@ -339,6 +380,58 @@ mod tests {
         let start = Instant::now();
         assert!(matches!(claim(&b, 1, NO).await, Claimed::Ask), "the server is asked");
         assert!(start.elapsed() >= MOMENT && start.elapsed() < 2 * MOMENT, "{:?}", start.elapsed());
+        drop(a);
+        hold(&b, 1).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_is_taken_over_at_once_and_by_name() {
+        let (siblings, [a, b, c]) = transactions();
+        hold(&a, 1).await;
+        hold(&a, 2).await;
+        a.leave(|_| false);
+        let Claimed::Alone(claim, false) = claim(&b, 1, NO).await else { panic!("it is left") };
+        assert_eq!(claim.left().map(|left| left.seq), Some(0));
+        claim.keep();
+        assert!(is_rival(&self::claim(&c, 1, NO).await, 1), "it has a new holder");
+        drop(a);
+        assert!(is_rival(&self::claim(&c, 1, NO).await, 1), "and keeps it when the first is finished");
+        assert!(!siblings.lock().places.contains_key(&(ns(), vec![2])), "what nobody wanted is free");
+        drop(b);
+        assert!(siblings.lock().places.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_gets_what_is_left() {
+        let (_, [a, b]) = transactions();
+        hold(&a, 1).await;
+        let other = b.clone();
+        let waiting = tokio::spawn(async move {
+            let Claimed::Alone(claim, true) = claim(&other, 1, LONG).await else { panic!("not its turn") };
+            claim.left().map(|left| left.seq)
+        });
+        tokio::time::sleep(MOMENT).await;
+        a.leave(|_| false);
+        assert_eq!(waiting.await.unwrap(), Some(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_finished_is_not_named_any_more() {
+        let (_, [a, b]) = transactions();
+        hold(&a, 1).await;
+        a.leave(|_| false);
+        let Claimed::Alone(claim, _) = claim(&b, 1, NO).await else { panic!("it is left") };
+        drop(a);
+        assert_eq!(claim.left(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_until_it_is_finished_is_not_left() {
+        let (_, [a, b]) = transactions();
+        hold(&a, 1).await;
+        a.ending();
+        a.leave(|_| true);
+        assert!(matches!(claim(&b, 1, NO).await, Claimed::Ask));
         drop(a);
         hold(&b, 1).await;
     }

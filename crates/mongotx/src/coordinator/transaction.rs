@@ -8,7 +8,11 @@
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
 //! by dropping the session, or by rivals when the lease ends.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use bson::{Bson, doc};
 use protocol::{Concern, TxId};
@@ -275,7 +279,18 @@ impl Core {
             // As published: each document by itself, before the answer.
             self.finisher.run_now(job, true).await;
         } else {
-            self.finisher.hand_over(job);
+            self.hand_over(job);
+        }
+    }
+
+    /// From now on others may take over what the transaction holds, unless it is to go.
+    fn hand_over(&self, job: Job) {
+        let claims = job.claims.clone();
+        let removes = |(ns, held): &(Namespace, Held)| held.removes.then(|| ns.clone());
+        let kept: HashSet<Namespace> = job.held.iter().filter_map(removes).collect();
+        self.finisher.hand_over(job);
+        if let Some(claims) = claims {
+            claims.leave(|ns| kept.contains(ns));
         }
     }
 

@@ -10,13 +10,16 @@
 //! These conditions stand in the pipeline and not in the query: a query that says nothing but the `_id` takes the server's
 //! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
 //! server counts it as matched and not as modified; nothing is refused: the caller takes the way of two statements.
+//!
+//! A document that a transaction known to be committed has left locked can be *taken over*: its unsafe version stands for the clean document, and
+//! becomes the safe version in the same statement. What that transaction has removed is not taken over.
 
 use bson::{Bson, Document, doc};
 
 use super::{Update, check};
 use crate::{
     expression::{literal, path},
-    names::{READERS, UNSAFE, WRITER},
+    names::{READERS, REMOVE, UNSAFE, WRITER},
 };
 
 const MAX_FIELDS: usize = 16;
@@ -35,19 +38,42 @@ impl Change<'_> {
     }
 }
 
-/// The update as the `u` of one statement that locks a clean document for `writer` with the change made in `_unsafe`, or
+/// The update as the `u` of one statement that locks a clean document, or one that `over` has left, for `writer` with the change made in `_unsafe`, or
 /// `None` where the operators must be sent as they are. The lock is taken if and only if the document was modified.
-pub fn fuse(update: &Update, writer: &Bson) -> Option<Vec<Document>> {
+/// `over` is committed, durably.
+pub fn fuse(update: &Update, writer: &Bson, over: Option<&Bson>) -> Option<Vec<Document>> {
     let Update::Operators(operators) = update else { return None };
     check::check_operators(operators).ok()?;
     let changes = changes(operators)?;
     let values: Document = changes.iter().map(|(field, change)| (field.to_string(), value(field, change))).collect();
+    Some(vec![lock_if(conditions(&changes), values, writer, over)])
+}
+
+/// The same for no change at all: locks a clean document, or one that `over` has left, for `writer`. Always locks what it can, and only then
+/// modifies the document.
+pub fn fuse_lock(writer: &Bson, over: Option<&Bson>) -> Vec<Document> {
+    vec![lock_if(vec![is_missing(WRITER), is_missing(READERS)], Document::new(), writer, over)]
+}
+
+/// The stage: under these conditions locked, otherwise as it is. Paths in the conditions and values start at what is taken for the clean document.
+fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: Option<&Bson>) -> Document {
+    let clean = if over.is_some() { "$$CURRENT" } else { "$$ROOT" };
     let added = doc! {
-        UNSAFE: { "$mergeObjects": ["$$ROOT", values] },
+        UNSAFE: { "$mergeObjects": [clean, values] },
         WRITER: literal(writer),
     };
-    let locked = doc! { "$mergeObjects": ["$$ROOT", added] };
-    Some(vec![doc! { "$replaceWith": { "$cond": [{ "$and": conditions(&changes) }, locked, "$$ROOT"] } }])
+    let locked = doc! { "$mergeObjects": [clean, added] };
+    let outcome = doc! { "$cond": [{ "$and": conditions }, locked, "$$ROOT"] };
+    match over {
+        None => doc! { "$replaceWith": outcome },
+        Some(over) => doc! { "$replaceWith": { "$let": { "vars": { "CURRENT": left_by(over) }, "in": outcome } } },
+    }
+}
+
+/// The unsafe version if this transaction holds the document and has not removed it; otherwise the document as it is.
+fn left_by(over: &Bson) -> Document {
+    let held = doc! { "$eq": [format!("${WRITER}"), literal(over)] };
+    doc! { "$cond": [{ "$and": [held, is_missing(REMOVE)] }, format!("${UNSAFE}"), "$$ROOT"] }
 }
 
 /// All changes in the order in which the server makes them: by name.
