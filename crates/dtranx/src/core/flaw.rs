@@ -17,8 +17,6 @@ pub(crate) enum Flaw {
     CompleteBeforeAcknowledged,
     /// Numbers are given out again after a crash.
     NumbersReused,
-    /// A participant does not remember an abort that came before its prepare.
-    AbortForgotten,
     /// A participant promises a peer to abort, and does not log it.
     PromiseNotLogged,
     /// A participant takes no locks on what was read.
@@ -41,8 +39,6 @@ pub(crate) enum Flaw {
     RequestRepeated,
     /// A participant unlocks before it has applied.
     UnlockBeforeApplied,
-    /// A participant in doubt never asks.
-    NeverInquires,
     /// Decisions are sent once.
     DecisionsSentOnce,
 }

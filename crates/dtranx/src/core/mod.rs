@@ -21,7 +21,7 @@ mod clients;
 pub mod config;
 pub mod coordinator;
 pub mod event;
-mod flaw;
+pub(crate) mod flaw;
 mod gc;
 pub mod id;
 pub mod item;

@@ -176,7 +176,7 @@ impl Participant {
             (Outcome::Commit, Some(State::Committed)) => self.acknowledge(tranx),
             (Outcome::Commit, Some(State::Committing { .. })) => {}
             (Outcome::Commit, _) => self.anomalies += 1,
-            (Outcome::Abort, None) if is_told || is_complete || ctx.config.has(Flaw::AbortForgotten) => {}
+            (Outcome::Abort, None) if is_told || is_complete => {}
             // Answers to old inquiries: a coordinator that has forgotten a complete transaction presumes an abort.
             (Outcome::Abort, Some(State::Committed | State::Committing { .. })) if is_told => {}
             (Outcome::Abort, Some(State::Committed | State::Committing { .. })) => self.anomalies += 1,
@@ -410,7 +410,7 @@ impl Participant {
         vote(ctx, tranx, Vote::Yes);
         let wait_ms = ctx.config.inquiry_ms;
         let inquiry = Inquiry { at_ms: ctx.now_ms.saturating_add(wait_ms), wait_ms, is_repeated: false };
-        if tranx.server != ctx.config.me && !ctx.config.has(Flaw::NeverInquires) {
+        if tranx.server != ctx.config.me {
             self.inquiries.insert((inquiry.at_ms, tranx));
         }
         self.tranxs.insert(tranx, State::Ready { held, inquiry });

@@ -1,0 +1,46 @@
+//! A simulated client: reads without locks, then commits, sends again what is not answered, and follows the advice.
+//!
+//! This is its state only; `world` moves it from one to the next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::workload::Plan;
+use crate::core::{ClientId, Key, MessageId, ServerId, Transaction, TranxId};
+
+/// How often a commit is sent before the client gives up and does not know.
+pub(crate) const MAX_SENDS: u32 = 12;
+
+/// How often the same transaction is committed again after a refusal that advises it.
+pub(crate) const MAX_RETRIES: u32 = 3;
+
+/// A client.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    /// How many transactions it has yet to begin.
+    pub(crate) left: usize,
+    /// What it is at: counts up, so that late answers are recognised.
+    pub(crate) turn: u64,
+    pub(crate) attempt: usize,
+    pub(crate) plan: Plan,
+    /// What has to be read yet.
+    pub(crate) reads: VecDeque<Key>,
+    /// The servers that have to be scanned yet.
+    pub(crate) scans: VecDeque<ServerId>,
+    pub(crate) found: Vec<(Key, TranxId)>,
+    pub(crate) transaction: Transaction,
+    pub(crate) request: Option<Request>,
+    pub(crate) connections: BTreeMap<ServerId, ClientId>,
+    pub(crate) last_message: u64,
+    /// The last version that it saw of each key.
+    pub(crate) cache: BTreeMap<Key, Option<TranxId>>,
+}
+
+/// A commit that is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) server: ServerId,
+    pub(crate) client: ClientId,
+    pub(crate) message: MessageId,
+    pub(crate) sends: u32,
+    pub(crate) retries: u32,
+}

@@ -1,0 +1,163 @@
+//! A server's disk: the log in segments, the GC record, the stored items; and what a crash leaves of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand::{RngExt, rngs::StdRng};
+
+use crate::core::{
+    CheckAnswer, Current, GcRecord, Item, Key, KeyRange, Read, Record, ScanRead, SegmentId, SegmentSummary, TranxId,
+    Write,
+};
+
+/// After how many records a segment is sealed.
+const SEGMENT_RECORDS: usize = 12;
+
+/// One segment of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) id: SegmentId,
+    pub(crate) records: Vec<Record>,
+    pub(crate) summary: SegmentSummary,
+}
+
+/// The disk of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    /// The segments, the last one open.
+    pub(crate) segments: VecDeque<Segment>,
+    /// How many records were ever appended, and how many of these are durable.
+    pub(crate) appended: u64,
+    pub(crate) durable: u64,
+    /// The last segments that were removed: a crash may bring them back.
+    removed: Vec<Segment>,
+    pub(crate) gc_record: Option<GcRecord>,
+    /// A GC record that is being written.
+    pub(crate) gc_writing: Option<GcRecord>,
+    /// What is stored, as reads see it.
+    pub(crate) items: BTreeMap<Key, Item>,
+    persisted: BTreeMap<Key, Item>,
+    /// What was applied since `persisted`.
+    unpersisted: Vec<(TranxId, Vec<Write>)>,
+}
+
+impl Disk {
+    pub(crate) fn new() -> Self {
+        Self {
+            segments: VecDeque::from([Segment::new(SegmentId(1))]),
+            appended: 0,
+            durable: 0,
+            removed: Vec::new(),
+            gc_record: None,
+            gc_writing: None,
+            items: BTreeMap::new(),
+            persisted: BTreeMap::new(),
+            unpersisted: Vec::new(),
+        }
+    }
+
+    /// Appends a record. Answers the segment that is sealed by it, if one is.
+    pub(crate) fn append(&mut self, record: Record) -> Option<(SegmentId, SegmentSummary)> {
+        self.appended += 1;
+        let open = self.segments.back_mut()?;
+        open.summary.note(&record);
+        open.records.push(record);
+        if open.records.len() < SEGMENT_RECORDS {
+            return None;
+        }
+        let sealed = (open.id, open.summary.clone());
+        self.begin_segment();
+        Some(sealed)
+    }
+
+    /// Begins a segment.
+    pub(crate) fn begin_segment(&mut self) {
+        let id = self.segments.back().map_or(1, |last| last.id.0 + 1);
+        self.segments.push_back(Segment::new(SegmentId(id)));
+    }
+
+    /// Removes segments.
+    pub(crate) fn remove_through(&mut self, through: SegmentId) {
+        let gone = self.segments.iter().take_while(|segment| segment.id <= through).count();
+        self.removed = self.segments.drain(..gone).collect();
+    }
+
+    pub(crate) fn apply(&mut self, tranx: TranxId, writes: Vec<Write>) {
+        write(&mut self.items, tranx, &writes);
+        self.unpersisted.push((tranx, writes));
+    }
+
+    /// How much was applied and not persisted.
+    pub(crate) fn unpersisted(&self) -> usize {
+        self.unpersisted.len()
+    }
+
+    /// The first `count` of what was not persisted is now.
+    pub(crate) fn persist(&mut self, count: usize) {
+        for (tranx, writes) in self.unpersisted.drain(..count.min(self.unpersisted.len())) {
+            write(&mut self.persisted, tranx, &writes);
+        }
+    }
+
+    pub(crate) fn check(&self, reads: &[Read], scans: &[ScanRead]) -> CheckAnswer {
+        let is_stale = |read: &&Read| self.items.get(&read.key).map(|item| item.version) != read.version;
+        let current = |read: &Read| Current { key: read.key.clone(), item: self.items.get(&read.key).cloned() };
+        CheckAnswer {
+            stale: reads.iter().filter(is_stale).map(current).collect(),
+            stale_scans: scans.iter().any(|scan| self.scan(&scan.range) != scan.found),
+        }
+    }
+
+    /// Every key in the range, with its version.
+    pub(crate) fn scan(&self, range: &KeyRange) -> Vec<(Key, TranxId)> {
+        let Some(bounds) = range.bounds() else { return Vec::new() };
+        self.items.range(bounds).map(|(key, item)| (key.clone(), item.version)).collect()
+    }
+
+    /// What a crash leaves: the durable records and some of those after them; some of what was applied, in any
+    /// combination; either GC record; perhaps the segments that were just removed.
+    pub(crate) fn crash(&mut self, rng: &mut StdRng) {
+        let lost = if self.appended > self.durable { rng.random_range(0..=self.appended - self.durable) } else { 0 };
+        for _ in 0..lost {
+            while self.segments.back().is_some_and(|last| last.records.is_empty()) {
+                self.segments.pop_back();
+            }
+            if let Some(last) = self.segments.back_mut() {
+                last.records.pop();
+            }
+        }
+        self.appended -= lost;
+        self.durable = self.appended;
+        if let Some(record) = self.gc_writing.take().filter(|_| rng.random()) {
+            self.gc_record = Some(record);
+        }
+        let back = self.removed.split_off(rng.random_range(0..=self.removed.len()));
+        for segment in back.into_iter().rev() {
+            self.segments.push_front(segment);
+        }
+        self.removed.clear();
+        for (tranx, writes) in std::mem::take(&mut self.unpersisted) {
+            if rng.random() {
+                write(&mut self.persisted, tranx, &writes);
+            }
+        }
+        self.items = self.persisted.clone();
+        if self.segments.is_empty() {
+            self.segments.push_back(Segment::new(SegmentId(1)));
+        }
+    }
+}
+
+impl Segment {
+    fn new(id: SegmentId) -> Self {
+        Self { id, records: Vec::new(), summary: SegmentSummary::default() }
+    }
+}
+
+fn write(items: &mut BTreeMap<Key, Item>, tranx: TranxId, writes: &[Write]) {
+    for Write { key, value } in writes {
+        match value {
+            Some(value) => items.insert(key.clone(), Item { value: value.clone(), version: tranx }),
+            None => items.remove(key),
+        };
+    }
+}

@@ -1,0 +1,86 @@
+//! What happened in a run: what clients tried and were told, and in which order each key was written.
+
+use std::collections::BTreeMap;
+
+use crate::core::{Key, ServerId, Transaction, TranxId, Value};
+
+/// One try of a client to commit a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    /// When its first read was sent.
+    pub(crate) begun_us: u64,
+    /// When its answer came.
+    pub(crate) ended_us: u64,
+    pub(crate) transaction: Transaction,
+    pub(crate) fate: Fate,
+}
+
+/// A part was found to be valid.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) at_us: u64,
+    seen: BTreeMap<Key, usize>,
+}
+
+/// What a client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Not answered, or by "nobody knows".
+    Unknown,
+    Committed(TranxId),
+    Refused,
+}
+
+/// What happened. Every transaction that writes puts a value that says which attempt it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) attempts: Vec<Attempt>,
+    /// The order of each key's writes: when each was first applied, and whether the key held something afterwards.
+    pub(crate) writes: BTreeMap<Key, Vec<(TranxId, bool)>>,
+    /// When each part of a transaction was found to be valid, and how many writes each of its keys had seen then.
+    pub(crate) checked: BTreeMap<(TranxId, ServerId), Vec<Checked>>,
+    /// Which attempt a transaction is.
+    pub(crate) attempt_of: BTreeMap<TranxId, usize>,
+    /// What seemed impossible while it ran.
+    pub(crate) complaints: Vec<String>,
+}
+
+/// The value that tells the attempt.
+pub(crate) fn value_of(attempt: usize) -> Option<Value> {
+    Value::new((attempt as u64).to_be_bytes().to_vec()).ok()
+}
+
+/// The attempt that a value tells.
+pub(crate) fn attempt_of(value: &Value) -> Option<usize> {
+    Some(u64::from_be_bytes(value.as_bytes().try_into().ok()?) as usize)
+}
+
+impl History {
+    /// A part of a transaction is applied, for the first time or again after a crash.
+    pub(crate) fn applied(&mut self, tranx: TranxId, writes: &[crate::core::Write]) {
+        for write in writes {
+            let order = self.writes.entry(write.key.clone()).or_default();
+            if !order.iter().any(|(version, _)| *version == tranx) {
+                order.push((tranx, write.value.is_some()));
+            }
+            if let Some(attempt) = write.value.as_ref().and_then(attempt_of)
+                && *self.attempt_of.entry(tranx).or_insert(attempt) != attempt
+            {
+                self.complaints.push(format!("{tranx} names two transactions"));
+            }
+        }
+    }
+
+    /// A part is found to be valid: what its keys have seen so far.
+    pub(crate) fn checked(&mut self, tranx: TranxId, server: ServerId, at_us: u64, keys: impl Iterator<Item = Key>) {
+        let seen = keys.map(|key| (key.clone(), self.writes.get(&key).map_or(0, Vec::len))).collect();
+        self.checked.entry((tranx, server)).or_default().push(Checked { at_us, seen });
+    }
+
+    /// How many writes a key had seen when the transaction was found to be valid for the last time before it ended. (It
+    /// may be validated again after that, by a message that is late.)
+    pub(crate) fn seen(&self, tranx: TranxId, server: ServerId, ended_us: u64, key: &Key) -> Option<usize> {
+        let checks = self.checked.get(&(tranx, server))?;
+        checks.iter().rev().find(|check| check.at_us <= ended_us)?.seen.get(key).copied()
+    }
+}

@@ -1,0 +1,75 @@
+//! Whole clusters on one thread, from one seed: a network that loses, repeats and reorders, disks that lose what was not
+//! synced, servers that crash and are restarted, clocks that go wrong, clients that read, scan, write and retry.
+//!
+//! Every run is checked: the committed transactions are strictly serializable, no acknowledged commit is lost, none is
+//! there by half, nothing is locked or remembered at the end, and the log is empty again.
+//!
+//! - [`simulate`]: one run. - [`options`]: how wild it is.
+//! - `world`: the loop of events. `server`: a node with its disk. `client`: what clients do. `history`, `check`: what
+//!   happened, and whether it may have.
+
+mod check;
+mod client;
+mod disk;
+mod history;
+pub mod options;
+mod server;
+mod workload;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::Options;
+
+/// What a run was like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Transactions that clients know to be committed.
+    pub committed: usize,
+    /// Transactions that clients know not to be.
+    pub refused: usize,
+    /// Transactions of which clients do not know it, that were committed.
+    pub unknown_committed: usize,
+    /// Transactions of which clients do not know it, that were not.
+    pub unknown_aborted: usize,
+    /// How often a server crashed.
+    pub crashes: usize,
+    /// Events that happened.
+    pub events: u64,
+    /// The most sealed segments that any server had at once.
+    pub most_segments: usize,
+}
+
+/// What a run has shown to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("seed {seed}: {what}")]
+pub struct Failure {
+    /// The seed: the same seed and options fail in the same way.
+    pub seed: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Runs a cluster from `seed`, and checks what it did.
+///
+/// # Errors
+/// What is wrong.
+pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
+    run(seed, options, None)
+}
+
+/// The same, and tells `trace` every event and command, a line each: to look at a failure.
+///
+/// # Errors
+/// What is wrong.
+pub fn simulate_traced(seed: u64, options: &Options, trace: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
+    run(seed, options, Some(trace))
+}
+
+fn run(seed: u64, options: &Options, trace: Option<&mut dyn FnMut(&str)>) -> Result<Report, Failure> {
+    let fail = |what| Failure { seed, what };
+    let mut world = world::World::new(seed, options, trace);
+    world.run().map_err(fail)?;
+    check::check(&world).map_err(fail)
+}

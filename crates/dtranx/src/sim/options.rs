@@ -1,0 +1,64 @@
+//! How wild a simulated run is.
+
+use crate::core::NodeConfig;
+#[cfg(test)]
+use crate::core::flaw::Flaw;
+
+/// What happens in a run. Probabilities are in percent.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many servers there are: 1 to 5.
+    pub servers: u16,
+    /// How many clients.
+    pub clients: usize,
+    /// How many transactions each client tries.
+    pub transactions: usize,
+    /// How many different keys there are: 1 to 26.
+    pub keys: u8,
+    /// Messages that are lost.
+    pub loss: u32,
+    /// Messages that arrive twice, the second time much later.
+    pub duplication: u32,
+    /// How many times a server crashes.
+    pub crashes: usize,
+    /// How many times two servers cannot reach each other for a while.
+    pub partitions: usize,
+    /// What is broken on purpose.
+    #[cfg(test)]
+    pub(crate) flaw: Option<Flaw>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            servers: 3,
+            clients: 6,
+            transactions: 25,
+            keys: 8,
+            loss: 3,
+            duplication: 3,
+            crashes: 4,
+            partitions: 2,
+            #[cfg(test)]
+            flaw: None,
+        }
+    }
+}
+
+impl Options {
+    /// A node's configuration with short times, so that much happens in a run.
+    pub(crate) fn configure(&self, config: &mut NodeConfig) {
+        config.lock_wait_ms = 5;
+        config.vote_resend_ms = 20;
+        config.vote_attempts = 4;
+        config.decision_delay_ms = 2;
+        config.decision_resend_ms = 30;
+        config.inquiry_ms = 40;
+        config.number_block = 16;
+        config.client_window = 8;
+        #[cfg(test)]
+        {
+            config.flaw = self.flaw;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! One server of the cluster: its node while it runs, its disk always, and a clock of its own.
+
+use rand::{RngExt, rngs::StdRng};
+
+use super::{disk::Disk, history::History, options::Options};
+use crate::core::{ClientId, Command, Input, Key, Node, NodeConfig, Partition, Recovery, ServerId};
+
+/// A simulated server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) disk: Disk,
+    /// `None` while it is down.
+    pub(crate) node: Option<Node>,
+    /// Counts its lives; what was begun in an earlier one is never finished.
+    pub(crate) life: u64,
+    config: NodeConfig,
+    /// How many records the log had when this life began: its tickets count from there.
+    tickets_from: u64,
+    clock_ahead_ms: u64,
+    clock_percent: u64,
+    next_client: u64,
+}
+
+impl Server {
+    pub(crate) fn new(id: ServerId, partition: Partition, options: &Options, rng: &mut StdRng) -> Self {
+        let mut config = NodeConfig::new(id, partition);
+        options.configure(&mut config);
+        Self {
+            id,
+            disk: Disk::new(),
+            node: None,
+            life: 0,
+            config,
+            tickets_from: 0,
+            clock_ahead_ms: rng.random_range(0..1_000_000),
+            clock_percent: rng.random_range(50..200),
+            next_client: 0,
+        }
+    }
+
+    /// What its clock shows.
+    pub(crate) fn now_ms(&self, now_us: u64) -> u64 {
+        self.clock_ahead_ms + now_us * self.clock_percent / 100_000
+    }
+
+    /// Starts it from what is on its disk.
+    pub(crate) fn start(&mut self, now_us: u64, history: &mut History) -> Vec<Command> {
+        let mut recovery = Recovery::new(self.config.clone(), self.disk.gc_record.clone());
+        let segments: Vec<_> = self.disk.segments.iter().cloned().collect();
+        for segment in segments {
+            recovery.segment(segment.id);
+            for record in segment.records {
+                if let Some((tranx, writes)) = recovery.record(segment.id, record) {
+                    history.applied(tranx, &writes);
+                    self.disk.apply(tranx, writes);
+                }
+            }
+        }
+        self.disk.begin_segment();
+        self.tickets_from = self.disk.appended;
+        let mut commands = Vec::new();
+        self.node = Some(recovery.finish(self.now_ms(now_us), &mut commands));
+        commands
+    }
+
+    pub(crate) fn crash(&mut self, rng: &mut StdRng) {
+        self.node = None;
+        self.life += 1;
+        self.disk.crash(rng);
+    }
+
+    /// Has its node handle an event, if it is up.
+    pub(crate) fn on(&mut self, now_us: u64, input: Input) -> Vec<Command> {
+        let now_ms = self.now_ms(now_us);
+        let mut commands = Vec::new();
+        if let Some(node) = &mut self.node {
+            node.on(now_ms, input, &mut commands);
+        }
+        commands
+    }
+
+    /// Is it time for a tick?
+    pub(crate) fn is_due(&self, now_us: u64) -> bool {
+        let deadline_ms = self.node.as_ref().and_then(Node::next_deadline_ms);
+        deadline_ms.is_some_and(|deadline_ms| deadline_ms <= self.now_ms(now_us))
+    }
+
+    /// Which ticket the log's record `count` has in this life.
+    pub(crate) fn ticket(&self, count: u64) -> Option<u64> {
+        count.checked_sub(self.tickets_from).filter(|ticket| *ticket > 0)
+    }
+
+    /// Names a new connection, if it may be accepted yet.
+    pub(crate) fn accept(&mut self) -> Option<ClientId> {
+        let incarnation = self.node.as_ref()?.incarnation()?;
+        self.next_client += 1;
+        Some(ClientId { incarnation, number: self.next_client })
+    }
+
+    /// What would still be there after a crash, and its version: to compare with what should be.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (&Key, &crate::core::Item)> {
+        self.disk.items.iter()
+    }
+}

@@ -1,0 +1,97 @@
+//! Runs from many seeds, and runs of a broken protocol, which must be noticed.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use super::*;
+use crate::core::flaw::Flaw;
+
+/// Runs these seeds; what fails is told in full.
+fn run_seeds(seeds: std::ops::Range<u64>, options: &Options) -> Report {
+    let mut total = Report::default();
+    for seed in seeds {
+        match simulate(seed, options) {
+            Ok(report) => {
+                total.committed += report.committed;
+                total.refused += report.refused;
+                total.unknown_committed += report.unknown_committed;
+                total.crashes += report.crashes;
+                total.most_segments = total.most_segments.max(report.most_segments);
+            }
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    total
+}
+
+#[test]
+fn simulate_three_servers_is_correct() {
+    let total = run_seeds(0..150, &Options::default());
+    assert!(total.committed > 150 * 50 && total.crashes > 150 * 2, "little happens: {total:?}");
+    assert!(total.unknown_committed > 10, "no answer is lost: {total:?}");
+}
+
+#[test]
+fn simulate_one_server_is_correct() {
+    run_seeds(0..60, &Options { servers: 1, ..Options::default() });
+}
+
+#[test]
+fn simulate_five_servers_in_trouble_is_correct() {
+    let options = Options { servers: 5, crashes: 12, partitions: 6, loss: 10, duplication: 10, ..Options::default() };
+    run_seeds(0..60, &options);
+}
+
+#[test]
+fn simulate_no_faults_answers_everybody() {
+    let options = Options { crashes: 0, partitions: 0, loss: 0, duplication: 0, ..Options::default() };
+    for seed in 0..20 {
+        let report = simulate(seed, &options).unwrap();
+        assert_eq!(report.unknown_committed + report.unknown_aborted, 0, "{report:?}");
+    }
+}
+
+#[test]
+fn simulate_same_seed_runs_the_same() {
+    let mut traces = [Vec::new(), Vec::new()];
+    for trace in &mut traces {
+        simulate_traced(7, &Options::default(), &mut |line| trace.push(line.to_owned())).unwrap();
+    }
+    assert!(traces[0].len() > 1_000);
+    assert_eq!(traces[0], traces[1]);
+}
+
+/// Some seed must notice what is broken.
+fn is_noticed(flaw: Flaw) {
+    let options = Options { flaw: Some(flaw), ..Options::default() };
+    let failure = (0..200).find_map(|seed| simulate(seed, &options).err());
+    println!("{}", failure.expect("nobody notices"));
+}
+
+/// A test for each flaw. Those that need a rarer coincidence are in the model.
+macro_rules! flaws {
+    ($($name:ident: $flaw:ident,)*) => { $(
+        #[test]
+        fn $name() {
+            is_noticed(Flaw::$flaw);
+        }
+    )* };
+}
+
+flaws! {
+    flaw_vote_before_durable_is_noticed: VoteBeforeDurable,
+    flaw_answer_before_durable_is_noticed: AnswerBeforeDurable,
+    flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable,
+    flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged,
+    flaw_numbers_reused_is_noticed: NumbersReused,
+    flaw_reads_not_locked_is_noticed: ReadsNotLocked,
+    flaw_ranges_not_locked_is_noticed: RangesNotLocked,
+    flaw_versions_not_checked_is_noticed: VersionsNotChecked,
+    flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks,
+    flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated,
+    flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted,
+    flaw_storage_not_persisted_is_noticed: StorageNotPersisted,
+    flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval,
+    flaw_request_repeated_is_noticed: RequestRepeated,
+    flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied,
+    flaw_decisions_sent_once_is_noticed: DecisionsSentOnce,
+}

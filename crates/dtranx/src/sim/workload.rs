@@ -1,0 +1,58 @@
+//! What a transaction does, drawn at random.
+
+use rand::{RngExt, rngs::StdRng};
+
+use super::options::Options;
+use crate::core::{Key, KeyRange};
+
+/// What one transaction is going to read and write.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) reads: Vec<Key>,
+    pub(crate) scan: Option<KeyRange>,
+    pub(crate) puts: Vec<Key>,
+    pub(crate) deletes: Vec<Key>,
+    /// Are versions that the client saw earlier good enough?
+    pub(crate) uses_cache: bool,
+}
+
+/// Key number `number`: one letter.
+pub(crate) fn key(number: u8) -> Key {
+    Key::new(vec![b'a' + number % 26]).unwrap_or(Key::smallest())
+}
+
+/// Every key.
+pub(crate) fn keys(options: &Options) -> impl Iterator<Item = Key> {
+    (0..options.keys.clamp(1, 26)).map(key)
+}
+
+impl Plan {
+    pub(crate) fn draw(rng: &mut StdRng, options: &Options) -> Self {
+        let count = options.keys.clamp(1, 26);
+        let mut some = |most: usize| -> Vec<Key> {
+            let mut keys: Vec<Key> = (0..rng.random_range(0..=most)).map(|_| key(rng.random_range(0..count))).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        };
+        let (reads, mut puts, mut deletes) = (some(3), some(2), some(2));
+        if rng.random_ratio(1, 3) {
+            puts.clear();
+        }
+        // A transaction is told apart by what it puts.
+        if puts.is_empty() || rng.random_ratio(1, 3) {
+            deletes.clear();
+        }
+        deletes.retain(|key| !puts.contains(key));
+        if rng.random_ratio(1, 4) {
+            puts.extend(reads.iter().filter(|key| !deletes.contains(key)).cloned().collect::<Vec<Key>>());
+            puts.sort_unstable();
+            puts.dedup();
+        }
+        let scan = rng.random_ratio(1, 4).then(|| {
+            let (from, to) = (key(rng.random_range(0..count)), key(rng.random_range(0..count)));
+            KeyRange::through(from.clone().min(to.clone()), from.max(to))
+        });
+        Self { reads, scan, puts, deletes, uses_cache: rng.random_ratio(1, 4) }
+    }
+}
