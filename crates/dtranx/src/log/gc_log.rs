@@ -18,7 +18,7 @@ const SLOT_HEADER_BYTES: usize = 40;
 pub const GC_PAYLOAD_LIMIT_BYTES: usize = SLOT_BYTES - SLOT_HEADER_BYTES;
 
 /// The GC log of one server.
-pub struct GcLog {
+pub(super) struct GcLog {
     file: Box<dyn MediumFile>,
     server: u16,
     generation: u64,
@@ -75,12 +75,12 @@ impl GcLog {
     }
 
     /// The oldest segment that is needed.
-    pub fn oldest(&self) -> SegmentNumber {
+    pub(super) fn oldest(&self) -> SegmentNumber {
         self.oldest
     }
 
     /// What was written last.
-    pub fn payload(&self) -> &[u8] {
+    pub(super) fn payload(&self) -> &[u8] {
         &self.payload
     }
 

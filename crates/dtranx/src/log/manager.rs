@@ -10,32 +10,22 @@
 //!    lie whole behind it, is never read again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use super::collector::{Complete, SegmentInfo};
 use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
 use super::medium::Medium;
 use super::segment::{Read, Segment, SegmentNumber};
 use super::{LogError, Result};
 
-/// A segment that is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentInfo {
-    /// Which.
-    pub number: SegmentNumber,
-    /// Its size on the medium.
-    pub size_bytes: u64,
-    /// How much of it was written.
-    pub used_bytes: u64,
-}
-
 /// Called with every record found, and the segment that it is in.
 pub(super) type Replay<'a> = dyn FnMut(SegmentNumber, &[u8]) -> Result<(), String> + 'a;
 
 /// The segments of one server's log.
-pub struct LogManager {
-    medium: Box<dyn Medium>,
+pub(super) struct LogManager {
+    medium: Arc<dyn Medium>,
     size_bytes: u64,
-    /// The complete segments, oldest first.
-    complete: VecDeque<SegmentInfo>,
+    complete: Complete,
     current: Segment,
     next_sequence: u64,
     /// All blocks below are durable.
@@ -49,7 +39,7 @@ impl LogManager {
     /// # Errors
     /// A file is damaged, missing, foreign or of another version; the medium refuses; `replay` cannot read a record.
     pub(super) fn open(
-        medium: Box<dyn Medium>,
+        medium: Arc<dyn Medium>,
         server: u16,
         size_bytes: u64,
         oldest: SegmentNumber,
@@ -73,27 +63,23 @@ impl LogManager {
         let number = complete.back().map_or(oldest, |last| last.number.next());
         let header = SegmentHeader { server, number: number.0, size_bytes, first_sequence: next_sequence };
         let current = Segment::create(&*medium, header)?;
+        let complete = Complete::new(complete);
         Ok(Self { medium, size_bytes, complete, current, next_sequence, durable_below: next_sequence })
     }
 
     /// The segment that the next block goes to, if it fits.
-    pub fn current(&self) -> SegmentNumber {
+    pub(super) fn current(&self) -> SegmentNumber {
         self.current.number()
     }
 
-    /// The oldest segment there is.
-    pub fn oldest(&self) -> SegmentNumber {
-        self.complete.front().map_or(self.current(), |info| info.number)
-    }
-
-    /// The complete segments, oldest first.
-    pub fn complete(&self) -> impl Iterator<Item = &SegmentInfo> {
-        self.complete.iter()
+    /// The segments that are complete; whoever collects garbage shares the list.
+    pub(super) fn complete(&self) -> &Complete {
+        &self.complete
     }
 
     /// The room that the log takes on its medium.
-    pub fn size_bytes(&self) -> u64 {
-        self.complete.iter().map(|info| info.size_bytes).sum::<u64>() + self.size_bytes
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.complete.size_bytes() + self.size_bytes
     }
 
     /// Whether a block with such a payload fits into the current segment.
@@ -135,19 +121,8 @@ impl LogManager {
         let next = Segment::create(&*self.medium, header)?;
         let last = std::mem::replace(&mut self.current, next);
         let used_bytes = last.used_bytes();
-        self.complete.push_back(SegmentInfo { number, size_bytes: last.header.size_bytes, used_bytes });
+        self.complete.push(SegmentInfo { number, size_bytes: last.header.size_bytes, used_bytes });
         Ok(())
-    }
-
-    /// Removes the complete segments below `oldest`, oldest first. How many.
-    pub(super) fn remove_below(&mut self, oldest: SegmentNumber) -> Result<usize> {
-        let mut removed = 0;
-        while let Some(info) = self.complete.front().filter(|info| info.number < oldest) {
-            self.medium.remove(&info.number.file_name())?;
-            self.complete.pop_front();
-            removed += 1;
-        }
-        Ok(removed)
     }
 }
 

@@ -15,7 +15,7 @@ pub enum Durability {
 }
 
 /// A folder of log files. Creating and removing a file is durable when the call returns.
-pub trait Medium: Send {
+pub trait Medium: Send + Sync {
     /// Creates a file of `bytes` zeros with all its room reserved, so that no later write can run out of room.
     ///
     /// # Errors

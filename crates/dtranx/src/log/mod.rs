@@ -3,12 +3,13 @@
 //! | layer | here | does |
 //! | --- | --- | --- |
 //! | NVM library | [`Medium`]: [`Disk`], [`PersistentMemory`], [`Memory`] | files of a fixed size: write, persist, read |
-//! | LogManager | [`LogManager`] | segments in the order of their creation, blocks with checksum and sequence |
+//! | LogManager | `LogManager` | segments in the order of their creation, blocks with checksum and sequence |
 //! | TranxLog | [`TranxLog`] | records, one append-only log of them, and the fixed-size GC log beside it |
 //!
 //! The bytes are described in `docs/dtranx-log-format.md`. What a record *means* is not here: this module carries bytes.
 //! One thread writes a log; there are no locks in it.
 
+mod collector;
 mod disk;
 mod error;
 mod folder;
@@ -22,11 +23,11 @@ mod pmem;
 mod segment;
 mod tranx_log;
 
+pub use collector::{Collector, SegmentInfo};
 pub use disk::Disk;
 pub use error::LogError;
 pub use format::FORMAT_VERSION;
-pub use gc_log::{GC_PAYLOAD_LIMIT_BYTES, GcLog};
-pub use manager::{LogManager, SegmentInfo};
+pub use gc_log::GC_PAYLOAD_LIMIT_BYTES;
 pub use medium::{Durability, Medium, MediumFile};
 pub use memory::Memory;
 pub use pmem::PersistentMemory;

@@ -3,6 +3,9 @@
 //! Records are gathered into blocks. [`TranxLog::persist`] makes all records before it durable at once: that is the group
 //! commit of a disk, and the one fence of persistent memory.
 
+use std::sync::Arc;
+
+use super::collector::{Collector, SegmentInfo};
 use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES};
 use super::gc_log::GcLog;
 use super::manager::LogManager;
@@ -33,6 +36,10 @@ pub struct LogOptions {
 pub struct Opened {
     /// The log, ready for records.
     pub log: TranxLog,
+    /// What reclaims its room.
+    pub collector: Collector,
+    /// The segments that were found, oldest first; those without a record too.
+    pub segments: Vec<SegmentInfo>,
     /// How many records were replayed.
     pub records: u64,
     /// What the GC log held; empty for a new one.
@@ -51,7 +58,6 @@ pub struct LogSpace {
 /// The log of one server.
 pub struct TranxLog {
     manager: LogManager,
-    gc_log: GcLog,
     /// The block that is being gathered, after room for its header.
     block: Vec<u8>,
     record_limit_bytes: usize,
@@ -71,7 +77,7 @@ impl TranxLog {
     /// An option is out of range; a file is damaged, missing, foreign or of another version; the medium refuses or is full;
     /// `replay` cannot read a record.
     pub fn open(
-        medium: Box<dyn Medium>,
+        medium: Arc<dyn Medium>,
         options: &LogOptions,
         mut replay: impl FnMut(SegmentNumber, &[u8]) -> Result<(), String>,
     ) -> Result<Opened> {
@@ -79,7 +85,7 @@ impl TranxLog {
         let gc_log = GcLog::open(&*medium, options.server)?;
         let mut records = 0;
         let manager = LogManager::open(
-            medium,
+            medium.clone(),
             options.server,
             options.segment_bytes,
             gc_log.oldest(),
@@ -91,8 +97,10 @@ impl TranxLog {
         let room = options.segment_bytes as usize - HEADER_BYTES - BLOCK_HEADER_BYTES - format::record_bytes(0);
         let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
         let gc_payload = gc_log.payload().to_vec();
-        let log = Self { manager, gc_log, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
-        Ok(Opened { log, records, gc_payload })
+        let collector = Collector { medium, gc_log, complete: manager.complete().clone() };
+        let segments = manager.complete().all();
+        let log = Self { manager, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
+        Ok(Opened { log, collector, segments, records, gc_payload })
     }
 
     /// The longest record that this log takes.
@@ -146,31 +154,14 @@ impl TranxLog {
         if self.manager.is_fresh() { Ok(()) } else { self.manager.roll() }
     }
 
-    /// Writes the GC log, then removes all complete segments below `oldest`. How many were removed.
-    ///
-    /// The caller makes sure that nothing in them is needed: what they committed is durable in the storage.
-    ///
-    /// # Errors
-    /// `payload` is larger than [`super::GC_PAYLOAD_LIMIT_BYTES`] (nothing was done then), or the medium refuses.
-    pub fn reclaim(&mut self, oldest: SegmentNumber, payload: &[u8]) -> Result<usize> {
-        let oldest = oldest.clamp(self.manager.oldest(), self.manager.current());
-        self.gc_log.write(oldest, payload)?;
-        self.manager.remove_below(oldest)
-    }
-
     /// The segment that records go to now.
     pub fn current(&self) -> SegmentNumber {
         self.manager.current()
     }
 
-    /// The oldest segment there is.
-    pub fn oldest(&self) -> SegmentNumber {
-        self.manager.oldest()
-    }
-
     /// The room that the segments take.
     pub fn space(&self) -> LogSpace {
-        LogSpace { segments: self.manager.complete().count() as u64 + 1, bytes: self.manager.size_bytes() }
+        LogSpace { segments: self.manager.complete().all().len() as u64 + 1, bytes: self.manager.size_bytes() }
     }
 }
 

@@ -4,7 +4,7 @@ use dtranx::log::Memory;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::{open, record};
+use crate::{open, reclaim, record};
 
 const SEGMENT_BYTES: u64 = 4096;
 
@@ -46,7 +46,7 @@ fn crash_persisted_records_come_back() {
                     }
                     2 if persisted == next => {
                         let oldest = opened.log.current();
-                        opened.log.reclaim(oldest, &next.to_le_bytes()).unwrap();
+                        reclaim(&mut opened, oldest, &next.to_le_bytes()).unwrap();
                         let kept = segments.iter().find(|(_, segment)| *segment >= oldest);
                         needed = kept.map_or(next, |(number, _)| *number);
                     }

@@ -1,8 +1,10 @@
 //! Damage is told from a torn tail, with file and offset; other versions and other servers' files are refused.
 
-use dtranx::log::{LogError, Memory};
+use std::sync::Arc;
 
-use crate::{open, record, segment_file};
+use dtranx::log::{LogError, Memory, SegmentNumber};
+
+use crate::{open, reclaim, record, segment_file};
 
 const SEGMENT_BYTES: u64 = 4096;
 
@@ -62,9 +64,9 @@ fn damaged_header_with_blocks_is_an_error() {
 fn damaged_gc_log_slot_leaves_the_other_and_both_are_an_error() {
     let medium = five_blocks();
     let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
-    let first = opened.log.oldest();
-    opened.log.reclaim(first, b"first").unwrap();
-    opened.log.reclaim(first, b"second").unwrap();
+    let first = SegmentNumber(1);
+    reclaim(&mut opened, first, b"first").unwrap();
+    reclaim(&mut opened, first, b"second").unwrap();
     drop(opened);
     // Generation 3 is in the second slot.
     assert!(medium.damage("gc.log", 64 * 1024 + 42));
@@ -95,7 +97,7 @@ fn missing_segments_are_named() {
 fn another_version_and_another_server_are_refused() {
     let medium = five_blocks();
     let foreign = dtranx::log::LogOptions { server: 8, segment_bytes: SEGMENT_BYTES };
-    let refused = dtranx::log::TranxLog::open(Box::new(medium.clone()), &foreign, |_, _| Ok(()));
+    let refused = dtranx::log::TranxLog::open(Arc::new(medium.clone()), &foreign, |_, _| Ok(()));
     assert!(matches!(refused, Err(LogError::Foreign { found: 7, expected: 8, .. })));
 
     let mut header = medium.contents(&segment_file(1)).unwrap()[..64].to_vec();
@@ -109,7 +111,7 @@ fn another_version_and_another_server_are_refused() {
 
 #[test]
 fn unreadable_record_names_its_file() {
-    let refused = dtranx::log::TranxLog::open(Box::new(five_blocks()), &crate::options(SEGMENT_BYTES), |_, _| {
+    let refused = dtranx::log::TranxLog::open(Arc::new(five_blocks()), &crate::options(SEGMENT_BYTES), |_, _| {
         Err("no such kind".to_owned())
     });
     assert_eq!(

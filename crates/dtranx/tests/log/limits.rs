@@ -1,8 +1,8 @@
 //! Limits: records, the GC log's state, the medium's room, options. Each error names what it is about.
 
-use dtranx::log::{GC_PAYLOAD_LIMIT_BYTES, LogError, Memory};
+use dtranx::log::{GC_PAYLOAD_LIMIT_BYTES, LogError, Memory, SegmentNumber};
 
-use crate::{open, record, segment_file};
+use crate::{open, reclaim, record, segment_file};
 
 #[test]
 fn largest_record_fits_and_one_byte_more_is_refused_without_harm() {
@@ -46,9 +46,9 @@ fn full_medium_names_the_file_and_loses_nothing() {
 fn oversized_gc_state_is_refused() {
     let medium = Memory::new();
     let (mut opened, _) = open(medium.clone(), 4096).unwrap();
-    let oldest = opened.log.oldest();
-    opened.log.reclaim(oldest, &vec![1; GC_PAYLOAD_LIMIT_BYTES]).unwrap();
-    let refused = opened.log.reclaim(oldest, &vec![1; GC_PAYLOAD_LIMIT_BYTES + 1]);
+    let oldest = SegmentNumber(1);
+    reclaim(&mut opened, oldest, &vec![1; GC_PAYLOAD_LIMIT_BYTES]).unwrap();
+    let refused = reclaim(&mut opened, oldest, &vec![1; GC_PAYLOAD_LIMIT_BYTES + 1]);
     assert!(matches!(refused, Err(LogError::GcPayloadTooLarge { .. })));
     drop(opened);
     assert_eq!(open(medium, 4096).unwrap().0.gc_payload.len(), GC_PAYLOAD_LIMIT_BYTES);
@@ -64,7 +64,7 @@ fn reclaim_removes_whole_segments_below_only() {
     }
     opened.log.persist().unwrap();
     let (before, oldest) = (opened.log.space(), segments[15]);
-    let removed = opened.log.reclaim(oldest, b"").unwrap() as u64;
+    let removed = reclaim(&mut opened, oldest, b"").unwrap() as u64;
     assert_eq!(removed, oldest.0 - 1);
     assert_eq!(opened.log.space().segments, before.segments - removed);
     assert_eq!(opened.log.space().bytes, before.bytes - removed * 4096);
@@ -80,7 +80,7 @@ fn reclaim_never_removes_the_current_segment() {
     let (mut opened, _) = open(medium.clone(), 4096).unwrap();
     opened.log.append(b"kept").unwrap();
     opened.log.persist().unwrap();
-    assert_eq!(opened.log.reclaim(dtranx::log::SegmentNumber(99), b"").unwrap(), 0);
+    assert_eq!(reclaim(&mut opened, SegmentNumber(99), b"").unwrap(), 0);
     drop(opened);
     assert_eq!(open(medium, 4096).unwrap().1, [b"kept".to_vec()]);
 }

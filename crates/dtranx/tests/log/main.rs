@@ -7,6 +7,8 @@ mod golden;
 mod limits;
 mod media;
 
+use std::sync::Arc;
+
 use dtranx::log::{LogError, LogOptions, Medium, Opened, SegmentNumber, TranxLog};
 
 pub(crate) const SERVER: u16 = 7;
@@ -18,7 +20,7 @@ pub(crate) fn options(segment_bytes: u64) -> LogOptions {
 /// Opens a log and collects what it held.
 pub(crate) fn open(medium: impl Medium + 'static, segment_bytes: u64) -> Result<(Opened, Vec<Vec<u8>>), LogError> {
     let mut found = Vec::new();
-    let opened = TranxLog::open(Box::new(medium), &options(segment_bytes), |_, record| {
+    let opened = TranxLog::open(Arc::new(medium), &options(segment_bytes), |_, record| {
         found.push(record.to_vec());
         Ok(())
     })?;
@@ -34,4 +36,10 @@ pub(crate) fn record(number: u64, bytes: usize) -> Vec<u8> {
 
 pub(crate) fn segment_file(number: u64) -> String {
     format!("segment-{:020}.wal", SegmentNumber(number).0)
+}
+
+/// Writes the GC log and removes everything below `oldest`.
+pub(crate) fn reclaim(opened: &mut Opened, oldest: SegmentNumber, state: &[u8]) -> Result<usize, LogError> {
+    opened.collector.write(state)?;
+    opened.collector.remove_through(SegmentNumber(oldest.0.saturating_sub(1)))
 }

@@ -1,12 +1,14 @@
 //! The media on a real file system: what one process writes, the next one reads.
 
+use std::sync::Arc;
+
 use dtranx::log::{Disk, Durability, LogError, Medium, PersistentMemory};
 
 use crate::{open, record, segment_file};
 
 const SEGMENT_BYTES: u64 = 64 * 1024;
 
-fn survives_reopening(medium: impl Fn() -> Box<dyn Medium>) {
+fn survives_reopening(medium: impl Fn() -> Arc<dyn Medium>) {
     let mut written = Vec::new();
     for round in 0..3 {
         let opened = dtranx::log::TranxLog::open(medium(), &crate::options(SEGMENT_BYTES), |_, _| Ok(())).unwrap();
@@ -31,13 +33,13 @@ fn survives_reopening(medium: impl Fn() -> Box<dyn Medium>) {
 #[test]
 fn disk_reopened_holds_everything() {
     let folder = tempfile::tempdir().unwrap();
-    survives_reopening(|| Box::new(Disk::open(folder.path()).unwrap()));
+    survives_reopening(|| Arc::new(Disk::open(folder.path()).unwrap()));
 }
 
 #[test]
 fn persistent_memory_reopened_holds_everything() {
     let folder = tempfile::tempdir().unwrap();
-    survives_reopening(|| Box::new(PersistentMemory::open(folder.path()).unwrap()));
+    survives_reopening(|| Arc::new(PersistentMemory::open(folder.path()).unwrap()));
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! What the garbage collection does to a log (section 3.3.2): it writes the GC log and removes complete segments.
+//!
+//! It shares nothing with the thread that appends but the list of complete segments, so appending never waits for it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Result;
+use super::gc_log::GcLog;
+use super::medium::Medium;
+use super::segment::SegmentNumber;
+
+/// A segment that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Which.
+    pub number: SegmentNumber,
+    /// Its size on the medium.
+    pub size_bytes: u64,
+    /// How much of it was written.
+    pub used_bytes: u64,
+}
+
+/// The complete segments, oldest first.
+#[derive(Clone)]
+pub(super) struct Complete {
+    segments: Arc<Mutex<VecDeque<SegmentInfo>>>,
+}
+
+impl Complete {
+    pub(super) fn new(segments: VecDeque<SegmentInfo>) -> Self {
+        Self { segments: Arc::new(Mutex::new(segments)) }
+    }
+
+    pub(super) fn push(&self, info: SegmentInfo) {
+        self.lock().push_back(info);
+    }
+
+    pub(super) fn all(&self) -> Vec<SegmentInfo> {
+        self.lock().iter().copied().collect()
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.lock().iter().map(|info| info.size_bytes).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SegmentInfo>> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The side of a log that forgets.
+pub struct Collector {
+    pub(super) medium: Arc<dyn Medium>,
+    pub(super) gc_log: GcLog,
+    pub(super) complete: Complete,
+}
+
+impl std::fmt::Debug for Collector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collector").field("complete", &self.complete.all()).finish_non_exhaustive()
+    }
+}
+
+impl Collector {
+    /// Replaces the state in the GC log; durable when this returns.
+    ///
+    /// # Errors
+    /// `state` is larger than [`super::GC_PAYLOAD_LIMIT_BYTES`] (nothing was done then), or the medium refuses.
+    pub fn write(&mut self, state: &[u8]) -> Result<()> {
+        self.gc_log.write(self.gc_log.oldest(), state)
+    }
+
+    /// Removes the complete segments up to and with `through`, oldest first. How many.
+    ///
+    /// The caller makes sure that nothing in them is needed: what they committed is durable in the storage.
+    ///
+    /// # Errors
+    /// The medium refuses.
+    pub fn remove_through(&mut self, through: SegmentNumber) -> Result<usize> {
+        let going: Vec<_> = self.complete.all().into_iter().filter(|info| info.number <= through).collect();
+        let Some(last) = going.last() else { return Ok(0) };
+        let state = self.gc_log.payload().to_vec();
+        self.gc_log.write(last.number.next(), &state)?;
+        for info in &going {
+            self.medium.remove(&info.number.file_name())?;
+            self.complete.lock().pop_front();
+        }
+        Ok(going.len())
+    }
+}
