@@ -4,9 +4,19 @@
 //! - [`core`]: the commit protocol, garbage collection and recovery as pure state machines: an event in, commands out.
 //! - [`log`]: the write-ahead log on its media.
 //! - [`storage`]: what is stored, in an LSM tree or in memory.
+//! - [`stage`]: queues, threads and counters of the stages.
+//! - [`cluster`]: the static description of a cluster.
+//! - [`wire`]: how servers and clients speak.
+//! - [`server`]: all of this put together, on a network or embedded in a program.
+//! - [`client`]: transactions for applications.
 //! - [`sim`]: whole clusters simulated on one thread.
 
+pub mod client;
+pub mod cluster;
 pub mod core;
 pub mod log;
+pub mod server;
 pub mod sim;
+pub mod stage;
 pub mod storage;
+pub mod wire;

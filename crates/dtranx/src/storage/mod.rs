@@ -1,6 +1,6 @@
 //! What a server stores: ordered keys, each with a value and the version that it was written with (section 4.3).
 //!
-//! [`Lsm`] keeps it on a disk, behind a write-through [`cache`] (section 4.1); [`InMemory`] keeps it nowhere. A version is the id
+//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it nowhere. A version is the id
 //! of the transaction that wrote the item; the paper counts versions up, which would make a deleted and rewritten key look
 //! unchanged.
 //!

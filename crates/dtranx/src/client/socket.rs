@@ -1,0 +1,398 @@
+//! A link over TCP: one thread reads and connects, one writes what has gathered. Requests that were under way when the
+//! connection broke are sent again over the next one, under the same name and number.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Answer, Done, Link, Ticket};
+use crate::cluster::Cluster;
+use crate::core::{ClientId, ServerId};
+use crate::wire::{
+    Ask, Caller, Hello, PREFACE_BYTES, Request, Response, Welcome, WireError, check_preface, decode, encode,
+    next_frame, preface,
+};
+
+const CONNECT: Duration = Duration::from_secs(2);
+const HANDSHAKE: Duration = Duration::from_secs(2);
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// A request without an answer is sent again after this (section 4.2); the server knows it by its number.
+const RESEND: Duration = Duration::from_secs(2);
+const WRITE: Duration = Duration::from_secs(5);
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LAST_RETRY: Duration = Duration::from_millis(500);
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A link to one server. Dropping it ends its threads.
+pub(super) struct SocketLink {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: SocketAddr,
+    cluster: String,
+    server: Option<ServerId>,
+    state: Mutex<State>,
+    /// There is something to write, or it is over.
+    written: Condvar,
+    ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    stream: Option<Arc<TcpStream>>,
+    name: Option<ClientId>,
+    next_id: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    out: Vec<u8>,
+    /// Why it will never be connected.
+    fatal: Option<String>,
+    last_error: String,
+}
+
+struct Waiting {
+    ask: Ask,
+    done: Done,
+    until: Instant,
+    /// It was asked before, and may have been carried out.
+    is_again: bool,
+    /// Under which name it was sent, and when.
+    sent: Option<(ClientId, Instant)>,
+}
+
+/// Calls a server and is welcomed: the stream, and what came behind the welcome.
+struct Met {
+    stream: TcpStream,
+    welcome: Welcome,
+    rest: Vec<u8>,
+}
+
+impl SocketLink {
+    pub(super) fn new(address: SocketAddr, cluster: &str, server: Option<ServerId>) -> std::io::Result<Self> {
+        let state = Mutex::new(State { next_id: 1, ..State::default() });
+        let shared = Arc::new(Shared {
+            address,
+            cluster: cluster.to_owned(),
+            server,
+            state,
+            written: Condvar::new(),
+            ended: AtomicBool::new(false),
+        });
+        let (reader, writer) = (shared.clone(), shared.clone());
+        thread::Builder::new().name("dtranx-reader".to_owned()).spawn(move || reader.keep_connected())?;
+        thread::Builder::new().name("dtranx-writer".to_owned()).spawn(move || writer.keep_writing())?;
+        Ok(Self { shared })
+    }
+
+    /// Asks a server which cluster it is of; one that is recovering is asked again until the time is up.
+    pub(super) fn discover(address: SocketAddr, until: Instant) -> Result<Cluster, String> {
+        let hello = Hello { cluster: String::new(), to: None, from: Caller::Client(None) };
+        loop {
+            match meet(address, &hello)?.welcome {
+                Welcome::Client { cluster, .. } => return Ok(cluster),
+                Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
+                Welcome::Refused { why, .. } => return Err(why),
+                Welcome::Server => return Err("it took a client for a server".to_owned()),
+            }
+        }
+    }
+}
+
+impl Drop for SocketLink {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
+        self.shared.written.notify_all();
+        if let Some(stream) = &self.shared.lock().stream {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Link for SocketLink {
+    fn ask(&self, ask: Ask, until: Instant, done: Done) {
+        let mut state = self.shared.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        self.shared.add(state, id, Waiting { ask, done, until, is_again: false, sent: None });
+    }
+
+    fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
+        let state = self.shared.lock();
+        if state.name.is_some_and(|name| name != ticket.client) {
+            drop(state);
+            return done(Answer::Silence(ticket));
+        }
+        self.shared.add(state, ticket.id, Waiting { ask, done, until, is_again: true, sent: None });
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn add(&self, mut state: MutexGuard<'_, State>, id: u64, waiting: Waiting) {
+        if let Some(why) = state.fatal.clone() {
+            drop(state);
+            return waiting.over(id, &why).tell();
+        }
+        state.waiting.insert(id, waiting);
+        if let Some(refused) = state.send(id) {
+            drop(state);
+            return refused.tell();
+        }
+        drop(state);
+        self.written.notify_one();
+    }
+
+    fn keep_writing(&self) {
+        let mut bytes = Vec::new();
+        let mut looked = Instant::now();
+        while !self.is_over() {
+            if looked.elapsed() >= TICK {
+                self.expire();
+                looked = Instant::now();
+            }
+            let mut state = self.lock();
+            if state.out.is_empty() || state.stream.is_none() {
+                // Looked at again soon even if nobody says so.
+                drop(self.written.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner));
+                continue;
+            }
+            let stream = state.stream.clone();
+            bytes.clear();
+            std::mem::swap(&mut bytes, &mut state.out);
+            drop(state);
+            if let Some(stream) = stream
+                && (&*stream).write_all(&bytes).is_err()
+            {
+                // The reader notices, and connects anew.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    fn keep_connected(&self) {
+        let mut retry = FIRST_RETRY;
+        while !self.is_over() {
+            let name = self.lock().name;
+            let hello = Hello { cluster: self.cluster.clone(), to: self.server, from: Caller::Client(name) };
+            match meet(self.address, &hello) {
+                Ok(met) => {
+                    if let Some((stream, rest)) = self.welcomed(met) {
+                        retry = FIRST_RETRY;
+                        let error = self.read(&stream, rest);
+                        self.lost(error);
+                    }
+                }
+                Err(error) => self.lost(error),
+            }
+            self.expire();
+            if self.lock().fatal.is_some() {
+                break;
+            }
+            thread::sleep(retry);
+            retry = (retry * 2).min(LAST_RETRY);
+        }
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        waiting.into_iter().for_each(|(id, waiting)| waiting.over(id, "the client has ended").tell());
+    }
+
+    fn welcomed(&self, met: Met) -> Option<(Arc<TcpStream>, Vec<u8>)> {
+        let mut over = Vec::new();
+        let mut state = self.lock();
+        let result = match met.welcome {
+            Welcome::Client { client, .. } => {
+                let stream = Arc::new(met.stream);
+                over = state.renamed(client);
+                state.stream = Some(stream.clone());
+                let ids: Vec<u64> = state.waiting.keys().copied().collect();
+                over.extend(ids.into_iter().filter_map(|id| state.send(id)));
+                Some((stream, met.rest))
+            }
+            Welcome::Refused { why, is_temporary } => {
+                state.last_error.clone_from(&why);
+                state.fatal = (!is_temporary).then_some(why);
+                None
+            }
+            Welcome::Server => {
+                state.fatal = Some("it took a client for a server".to_owned());
+                None
+            }
+        };
+        drop(state);
+        over.into_iter().for_each(Over::tell);
+        self.written.notify_one();
+        result
+    }
+
+    /// Reads answers until the connection is lost: why.
+    fn read(&self, stream: &TcpStream, mut incoming: Vec<u8>) -> String {
+        let mut reader = stream;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            if let Err(error) = self.take_answers(&mut incoming) {
+                return error.to_string();
+            }
+            if self.is_over() {
+                return "the client has ended".to_owned();
+            }
+            match reader.read(&mut chunk) {
+                Ok(0) => return "the server closed the connection".to_owned(),
+                Ok(bytes) => incoming.extend_from_slice(&chunk[..bytes]),
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    fn take_answers(&self, incoming: &mut Vec<u8>) -> Result<(), WireError> {
+        let mut at = 0;
+        let mut responses = Vec::new();
+        while let Some((payload, taken)) = next_frame(&incoming[at..])? {
+            responses.push(decode::<Response>(payload)?);
+            at += taken;
+        }
+        incoming.drain(..at);
+        if responses.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        // An answer that nobody waits for is one to a repeated request.
+        let told: Vec<_> = responses
+            .into_iter()
+            .filter_map(|response| Some((state.waiting.remove(&response.id)?.done, response.reply)))
+            .collect();
+        drop(state);
+        told.into_iter().for_each(|(done, reply)| done(Answer::Reply(reply)));
+        Ok(())
+    }
+
+    fn lost(&self, error: String) {
+        let mut state = self.lock();
+        state.stream = None;
+        state.out.clear();
+        state.last_error = error;
+    }
+
+    /// Gives up what has waited for too long, and sends again what has waited for long.
+    fn expire(&self) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let why = state.fatal.clone().unwrap_or_else(|| state.last_error.clone());
+        let is_fatal = state.fatal.is_some();
+        let late: Vec<u64> =
+            state.waiting.iter().filter(|(_, w)| is_fatal || w.until <= now).map(|(id, _)| *id).collect();
+        let mut over: Vec<_> =
+            late.into_iter().filter_map(|id| state.waiting.remove(&id).map(|waiting| waiting.over(id, &why))).collect();
+        let is_unheard = |w: &Waiting| w.sent.is_none_or(|(_, at)| now.duration_since(at) >= RESEND);
+        let again: Vec<u64> = state.waiting.iter().filter(|(_, w)| is_unheard(w)).map(|(id, _)| *id).collect();
+        over.extend(again.into_iter().filter_map(|id| state.send(id)));
+        drop(state);
+        over.into_iter().for_each(Over::tell);
+        self.written.notify_one();
+    }
+}
+
+/// Somebody to be told, without the lock.
+struct Over {
+    done: Done,
+    answer: Answer,
+}
+
+impl Over {
+    fn tell(self) {
+        (self.done)(self.answer);
+    }
+}
+
+impl Waiting {
+    fn over(self, id: u64, why: &str) -> Over {
+        let answer = match self.sent {
+            Some((client, _)) => Answer::Silence(Ticket { client, id }),
+            None => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
+        };
+        Over { done: self.done, answer }
+    }
+}
+
+impl State {
+    /// Puts a request among the bytes to be written, if there is a connection.
+    fn send(&mut self, id: u64) -> Option<Over> {
+        let (Some(name), Some(_)) = (self.name, &self.stream) else { return None };
+        let waiting = self.waiting.get_mut(&id)?;
+        // The request is lent to the message, not copied.
+        let is_repeated = waiting.is_again || waiting.sent.is_some();
+        let request = Request { id, is_repeated, ask: std::mem::replace(&mut waiting.ask, Ask::Status) };
+        let encoded = encode(&request, &mut self.out);
+        waiting.ask = request.ask;
+        match encoded {
+            Ok(()) => {
+                waiting.sent = Some((name, Instant::now()));
+                None
+            }
+            Err(error) => {
+                let waiting = self.waiting.remove(&id)?;
+                Some(Over { done: waiting.done, answer: Answer::NotCarriedOut(error.to_string()) })
+            }
+        }
+    }
+
+    /// The server gave a name. If it is another one than before, what was sent under the old one has no answer any more.
+    fn renamed(&mut self, name: ClientId) -> Vec<Over> {
+        self.out.clear();
+        let before = self.name.replace(name);
+        if before.is_none_or(|before| before == name) {
+            return Vec::new();
+        }
+        let is_stranded = |w: &Waiting| w.sent.is_some() && matches!(w.ask, Ask::Commit(_));
+        let stranded: Vec<u64> = self.waiting.iter().filter(|(_, w)| is_stranded(w)).map(|(id, _)| *id).collect();
+        stranded
+            .into_iter()
+            .filter_map(|id| self.waiting.remove(&id).map(|waiting| waiting.over(id, "the server was restarted")))
+            .collect()
+    }
+}
+
+fn meet(address: SocketAddr, hello: &Hello) -> Result<Met, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(text)?;
+    stream.set_nodelay(true).map_err(text)?;
+    stream.set_write_timeout(Some(WRITE)).map_err(text)?;
+    stream.set_read_timeout(Some(TICK)).map_err(text)?;
+    let mut out = preface().to_vec();
+    encode(hello, &mut out).map_err(|error| error.to_string())?;
+    stream.write_all(&out).map_err(text)?;
+    let until = Instant::now() + HANDSHAKE;
+    let mut incoming = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        if let Some((bytes, rest)) = incoming.split_first_chunk::<PREFACE_BYTES>() {
+            check_preface(bytes).map_err(|error| error.to_string())?;
+            if let Some((payload, taken)) = next_frame(rest).map_err(|error| error.to_string())? {
+                let welcome = decode(payload).map_err(|error| error.to_string())?;
+                return Ok(Met { stream, welcome, rest: rest[taken..].to_vec() });
+            }
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => return Err("the server closed the connection".to_owned()),
+            Ok(bytes) => incoming.extend_from_slice(&chunk[..bytes]),
+            Err(error) if is_timeout(&error) && Instant::now() < until => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

@@ -1,0 +1,97 @@
+//! Numbers that stages leave for whoever asks how the server is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::core::{ClientId, Incarnation, NodeStatus, ServerId};
+use crate::stage::Counters;
+use crate::wire::ServerStatus;
+
+/// One server's numbers. Each is written by one stage.
+pub(super) struct Board {
+    pub(super) server: ServerId,
+    pub(super) medium: String,
+    pub(super) started: Instant,
+    pub(super) counters: Counters,
+    /// 0 until the server may accept clients.
+    incarnation: AtomicU64,
+    next_client: AtomicU64,
+    pub(super) log_segments: AtomicU64,
+    pub(super) log_bytes: AtomicU64,
+    low_water: AtomicU64,
+    coordinating: AtomicU64,
+    participating: AtomicU64,
+    locking: AtomicU64,
+    anomalies: AtomicU64,
+    pub(super) clients: AtomicU64,
+    pub(super) committed: AtomicU64,
+    pub(super) refused: AtomicU64,
+}
+
+impl Board {
+    pub(super) fn new(server: ServerId, medium: String, counters: Counters) -> Self {
+        Self {
+            server,
+            medium,
+            started: Instant::now(),
+            counters,
+            incarnation: AtomicU64::new(0),
+            next_client: AtomicU64::new(1),
+            log_segments: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            low_water: AtomicU64::new(0),
+            coordinating: AtomicU64::new(0),
+            participating: AtomicU64::new(0),
+            locking: AtomicU64::new(0),
+            anomalies: AtomicU64::new(0),
+            clients: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn open(&self, incarnation: Incarnation) {
+        self.incarnation.store(incarnation.0, Ordering::Release);
+    }
+
+    /// A name for a new client, once the server may accept clients.
+    pub(super) fn name_client(&self) -> Option<ClientId> {
+        match self.incarnation.load(Ordering::Acquire) {
+            0 => None,
+            incarnation => {
+                let number = self.next_client.fetch_add(1, Ordering::Relaxed);
+                Some(ClientId { incarnation: Incarnation(incarnation), number })
+            }
+        }
+    }
+
+    pub(super) fn note(&self, status: &NodeStatus) {
+        let set = |slot: &AtomicU64, value: u64| slot.store(value, Ordering::Relaxed);
+        set(&self.low_water, status.low_water);
+        set(&self.coordinating, status.coordinating as u64);
+        set(&self.participating, status.participating as u64);
+        set(&self.locking, status.locking as u64);
+        set(&self.anomalies, status.anomalies);
+    }
+
+    pub(super) fn status(&self, peers: Vec<ServerId>) -> ServerStatus {
+        let get = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
+        ServerStatus {
+            server: self.server,
+            uptime_ms: self.started.elapsed().as_millis() as u64,
+            medium: self.medium.clone(),
+            log_segments: get(&self.log_segments),
+            log_bytes: get(&self.log_bytes),
+            low_water: get(&self.low_water),
+            coordinating: get(&self.coordinating),
+            participating: get(&self.participating),
+            locking: get(&self.locking),
+            anomalies: get(&self.anomalies),
+            clients: get(&self.clients),
+            committed: get(&self.committed),
+            refused: get(&self.refused),
+            peers,
+            readings: self.counters.read(),
+        }
+    }
+}

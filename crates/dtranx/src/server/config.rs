@@ -1,0 +1,302 @@
+//! A server's configuration: the cluster's description, which server of it this is, and its folder, media and limits.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::cluster::{Cluster, ClusterError, Server};
+use crate::core::{Key, Partition, ServerId};
+use crate::stage::Binding;
+
+/// What the log lies on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogMedium {
+    /// A disk: group commit with `fdatasync`.
+    #[default]
+    Disk,
+    /// Persistent memory; emulated where the folder is not on a DAX file system.
+    PersistentMemory,
+    /// Nothing: the server forgets everything when it ends.
+    Memory,
+}
+
+/// What the items lie on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StorageKind {
+    /// An LSM tree on a disk.
+    #[default]
+    Disk,
+    /// Nothing: only together with a log in memory.
+    Memory,
+}
+
+/// The configuration of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Which of its servers this is.
+    pub server: ServerId,
+    /// Where its data are.
+    pub folder: PathBuf,
+    /// Where its log is: in `folder`, unless it is told otherwise.
+    pub log_folder: PathBuf,
+    /// What the log lies on.
+    pub medium: LogMedium,
+    /// What the items lie on.
+    pub storage: StorageKind,
+    /// The size of a segment of the log: at least 16 MiB, so that the largest transaction fits.
+    pub segment_bytes: u64,
+    /// The cache of items.
+    pub item_cache_bytes: u64,
+    /// How often garbage is collected.
+    pub gc_interval_ms: u64,
+    /// How long a request for exclusive locks waits for readers.
+    pub lock_wait_ms: u64,
+    /// How many commits one client may have under way.
+    pub client_window: u32,
+    /// How threads are bound to cores.
+    pub binding: Binding,
+    /// Where Prometheus may ask.
+    pub metrics: Option<SocketAddr>,
+    /// May addresses be other than the loopback interface's? Nothing on the wire is encrypted or authenticated.
+    pub allow_remote: bool,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {file}: {source}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or has unknown fields or wrong types; the message has line and field.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A field has a value that it cannot have.
+    #[error("{field}: {what}")]
+    Field {
+        /// The field.
+        field: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl From<ClusterError> for ConfigError {
+    fn from(error: ClusterError) -> Self {
+        let ClusterError::Field { field, what } = error;
+        Self::Field { field, what }
+    }
+}
+
+const MIN_SEGMENT_MIB: u64 = 16;
+const MAX_SEGMENT_MIB: u64 = 1024;
+const MAX_INTERVAL_MS: u64 = 3_600_000;
+
+/// The file, as it is spelled.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    cluster: String,
+    server: Option<u16>,
+    folder: Option<PathBuf>,
+    log_folder: Option<PathBuf>,
+    #[serde(default)]
+    medium: LogMedium,
+    #[serde(default)]
+    storage: StorageKind,
+    #[serde(default)]
+    allow_remote: bool,
+    metrics: Option<SocketAddr>,
+    servers: Vec<Server>,
+    partition: Option<FilePartition>,
+    #[serde(default)]
+    limits: FileLimits,
+    #[serde(default)]
+    threads: FileThreads,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, tag = "by", rename_all = "kebab-case")]
+enum FilePartition {
+    Hash,
+    Ranges { ranges: Vec<FileRange> },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRange {
+    first_key: String,
+    server: u16,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileLimits {
+    segment_mib: u64,
+    item_cache_mib: u64,
+    gc_interval_ms: u64,
+    lock_wait_ms: u64,
+    client_window: u32,
+}
+
+impl Default for FileLimits {
+    fn default() -> Self {
+        Self { segment_mib: 64, item_cache_mib: 64, gc_interval_ms: 1000, lock_wait_ms: 50, client_window: 1024 }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileThreads {
+    /// `false`: the scheduler moves them.
+    pinned: Option<bool>,
+    /// By hand.
+    cores: Option<Vec<usize>>,
+}
+
+impl ServerConfig {
+    /// The usual settings for a server of a cluster, with its data in `folder`.
+    pub fn new(cluster: Cluster, server: ServerId, folder: &Path) -> Self {
+        let limits = FileLimits::default();
+        Self {
+            cluster,
+            server,
+            folder: folder.to_owned(),
+            log_folder: folder.join("log"),
+            medium: LogMedium::default(),
+            storage: StorageKind::default(),
+            segment_bytes: limits.segment_mib << 20,
+            item_cache_bytes: limits.item_cache_mib << 20,
+            gc_interval_ms: limits.gc_interval_ms,
+            lock_wait_ms: limits.lock_wait_ms,
+            client_window: limits.client_window,
+            binding: Binding::default(),
+            metrics: None,
+            allow_remote: false,
+        }
+    }
+
+    /// Reads a file. `server`, if it is given, stands for the file's own.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the field's name.
+    pub fn read(file: &Path, server: Option<u16>) -> Result<Self, ConfigError> {
+        let shown = file.display().to_string();
+        let text =
+            std::fs::read_to_string(file).map_err(|source| ConfigError::Unreadable { file: shown.clone(), source })?;
+        Self::from_toml(&text, server).map_err(|error| match error {
+            ConfigError::Syntax { message, .. } => ConfigError::Syntax { file: shown, message },
+            ConfigError::Field { field, what } => ConfigError::Field { field: format!("{shown}: {field}"), what },
+            other => other,
+        })
+    }
+
+    /// Reads a configuration from its text.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the field's name.
+    pub fn from_toml(text: &str, server: Option<u16>) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax { file: "configuration".to_owned(), message: error.to_string() })?;
+        let Some(server) = server.or(file.server) else {
+            return field("server", "it says which of the servers this is; it is missing");
+        };
+        let Some(folder) = file.folder else {
+            return field("folder", "it says where the server's data are; it is missing");
+        };
+        let partition = partition(file.partition, &file.servers)?;
+        let cluster = Cluster { name: file.cluster, servers: file.servers, partition };
+        let mut config = Self::new(cluster, ServerId(server), &folder);
+        config.log_folder = file.log_folder.unwrap_or(config.log_folder);
+        config.medium = file.medium;
+        config.storage = file.storage;
+        config.allow_remote = file.allow_remote;
+        config.metrics = file.metrics;
+        config.segment_bytes = file.limits.segment_mib.saturating_mul(1 << 20);
+        config.item_cache_bytes = file.limits.item_cache_mib.saturating_mul(1 << 20);
+        config.gc_interval_ms = file.limits.gc_interval_ms;
+        config.lock_wait_ms = file.limits.lock_wait_ms;
+        config.client_window = file.limits.client_window;
+        config.binding = match (file.threads.pinned, file.threads.cores) {
+            (Some(false), Some(_)) => return field("threads.cores", "threads are not bound if `pinned` is false"),
+            (Some(false), None) => Binding::Unpinned,
+            (_, Some(cores)) => Binding::Cores(cores),
+            (_, None) => Binding::Auto,
+        };
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Is it usable?
+    ///
+    /// # Errors
+    /// What is wrong with it, with the field's name.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.cluster.validate(self.allow_remote)?;
+        if self.cluster.address(self.server).is_none() {
+            return field("server", format!("server {} is not among the servers", self.server));
+        }
+        if self.storage == StorageKind::Memory && self.medium != LogMedium::Memory {
+            return field(
+                "storage",
+                "items in memory would be lost once the log is collected: the medium must be memory",
+            );
+        }
+        if self.storage == StorageKind::Disk && self.medium == LogMedium::Memory {
+            return field("medium", "a log in memory would be lost with what the items on disk do not have yet");
+        }
+        let segment_mib = self.segment_bytes >> 20;
+        if !(MIN_SEGMENT_MIB..=MAX_SEGMENT_MIB).contains(&segment_mib) {
+            return field("limits.segment_mib", format!("{segment_mib}: {MIN_SEGMENT_MIB} to {MAX_SEGMENT_MIB}"));
+        }
+        if !(1..=MAX_INTERVAL_MS).contains(&self.gc_interval_ms) {
+            return field("limits.gc_interval_ms", format!("{}: 1 to {MAX_INTERVAL_MS}", self.gc_interval_ms));
+        }
+        if self.lock_wait_ms > MAX_INTERVAL_MS {
+            return field("limits.lock_wait_ms", format!("{}: 0 to {MAX_INTERVAL_MS}", self.lock_wait_ms));
+        }
+        if !(1..=65_536).contains(&self.client_window) {
+            return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));
+        }
+        match self.metrics {
+            Some(address) if !self.allow_remote && !address.ip().is_loopback() => {
+                field("metrics", format!("{address} is not of the loopback interface; allow_remote permits it"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn partition(file: Option<FilePartition>, servers: &[Server]) -> Result<Partition, ConfigError> {
+    let Some(FilePartition::Ranges { ranges }) = file else {
+        return Ok(Partition::Hash(servers.iter().map(|server| server.id).collect()));
+    };
+    let mut firsts = Vec::new();
+    for (at, range) in ranges.into_iter().enumerate() {
+        match Key::new(range.first_key.into_bytes()) {
+            Ok(key) => firsts.push((key, ServerId(range.server))),
+            Err(error) => return field(format!("partition.ranges[{at}].first_key"), error.to_string()),
+        }
+    }
+    Ok(Cluster::ranges(firsts))
+}
+
+fn field<T>(field: impl Into<String>, what: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Field { field: field.into(), what: what.into() })
+}

@@ -1,0 +1,87 @@
+//! Who calls, and who may (the second step in `crate::wire`).
+
+use mio::Token;
+
+use super::NetworkStage;
+use super::connection::{Over, Party};
+use crate::core::{ClientId, Input, ServerId};
+use crate::wire::{Caller, Hello, Welcome, WireError};
+
+impl NetworkStage {
+    /// Somebody who called says who it is.
+    pub(super) fn meet(&mut self, token: Token, hello: Hello, now_ms: u64) {
+        let welcome = self.decide(token, &hello);
+        if let Welcome::Refused { .. } = welcome {
+            // Closed as soon as it is sent.
+            self.closing.insert(token);
+        }
+        self.push(token, &welcome, now_ms);
+    }
+
+    fn decide(&mut self, token: Token, hello: &Hello) -> Welcome {
+        let is_client = matches!(hello.from, Caller::Client(_));
+        if hello.cluster != self.cluster.name && !(is_client && hello.cluster.is_empty()) {
+            return refused(format!("this is the cluster {:?}, not {:?}", self.cluster.name, hello.cluster), false);
+        }
+        if let Some(to) = hello.to.filter(|to| *to != self.me) {
+            return refused(format!("this is server {}, not {to}", self.me), false);
+        }
+        match hello.from {
+            Caller::Server(server) if self.peers.contains(server) => {
+                self.become_party(token, Party::Caller(server));
+                Welcome::Server
+            }
+            Caller::Server(server) => refused(format!("server {server} is not one of the cluster's others"), false),
+            Caller::Client(before) => self.welcome_client(token, before),
+        }
+    }
+
+    fn welcome_client(&mut self, token: Token, before: Option<ClientId>) -> Welcome {
+        let client = match before.filter(|client| self.sessions.resume(*client, token)) {
+            Some(client) => client,
+            None => {
+                let Some(client) = self.port.board.name_client() else {
+                    return refused("the server is recovering".to_owned(), true);
+                };
+                if self.port.entry.offer(Input::ClientConnected { client }).is_err() {
+                    return refused("the server is at its limit: requests that wait".to_owned(), true);
+                }
+                self.sessions.add(client, token);
+                client
+            }
+        };
+        self.become_party(token, Party::Client(client));
+        Welcome::Client { client, server: self.me, cluster: self.cluster.clone(), window: self.window }
+    }
+
+    fn become_party(&mut self, token: Token, party: Party) {
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.party = party;
+        }
+    }
+
+    /// We called a server: who we are.
+    pub(super) fn greet(&mut self, server: ServerId, token: Token) {
+        let hello = Hello { cluster: self.cluster.name.clone(), to: Some(server), from: Caller::Server(self.me) };
+        self.push(token, &hello, 0);
+    }
+
+    /// The server that we called has answered.
+    pub(super) fn welcomed(&mut self, server: ServerId, token: Token, welcome: Welcome) -> Result<(), Over> {
+        match welcome {
+            Welcome::Server => {
+                self.peers.welcomed(server);
+                self.become_party(token, Party::Called(server, true));
+                Ok(())
+            }
+            Welcome::Refused { why, .. } => Err(WireError::Unreadable { what: why }.into()),
+            Welcome::Client { .. } => {
+                Err(WireError::Unreadable { what: "a server was taken for a client".to_owned() }.into())
+            }
+        }
+    }
+}
+
+fn refused(why: String, is_temporary: bool) -> Welcome {
+    Welcome::Refused { why, is_temporary }
+}

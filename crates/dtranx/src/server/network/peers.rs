@@ -1,0 +1,79 @@
+//! The connections to the other servers: each is called, and called again when it is lost.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use mio::Token;
+
+use crate::core::ServerId;
+
+const FIRST_RETRY_MS: u64 = 20;
+const LAST_RETRY_MS: u64 = 1000;
+
+/// A server that is to be connected.
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    pub(super) token: Option<Token>,
+    pub(super) is_welcome: bool,
+    call_at_ms: u64,
+    retry_ms: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Peers {
+    peers: BTreeMap<ServerId, Peer>,
+}
+
+impl Peers {
+    pub(super) fn add(&mut self, server: ServerId, address: SocketAddr) {
+        let peer = Peer { address, token: None, is_welcome: false, call_at_ms: 0, retry_ms: FIRST_RETRY_MS };
+        self.peers.insert(server, peer);
+    }
+
+    pub(super) fn contains(&self, server: ServerId) -> bool {
+        self.peers.contains_key(&server)
+    }
+
+    /// The connection that messages for a server go over, if it is ready.
+    pub(super) fn ready(&self, server: ServerId) -> Option<Token> {
+        self.peers.get(&server).filter(|peer| peer.is_welcome).and_then(|peer| peer.token)
+    }
+
+    pub(super) fn all_ready(&self) -> Vec<ServerId> {
+        self.peers.iter().filter(|(_, peer)| peer.is_welcome).map(|(server, _)| *server).collect()
+    }
+
+    /// Whom to call now.
+    pub(super) fn due(&self, now_ms: u64) -> Vec<(ServerId, SocketAddr)> {
+        let due = self.peers.iter().filter(|(_, peer)| peer.token.is_none() && peer.call_at_ms <= now_ms);
+        due.map(|(server, peer)| (*server, peer.address)).collect()
+    }
+
+    pub(super) fn next_call_ms(&self) -> Option<u64> {
+        self.peers.values().filter(|peer| peer.token.is_none()).map(|peer| peer.call_at_ms).min()
+    }
+
+    pub(super) fn called(&mut self, server: ServerId, token: Token) {
+        if let Some(peer) = self.peers.get_mut(&server) {
+            peer.token = Some(token);
+            peer.is_welcome = false;
+        }
+    }
+
+    pub(super) fn welcomed(&mut self, server: ServerId) {
+        if let Some(peer) = self.peers.get_mut(&server) {
+            peer.is_welcome = true;
+            peer.retry_ms = FIRST_RETRY_MS;
+        }
+    }
+
+    /// The connection is gone, or could not be made.
+    pub(super) fn lost(&mut self, server: ServerId, now_ms: u64) {
+        if let Some(peer) = self.peers.get_mut(&server) {
+            peer.token = None;
+            peer.is_welcome = false;
+            peer.call_at_ms = now_ms + peer.retry_ms;
+            peer.retry_ms = (peer.retry_ms * 2).min(LAST_RETRY_MS);
+        }
+    }
+}

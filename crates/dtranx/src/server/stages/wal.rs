@@ -1,0 +1,118 @@
+//! The WAL stage: appends a batch of records, makes it durable once, says so once (group commit).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::BATCH;
+use crate::core::{Input, LogTicket, SegmentId, SegmentSummary};
+use crate::log::{SegmentNumber, TranxLog};
+use crate::server::board::Board;
+use crate::server::event::Append;
+use crate::stage::{Outlet, Source, Stage};
+
+/// How long a record that nobody waits for may wait for one that is in a hurry.
+const LAZY_MS: u64 = 5;
+
+pub(in crate::server) struct WalStage {
+    log: TranxLog,
+    board: Arc<Board>,
+    source: Source<Append>,
+    tell: Outlet<Input>,
+    batch: Vec<Append>,
+    buffer: Vec<u8>,
+    segment: SegmentNumber,
+    summary: SegmentSummary,
+    /// The last record appended, and the last that was said to be durable.
+    appended: LogTicket,
+    told: LogTicket,
+    persist_at_ms: Option<u64>,
+}
+
+impl WalStage {
+    pub(in crate::server) fn new(
+        log: TranxLog,
+        board: Arc<Board>,
+        source: Source<Append>,
+        tell: Outlet<Input>,
+    ) -> Self {
+        let segment = log.current();
+        let stage = Self {
+            log,
+            board,
+            source,
+            tell,
+            batch: Vec::new(),
+            buffer: Vec::new(),
+            segment,
+            summary: SegmentSummary::default(),
+            appended: LogTicket(0),
+            told: LogTicket(0),
+            persist_at_ms: None,
+        };
+        stage.note_space();
+        stage
+    }
+
+    fn append(&mut self, append: &Append) -> Result<(), String> {
+        self.buffer.clear();
+        let buffer = std::mem::take(&mut self.buffer);
+        self.buffer = postcard::to_extend(&append.record, buffer).map_err(|error| error.to_string())?;
+        let segment = self.log.append(&self.buffer).map_err(|error| error.to_string())?;
+        if segment != self.segment {
+            let summary = std::mem::take(&mut self.summary);
+            self.tell.send(Input::SegmentSealed { segment: SegmentId(self.segment.0), summary });
+            self.segment = segment;
+            self.note_space();
+        }
+        self.summary.note(&append.record);
+        self.appended = append.ticket;
+        Ok(())
+    }
+
+    fn persist(&mut self) -> Result<(), String> {
+        self.log.persist().map_err(|error| error.to_string())?;
+        self.persist_at_ms = None;
+        self.told = self.appended;
+        self.tell.send(Input::Logged { through: self.told });
+        Ok(())
+    }
+
+    fn note_space(&self) {
+        let space = self.log.space();
+        self.board.log_segments.store(space.segments, Ordering::Relaxed);
+        self.board.log_bytes.store(space.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Stage for WalStage {
+    fn name(&self) -> &'static str {
+        "wal"
+    }
+
+    fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        let mut batch = std::mem::take(&mut self.batch);
+        let handled = self.source.take(BATCH, &mut batch);
+        for append in &batch {
+            self.append(append)?;
+        }
+        let hurry = batch.iter().any(|append| append.durable);
+        batch.clear();
+        self.batch = batch;
+        if hurry || self.persist_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.persist()?;
+            self.note_space();
+        } else if self.appended > self.told && self.persist_at_ms.is_none() {
+            self.persist_at_ms = Some(now_ms + LAZY_MS);
+        }
+        self.tell.flush();
+        Ok(handled)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.source.is_empty() || !self.tell.is_clear()
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.persist_at_ms
+    }
+}

@@ -1,0 +1,137 @@
+//! A bounded lock-free queue into a stage: many senders, one stage that takes batches.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_queue::ArrayQueue;
+
+use super::counters::{Counters, QueueCounter};
+use super::signal::Signal;
+
+struct Shared<E> {
+    ring: ArrayQueue<E>,
+    signal: Arc<Signal>,
+    counter: Arc<QueueCounter>,
+}
+
+/// Makes a queue of so many events into the stage whose thread answers `signal`.
+pub fn queue<E>(
+    name: &'static str,
+    capacity: usize,
+    signal: &Arc<Signal>,
+    counters: &Counters,
+) -> (Inlet<E>, Source<E>) {
+    let capacity = capacity.max(1);
+    let counter = counters.queue(name, capacity as u64);
+    let shared = Arc::new(Shared { ring: ArrayQueue::new(capacity), signal: signal.clone(), counter });
+    (Inlet { shared: shared.clone() }, Source { shared })
+}
+
+/// The end that events go into.
+pub struct Inlet<E> {
+    shared: Arc<Shared<E>>,
+}
+
+impl<E> Clone for Inlet<E> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<E> Inlet<E> {
+    /// Puts an event in and wakes the stage.
+    ///
+    /// # Errors
+    /// The event itself, when the queue is full: it is for the caller to refuse.
+    pub fn offer(&self, event: E) -> Result<(), E> {
+        match self.shared.ring.push(event) {
+            Ok(()) => {
+                self.shared.signal.ring();
+                Ok(())
+            }
+            Err(event) => {
+                self.shared.counter.refused.fetch_add(1, Ordering::Relaxed);
+                Err(event)
+            }
+        }
+    }
+
+    /// An end for a stage that must not lose what it sends.
+    pub fn outlet(&self) -> Outlet<E> {
+        Outlet { inlet: self.clone(), kept: VecDeque::new() }
+    }
+}
+
+/// One stage's end, which keeps what does not fit, in order.
+pub struct Outlet<E> {
+    inlet: Inlet<E>,
+    kept: VecDeque<E>,
+}
+
+impl<E> Outlet<E> {
+    /// Puts an event in, or keeps it until there is room. Nobody is woken before [`Outlet::flush`].
+    pub fn send(&mut self, event: E) {
+        if self.kept.is_empty() {
+            match self.inlet.shared.ring.push(event) {
+                Ok(()) => {}
+                Err(event) => self.keep(event),
+            }
+        } else {
+            self.keep(event);
+        }
+    }
+
+    /// Hands on what was kept, as far as there is room, and wakes the stage. Is nothing kept any more?
+    pub fn flush(&mut self) -> bool {
+        while let Some(event) = self.kept.pop_front() {
+            if let Err(event) = self.inlet.shared.ring.push(event) {
+                self.kept.push_front(event);
+                break;
+            }
+        }
+        if !self.inlet.shared.ring.is_empty() {
+            self.inlet.shared.signal.ring();
+        }
+        self.kept.is_empty()
+    }
+
+    /// Is nothing kept?
+    pub fn is_clear(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    fn keep(&mut self, event: E) {
+        self.inlet.shared.counter.kept_back.fetch_add(1, Ordering::Relaxed);
+        self.kept.push_back(event);
+    }
+}
+
+/// The end that a stage takes batches from.
+pub struct Source<E> {
+    shared: Arc<Shared<E>>,
+}
+
+impl<E> Source<E> {
+    /// Moves up to `most` events into `batch`. How many.
+    pub fn take(&self, most: usize, batch: &mut Vec<E>) -> usize {
+        let waiting = self.shared.ring.len();
+        let mut taken = 0;
+        while taken < most {
+            let Some(event) = self.shared.ring.pop() else { break };
+            batch.push(event);
+            taken += 1;
+        }
+        let counter = &self.shared.counter;
+        counter.length.store(waiting.saturating_sub(taken) as u64, Ordering::Relaxed);
+        if taken > 0 {
+            counter.longest.fetch_max(waiting as u64, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Is nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.shared.ring.is_empty()
+    }
+}

@@ -1,0 +1,125 @@
+//! Frames: bytes on a connection cut into messages. Pure.
+
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+/// The version of everything that is sent.
+const VERSION: u16 = 1;
+const MAGIC: [u8; 4] = *b"DTRX";
+const HEADER_BYTES: usize = 8;
+
+/// The length of the preface.
+pub const PREFACE_BYTES: usize = 8;
+
+/// The longest message: a transaction at its limit, with its versions, or a scan at its.
+pub const FRAME_LIMIT_BYTES: usize = 16 << 20;
+
+/// Why a connection is closed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The other side speaks something else.
+    #[error("the other side does not speak the protocol of DTranx")]
+    Stranger,
+    /// The other side speaks another version.
+    #[error("the other side speaks version {found} of the protocol; this one speaks {VERSION}")]
+    Version {
+        /// Its version.
+        found: u16,
+    },
+    /// A message is longer than it may be.
+    #[error("a message of {bytes} bytes is longer than the limit of {FRAME_LIMIT_BYTES} bytes")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A message's checksum is wrong.
+    #[error("a message was damaged on the way")]
+    Damaged,
+    /// A message cannot be understood, or is not one that is expected now.
+    #[error("a message cannot be understood: {what}")]
+    Unreadable {
+        /// Why.
+        what: String,
+    },
+    /// A message cannot be encoded.
+    #[error("a message cannot be encoded: {what}")]
+    Unsendable {
+        /// Why.
+        what: String,
+    },
+}
+
+/// What each side sends first.
+pub fn preface() -> [u8; PREFACE_BYTES] {
+    let mut bytes = [0; PREFACE_BYTES];
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    bytes
+}
+
+/// Is this what the other side should send first?
+///
+/// # Errors
+/// It is something else, or another version.
+pub fn check_preface(bytes: &[u8; PREFACE_BYTES]) -> Result<(), WireError> {
+    if bytes[..4] != MAGIC || bytes[6..] != [0, 0] {
+        return Err(WireError::Stranger);
+    }
+    match u16::from_le_bytes([bytes[4], bytes[5]]) {
+        VERSION => Ok(()),
+        found => Err(WireError::Version { found }),
+    }
+}
+
+/// Appends a message as a frame.
+///
+/// # Errors
+/// It is too long; `out` is as it was then.
+pub fn encode(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), WireError> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    let written = postcard::to_io(message, &mut *out).map(drop);
+    let bytes = out.len() - start - HEADER_BYTES;
+    if let Err(error) = written {
+        out.truncate(start);
+        return Err(WireError::Unsendable { what: error.to_string() });
+    }
+    if bytes > FRAME_LIMIT_BYTES {
+        out.truncate(start);
+        return Err(WireError::TooLong { bytes });
+    }
+    let checksum = crc32c::crc32c(&out[start + HEADER_BYTES..]);
+    out[start..start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
+    out[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
+/// The payload of the frame that `bytes` begins with, and the frame's length; `None` if it has not all arrived.
+///
+/// # Errors
+/// The frame is too long or damaged.
+pub fn next_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+    if length > FRAME_LIMIT_BYTES {
+        return Err(WireError::TooLong { bytes: length });
+    }
+    let Some(payload) = rest.get(..length) else { return Ok(None) };
+    if crc32c::crc32c(payload) != u32::from_le_bytes([header[4], header[5], header[6], header[7]]) {
+        return Err(WireError::Damaged);
+    }
+    Ok(Some((payload, HEADER_BYTES + length)))
+}
+
+/// The message in a frame's payload: all of it.
+///
+/// # Errors
+/// It is not such a message, or something follows it.
+pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, WireError> {
+    match postcard::take_from_bytes(payload) {
+        Ok((message, [])) => Ok(message),
+        Ok((_, rest)) => Err(WireError::Unreadable { what: format!("{} bytes follow it", rest.len()) }),
+        Err(error) => Err(WireError::Unreadable { what: error.to_string() }),
+    }
+}

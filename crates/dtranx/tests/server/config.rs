@@ -1,0 +1,76 @@
+//! Configurations: the good ones are read, each bad one is refused with the field that is wrong.
+
+use dtranx::core::{Key, Partition, ServerId};
+use dtranx::server::{LogMedium, ServerConfig};
+use dtranx::stage::Binding;
+
+const GOOD: &str = r#"
+cluster = "bank"
+server = 2
+folder = "/somewhere"
+medium = "persistent-memory"
+servers = [
+  { id = 1, address = "127.0.0.1:7101" },
+  { id = 2, address = "127.0.0.1:7102" },
+]
+"#;
+
+#[test]
+fn whole_configuration_is_read() {
+    let text = format!(
+        "{GOOD}\n[partition]\nby = \"ranges\"\nranges = [{{ first_key = \"\", server = 2 }}, {{ first_key = \"m\", server = 1 }}]\n\
+         [limits]\nsegment_mib = 32\ngc_interval_ms = 10\n[threads]\ncores = [1, 0]\n"
+    );
+    let config = ServerConfig::from_toml(&text, None).unwrap();
+    assert_eq!((config.server, config.medium), (ServerId(2), LogMedium::PersistentMemory));
+    assert_eq!((config.segment_bytes, config.gc_interval_ms), (32 << 20, 10));
+    assert_eq!(config.binding, Binding::Cores(vec![1, 0]));
+    assert!(config.log_folder.ends_with("somewhere/log"));
+    let key = |name: &'static str| Key::new(name).unwrap();
+    let ranges = vec![(key(""), ServerId(2)), (key("m"), ServerId(1))];
+    assert_eq!(config.cluster.partition, Partition::Ranges(ranges));
+    let hashed = ServerConfig::from_toml(GOOD, Some(1)).unwrap();
+    assert_eq!(hashed.server, ServerId(1));
+    assert_eq!(hashed.cluster.partition, Partition::Hash(vec![ServerId(1), ServerId(2)]));
+}
+
+#[test]
+fn bad_configurations_name_the_field() {
+    let replaced = |from: &str, to: &str| {
+        assert!(GOOD.contains(from));
+        GOOD.replace(from, to)
+    };
+    let added = |text: &str| format!("{GOOD}\n{text}\n");
+    let cases = [
+        (replaced("server = 2", "server = 3"), "server: server 3 is not among the servers"),
+        (replaced("server = 2\n", "\n"), "server: "),
+        (replaced("folder = \"/somewhere\"\n", "\n"), "folder: "),
+        (replaced("\"bank\"", "\"\""), "cluster: "),
+        (replaced("id = 1", "id = 2"), "servers[1].id: server 2 is there twice"),
+        (replaced(":7101", ":7102"), "servers[1].address: "),
+        (replaced("127.0.0.1:7101", "10.0.0.1:7101"), "servers[0].address: 10.0.0.1:7101 is not of the loopback"),
+        (replaced("127.0.0.1:7101", "localhost"), "address"),
+        (replaced("medium", "media"), "media"),
+        (replaced("\"persistent-memory\"", "\"paper\""), "paper"),
+        (replaced("\"persistent-memory\"", "\"memory\""), "medium: "),
+        (added("[limits]\nsegment_mib = 1"), "limits.segment_mib: 1"),
+        (added("[limits]\ngc_interval_ms = 0"), "limits.gc_interval_ms: 0"),
+        (added("[limits]\nclient_window = 0"), "limits.client_window: 0"),
+        (added("[limits]\nsegments = 1"), "segments"),
+        (added("[partition]\nby = \"colour\""), "colour"),
+        (added("[partition]\nby = \"ranges\"\nranges = []"), "partition: "),
+        (added("[partition]\nby = \"ranges\"\nranges = [{ first_key = \"\", server = 9 }]"), "partition: server 9"),
+        (added("[threads]\npinned = false\ncores = [0]"), "threads.cores: "),
+        ("cluster = ".to_owned(), "line 1"),
+    ];
+    for (text, expected) in cases {
+        let error = ServerConfig::from_toml(&text, None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn missing_file_is_named() {
+    let error = ServerConfig::read(std::path::Path::new("/nowhere/dtranx.toml"), None).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/dtranx.toml"), "{error}");
+}

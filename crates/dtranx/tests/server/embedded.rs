@@ -1,0 +1,166 @@
+//! The engine without sockets.
+
+use std::thread;
+
+use bytes::Bytes;
+use dtranx::client::{Client, ClientOptions, Error};
+use dtranx::core::{KeyRange, Refusal};
+use dtranx::server::Embedded;
+
+fn client(store: &Embedded) -> Client {
+    store.client(ClientOptions::default())
+}
+
+#[test]
+fn commit_is_seen_and_abort_is_not() {
+    let store = Embedded::in_memory().unwrap();
+    let client = client(&store);
+    let mut tranx = client.begin();
+    tranx.put("a", "1").unwrap();
+    tranx.put("b", "2").unwrap();
+    assert_eq!(tranx.get("a").unwrap(), Some(Bytes::from("1")), "its own write");
+    assert_eq!(client.get("a").unwrap(), None, "not committed yet");
+    let committed = tranx.commit().unwrap();
+    assert!(committed.tranx.is_some());
+    assert_eq!(client.get("a").unwrap(), Some(Bytes::from("1")));
+    let mut tranx = client.begin();
+    tranx.delete("a").unwrap();
+    tranx.abort();
+    assert_eq!(client.get("a").unwrap(), Some(Bytes::from("1")));
+    client.delete("a").unwrap();
+    assert_eq!(client.get("a").unwrap(), None);
+}
+
+#[test]
+fn stale_read_is_refused_with_what_is_there_now() {
+    let store = Embedded::in_memory().unwrap();
+    let client = client(&store);
+    client.put("a", "1").unwrap();
+    let mut tranx = client.begin();
+    tranx.get("a").unwrap();
+    tranx.put("b", "x").unwrap();
+    client.put("a", "2").unwrap();
+    match tranx.commit() {
+        Err(Error::Refused(Refusal::Stale { current })) => {
+            assert_eq!(current.len(), 1);
+            assert_eq!(current[0].item.as_ref().unwrap().value.as_bytes(), b"2");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(client.get("b").unwrap(), None);
+}
+
+#[test]
+fn phantom_in_a_scanned_range_is_refused() {
+    let store = Embedded::in_memory().unwrap();
+    let client = client(&store);
+    for name in ["p1", "p3", "q"] {
+        client.put(name, "x").unwrap();
+    }
+    let mut tranx = client.begin();
+    assert_eq!(tranx.scan_prefix("p", 10).unwrap().items.len(), 2);
+    tranx.put("count", "2").unwrap();
+    client.put("p2", "x").unwrap();
+    assert!(matches!(tranx.commit(), Err(Error::Refused(Refusal::Stale { .. }))));
+
+    // What comes behind the last key of a scan with a limit is no phantom.
+    let mut tranx = client.begin();
+    let found = tranx.scan_prefix("p", 2).unwrap();
+    assert!(!found.complete && found.items.len() == 2);
+    tranx.put("count", "2").unwrap();
+    client.put("p9", "x").unwrap();
+    tranx.commit().unwrap();
+}
+
+#[test]
+fn scan_sees_own_writes_and_deletes() {
+    let store = Embedded::in_memory().unwrap();
+    let client = client(&store);
+    client.put("a", "1").unwrap();
+    client.put("b", "1").unwrap();
+    let mut tranx = client.begin();
+    tranx.put("c", "own").unwrap();
+    tranx.delete("a").unwrap();
+    let found = tranx.scan(KeyRange::all(), 10).unwrap();
+    let keys: Vec<_> = found.items.iter().map(|(key, _)| key.clone()).collect();
+    assert_eq!(keys, [Bytes::from("b"), Bytes::from("c")]);
+    tranx.commit().unwrap();
+    assert_eq!(client.scan(&KeyRange::all(), 10).unwrap(), found);
+}
+
+#[test]
+fn concurrent_increments_all_count() {
+    let store = Embedded::in_memory().unwrap();
+    let options = ClientOptions { attempts: 10_000, ..ClientOptions::default() };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let client = store.client(options.clone());
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    client
+                        .transact(|tranx| {
+                            let value = tranx.get("counter")?.map_or(0, |value| value.len());
+                            tranx.put("counter", vec![b'x'; value + 1])
+                        })
+                        .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(client(&store).get("counter").unwrap().map(|value| value.len()), Some(200));
+}
+
+#[test]
+fn reopened_store_has_what_was_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..3_u8 {
+        let store = Embedded::open(folder.path()).unwrap();
+        let client = client(&store);
+        for before in 0..round {
+            assert_eq!(client.get(vec![before]).unwrap(), Some(Bytes::from("x")), "round {round}");
+        }
+        client.put(vec![round], "x").unwrap();
+    }
+}
+
+#[test]
+fn limits_are_refused_by_name() {
+    let store = Embedded::in_memory().unwrap();
+    let client = client(&store);
+    let long_key = client.put(vec![0; 5000], "x").unwrap_err();
+    assert_eq!(long_key.to_string(), "the key has 5000 bytes; the limit is 4096");
+    let long_value = client.put("a", vec![0; (1 << 20) + 1]).unwrap_err();
+    assert!(long_value.to_string().contains("1048576"), "{long_value}");
+    let mut tranx = client.begin();
+    for number in 0..1001_u32 {
+        tranx.put(number.to_be_bytes().to_vec(), "x").unwrap();
+    }
+    assert!(matches!(tranx.commit(), Err(Error::Limit(_))));
+    let mut tranx = client.begin();
+    for number in 0..9_u8 {
+        tranx.put(vec![number], vec![0; 1 << 20]).unwrap();
+    }
+    assert!(matches!(tranx.commit(), Err(Error::Limit(_))));
+    // The largest transaction that is allowed.
+    let mut tranx = client.begin();
+    for number in 0..8_u8 {
+        tranx.put(vec![number], vec![0; (1 << 20) - 1]).unwrap();
+    }
+    tranx.commit().unwrap();
+}
+
+#[test]
+fn client_cache_serves_reads_and_is_checked_at_the_commit() {
+    let store = Embedded::in_memory().unwrap();
+    let cached = store.client(ClientOptions { cache_items: 100, ..ClientOptions::default() });
+    let other = client(&store);
+    cached.put("a", "1").unwrap();
+    other.put("a", "2").unwrap();
+    let mut tranx = cached.begin();
+    assert_eq!(tranx.get("a").unwrap(), Some(Bytes::from("1")), "from the cache");
+    assert!(matches!(tranx.commit(), Err(Error::Refused(Refusal::Stale { .. }))));
+    // The refusal brought the value along.
+    let mut tranx = cached.begin();
+    assert_eq!(tranx.get("a").unwrap(), Some(Bytes::from("2")));
+    tranx.commit().unwrap();
+}

@@ -1,0 +1,144 @@
+//! Queues and threads of the stages.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use dtranx::stage::{Counters, Crew, Inlet, Outlet, Signal, Source, Stage, Worker, queue};
+
+/// Hands every event on to the other until it has been handed on often enough. `entry` brings new ones.
+struct Relay {
+    name: &'static str,
+    entry: Source<u64>,
+    internal: Source<u64>,
+    next: Outlet<u64>,
+    done: Arc<AtomicU64>,
+    batch: Vec<u64>,
+}
+
+impl Stage for Relay {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn run(&mut self, _: u64) -> Result<usize, String> {
+        self.internal.take(8, &mut self.batch);
+        if self.next.flush() {
+            self.entry.take(8, &mut self.batch);
+        }
+        let handled = self.batch.len();
+        for hops in self.batch.drain(..) {
+            match hops {
+                0 => drop(self.done.fetch_add(1, Ordering::Relaxed)),
+                u64::MAX => return Err("no more".to_owned()),
+                hops => self.next.send(hops - 1),
+            }
+        }
+        self.next.flush();
+        Ok(handled)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.internal.is_empty() || self.next.is_clear() && !self.entry.is_empty() || !self.next.is_clear()
+    }
+}
+
+struct Ring {
+    entries: Vec<Inlet<u64>>,
+    done: Arc<AtomicU64>,
+    crew: Crew,
+    counters: Counters,
+}
+
+/// Two stages that send to each other through queues of one or two events: the worst place for a deadlock.
+fn ring(threads: usize) -> Ring {
+    let counters = Counters::new();
+    let signals: Vec<_> = (0..threads).map(|_| Arc::new(Signal::new())).collect();
+    let signal = |at: usize| &signals[at % threads];
+    let (entry_a, from_entry_a) = queue("a.entry", 4, signal(0), &counters);
+    let (entry_b, from_entry_b) = queue("b.entry", 4, signal(1), &counters);
+    let (into_a, from_a) = queue("a", 1, signal(0), &counters);
+    let (into_b, from_b) = queue("b", 2, signal(1), &counters);
+    let done = Arc::new(AtomicU64::new(0));
+    let relay = |name, entry, internal, next: Inlet<u64>| {
+        Box::new(Relay { name, entry, internal, next: next.outlet(), done: done.clone(), batch: Vec::new() })
+    };
+    let mut workers: Vec<_> = signals.iter().map(|signal| Worker::new(signal.clone(), None)).collect();
+    workers[0].add(relay("a", from_entry_a, from_a, into_b), &counters);
+    workers[1 % threads].add(relay("b", from_entry_b, from_b, into_a), &counters);
+    let crew = Crew::start(workers, Instant::now()).unwrap();
+    Ring { entries: vec![entry_a, entry_b], done, crew, counters }
+}
+
+#[test]
+fn full_circle_of_tiny_queues_never_deadlocks() {
+    for threads in [1, 2] {
+        let ring = ring(threads);
+        let mut refused = 0_u64;
+        for number in 0..2000 {
+            while ring.entries[number % 2].offer(9).is_err() {
+                refused += 1;
+                std::thread::yield_now();
+                assert!(refused < 100_000_000, "stuck at {number}");
+            }
+        }
+        let begun = Instant::now();
+        while ring.done.load(Ordering::Relaxed) < 2000 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "stuck");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let readings = ring.counters.read();
+        let handled: u64 = readings.stages.iter().map(|stage| stage.handled).sum();
+        assert_eq!(handled, 2000 * 10);
+        let counted: u64 = readings.queues.iter().map(|queue| queue.refused).sum();
+        assert_eq!(counted, refused);
+        assert!(readings.stages.iter().all(|stage| stage.largest_batch <= 16 && stage.batches <= stage.handled));
+    }
+}
+
+#[test]
+fn full_queue_refuses_and_gives_the_event_back() {
+    let counters = Counters::new();
+    let (inlet, source) = queue("q", 2, &Arc::new(Signal::new()), &counters);
+    inlet.offer(1).unwrap();
+    inlet.offer(2).unwrap();
+    assert_eq!(inlet.offer(3), Err(3));
+    let mut batch = Vec::new();
+    assert_eq!(source.take(10, &mut batch), 2);
+    assert_eq!(batch, [1, 2]);
+    let reading = &counters.read().queues[0];
+    assert_eq!((reading.refused, reading.longest, reading.length, reading.capacity), (1, 2, 0, 2));
+}
+
+#[test]
+fn outlet_keeps_order_when_the_queue_is_full() {
+    let counters = Counters::new();
+    let (inlet, source) = queue("q", 1, &Arc::new(Signal::new()), &counters);
+    let mut outlet = inlet.outlet();
+    (1..=4).for_each(|event| outlet.send(event));
+    assert!(!outlet.is_clear());
+    let mut batch = Vec::new();
+    for _ in 0..4 {
+        outlet.flush();
+        source.take(10, &mut batch);
+    }
+    assert_eq!(batch, [1, 2, 3, 4]);
+    assert!(outlet.is_clear());
+    assert_eq!(counters.read().queues[0].kept_back, 3);
+}
+
+#[test]
+fn failure_of_one_stage_ends_all_and_is_told() {
+    let ring = ring(2);
+    ring.entries[1].offer(u64::MAX).unwrap();
+    let begun = Instant::now();
+    let error = loop {
+        if let Err(error) = ring.crew.wait(Duration::from_millis(100)) {
+            break error;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    };
+    assert_eq!(error.to_string(), "the b stage failed: no more");
+    assert!(ring.crew.is_over());
+}
