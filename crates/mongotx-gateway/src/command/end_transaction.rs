@@ -74,6 +74,8 @@ async fn commit_open(work: &mut Work) -> Answer<()> {
         work.machine.ended(End::Aborted);
         return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
     };
+    // Whatever interrupts it, it was sent.
+    work.machine.ended(End::InDoubt);
     match open.session.commit().await {
         Ok(()) => {
             work.machine.ended(End::Committed);

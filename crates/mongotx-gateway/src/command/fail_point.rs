@@ -1,5 +1,5 @@
 //! `configureFailPoint` and the fail point `failCommand`, for the test suites of drivers: commands fail on request, before
-//! or instead of being carried out. Only where test commands were enabled when the gateway was started.
+//! or instead of being carried out, or (the gateway's own fail point `panicAfterCommand`) panic when they were. Only where test commands were enabled when the gateway was started.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -22,6 +22,7 @@ const LONGEST_BLOCK: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct FailPoints {
     on: Mutex<Option<FailCommand>>,
+    panics: Mutex<Option<FailCommand>>,
 }
 
 /// `failCommand`.
@@ -78,28 +79,43 @@ impl Hit {
 impl FailPoints {
     /// What is to happen to this command of this client.
     pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
-        let mut on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
-        let point = on.as_mut()?;
-        if !point.commands.iter().any(|command| command == name) || !is_of(connection, point.app_name.as_deref()) {
-            return None;
-        }
-        if point.skip > 0 {
-            point.skip -= 1;
-            return None;
-        }
-        let hit = point.hit.clone();
-        if let Some(times) = point.times.as_mut() {
-            *times = times.saturating_sub(1);
-            if *times == 0 {
-                *on = None;
-            }
-        }
-        Some(hit)
+        take(&self.on, |point| point.is_about(name) && is_of(connection, point.app_name.as_deref()))
     }
 
-    fn set(&self, point: Option<FailCommand>) {
-        *self.on.lock().unwrap_or_else(PoisonError::into_inner) = point;
+    /// A command was carried out. It panics if a test wants that.
+    pub(crate) fn panic_after(&self, name: &str) {
+        if take(&self.panics, |point| point.is_about(name)).is_some() {
+            panic!("the fail point panicAfterCommand is on");
+        }
     }
+}
+
+impl FailCommand {
+    fn is_about(&self, name: &str) -> bool {
+        self.commands.iter().any(|command| command == name)
+    }
+}
+
+/// One more command that is meant: what happens to it.
+fn take(on: &Mutex<Option<FailCommand>>, is_meant: impl Fn(&FailCommand) -> bool) -> Option<Hit> {
+    let mut on = on.lock().unwrap_or_else(PoisonError::into_inner);
+    let point = on.as_mut().filter(|point| is_meant(point))?;
+    if point.skip > 0 {
+        point.skip -= 1;
+        return None;
+    }
+    let hit = point.hit.clone();
+    if let Some(times) = point.times.as_mut() {
+        *times = times.saturating_sub(1);
+        if *times == 0 {
+            *on = None;
+        }
+    }
+    Some(hit)
+}
+
+fn set(on: &Mutex<Option<FailCommand>>, point: Option<FailCommand>) {
+    *on.lock().unwrap_or_else(PoisonError::into_inner) = point;
 }
 
 fn is_of(connection: &Connection, app_name: Option<&str>) -> bool {
@@ -115,27 +131,29 @@ pub(super) fn configure(call: &mut Call<'_>) -> Answer<Body> {
         let message = "configureFailPoint is a test command, and the gateway was started without them";
         return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
     }
-    let point = parse(Fields::new("configureFailPoint", std::mem::take(&mut call.body)))?;
-    call.context.tx.fail_points.set(point);
+    let points = &call.context.tx.fail_points;
+    let (on, point) = parse(points, Fields::new("configureFailPoint", std::mem::take(&mut call.body)))?;
+    set(on, point);
     Ok(Body::empty())
 }
 
-/// Reads the command, with its first field, and sets nothing.
-pub(super) fn check(fields: Fields) -> Answer<()> {
-    parse(fields).map(drop)
-}
+/// Which fail point is meant, with its first field; `None`: it is switched off.
+type Parsed<'a> = (&'a Mutex<Option<FailCommand>>, Option<FailCommand>);
 
-/// `None`: it is switched off.
-fn parse(mut fields: Fields) -> Answer<Option<FailCommand>> {
-    match fields.any("configureFailPoint") {
-        Some(Bson::String(name)) if name == "failCommand" => {}
-        _ => return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, "the gateway has the fail point failCommand only")),
-    }
+fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
+    let on = match fields.any("configureFailPoint") {
+        Some(Bson::String(name)) if name == "failCommand" => &points.on,
+        Some(Bson::String(name)) if name == "panicAfterCommand" => &points.panics,
+        _ => {
+            let message = "the gateway has the fail points failCommand and panicAfterCommand only";
+            return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
+        }
+    };
     let mode = fields.any("mode");
     let data = fields.document("data")?.unwrap_or_default();
     fields.finish()?;
     let (skip, times) = match mode {
-        Some(Bson::String(mode)) if mode == "off" => return Ok(None),
+        Some(Bson::String(mode)) if mode == "off" => return Ok((on, None)),
         Some(Bson::String(mode)) if mode == "alwaysOn" => (0, None),
         Some(Bson::Document(mode)) => {
             let mut mode = Fields::new("configureFailPoint.mode", mode);
@@ -145,7 +163,12 @@ fn parse(mut fields: Fields) -> Answer<Option<FailCommand>> {
         }
         _ => return Err(Failure::new(codes::BAD_VALUE, "'mode' must be 'off', 'alwaysOn', {times: n} or {skip: n}")),
     };
-    parse_data(data, skip, times).map(Some)
+    Ok((on, Some(parse_data(data, skip, times)?)))
+}
+
+/// Reads the command, and sets nothing.
+pub(super) fn check(fields: Fields) -> Answer<()> {
+    parse(&FailPoints::default(), fields).map(drop)
 }
 
 fn parse_data(data: Document, skip: u64, times: Option<u64>) -> Answer<FailCommand> {

@@ -34,6 +34,10 @@ mod update;
 mod write_concern;
 mod writes;
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
 use self::{
     call::Call,
     run::{Made, check_name},
@@ -51,6 +55,7 @@ use crate::{
     failure::{Answer, Failure, codes},
     reply::Reply,
     request::Request,
+    server::PANICKED,
 };
 
 /// What a fail point wants done to a command, if one does.
@@ -79,7 +84,24 @@ pub(crate) async fn run(context: &Context, _connection: &Connection, request: &R
 /// when their time is over, as in the server.
 pub(crate) async fn connection_closed(_context: &Context, _connection: &Connection) {}
 
+/// Carries out a command by its handler. A panic in it, which would be a defect, is an error like others: it ends the
+/// transaction that the command is part of.
 async fn handle(call: &mut Call<'_>) -> Answer<Made> {
+    let name = call.name;
+    let handled = AssertUnwindSafe(async {
+        let made = hand_over(call).await;
+        if call.context.options.test_commands {
+            call.context.tx.fail_points.panic_after(name);
+        }
+        made
+    });
+    handled.catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(command = name, "a command panicked");
+        Err(Failure::new(codes::INTERNAL_ERROR, format!("{name}: {PANICKED}")))
+    })
+}
+
+async fn hand_over(call: &mut Call<'_>) -> Answer<Made> {
     match call.name {
         "find" => find::run(call).await.map(Ok),
         "getMore" => get_more::run(call).await.map(Ok),

@@ -213,10 +213,14 @@ async fn end(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
         concern: parts.generic.write.as_ref(),
         fields: Fields::new(parts.name, body),
     };
-    match parts.name {
+    let ended = match parts.name {
         "commitTransaction" => end_transaction::commit(work, ending).await,
         _ => end_transaction::abort(work, ending).await,
+    };
+    if parts.context.options.test_commands {
+        parts.context.tx.fail_points.panic_after(parts.name);
     }
+    ended
 }
 
 async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<()> {

@@ -52,7 +52,8 @@ pub(super) async fn answer(
     bytes.map(Some).ok_or(WireError::Malformed(PANICKED))
 }
 
-const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
+/// What is told where the gateway itself has failed.
+pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
 
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
 async fn run(context: &Context, connection: &Connection, request: Request) -> Reply {

@@ -28,6 +28,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::tls::TlsError;
 pub(crate) use self::{
+    answer::PANICKED,
     listener::{Listener, prepare},
     read::read_payload,
     serve::Socket,
