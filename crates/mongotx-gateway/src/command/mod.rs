@@ -74,9 +74,9 @@ pub(crate) fn check_outside(request: &Request) -> Result<(), Failure> {
 }
 
 /// Carries out one of them.
-pub(crate) async fn run(context: &Context, _connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
+pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     let body = request.to_document()?;
-    let answer = Box::pin(run::run(context, request.name(), request.database(), body)).await;
+    let answer = Box::pin(run::run(context, connection, (request.name(), request.database()), body)).await;
     Ok(answer.unwrap_or_else(Reply::from).stamped(&context.tx.clock))
 }
 

@@ -17,6 +17,7 @@ use super::{
     handle, recovery,
 };
 use crate::{
+    connection::Connection,
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     reply::Reply,
@@ -52,6 +53,7 @@ pub(super) type Made = Result<Body, Reply>;
 /// A command that has been taken apart.
 struct Parts<'a> {
     context: &'a Context,
+    connection: &'a Connection,
     name: &'a str,
     db: &'a str,
     body: Document,
@@ -59,11 +61,16 @@ struct Parts<'a> {
     mode: Mode,
 }
 
-/// Carries out a command.
-pub(super) async fn run(context: &Context, name: &str, db: &str, mut body: Document) -> Answer<Reply> {
+/// Carries out a command: its name, its database, its fields.
+pub(super) async fn run(
+    context: &Context,
+    connection: &Connection,
+    (name, db): (&str, &str),
+    mut body: Document,
+) -> Answer<Reply> {
     let mode = Mode::take(&mut body)?;
     let generic = Generic::take(&mut body)?;
-    let parts = Parts { context, name, db, body, generic, mode };
+    let parts = Parts { context, connection, name, db, body, generic, mode };
     let made = match parts.mode.clone() {
         Mode::Plain(lsid) => plain(parts, lsid.as_ref()).await?,
         Mode::Write(lsid, number) => write(parts, &lsid, number).await?,
@@ -242,7 +249,8 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
     Ok(())
 }
 
-/// An error, or a refused write, ends the transaction, as in the server.
+/// An error, or a refused write, ends the transaction, as in the server. So does the loss of the connection meanwhile: no driver
+/// goes on with a transaction of which it was not told what a statement did, and its locks would be in everybody's way.
 async fn one_statement(
     work: &mut Work,
     parts: Parts<'_>,
@@ -272,7 +280,8 @@ async fn one_statement(
     if let Some(id) = open.session.id() {
         work.id = Some(id);
     }
-    if is_refused || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {
+    let is_lost = parts.connection.is_gone();
+    if is_refused || is_lost || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {
         work.roll_back().await;
         parts.context.tx.cursors.kill_of_transactions(lsid);
     }

@@ -26,12 +26,27 @@ impl Client {
 
     /// The same, with these limits.
     pub async fn with_limits(db: String, sessions: SessionLimits) -> Self {
+        Self::with_options(db, Options { sessions, ..Options::default() }).await
+    }
+
+    /// The same, with these options.
+    pub async fn with_options(db: String, options: Options) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
-        let client = ClientOptions { tx_database: format!("{db}_tx"), ..ClientOptions::default() };
-        let gateway =
-            Gateway::start(Options { uri: server.uri(), client, sessions, ..Options::default() }).await.unwrap();
+        let client = ClientOptions { tx_database: format!("{db}_tx"), ..options.client };
+        let gateway = Gateway::start(Options { uri: server.uri(), client, ..options }).await.unwrap();
         let connection = gateway.connect();
         Self { gateway, connection, db }
+    }
+
+    /// The connection is lost.
+    pub async fn disconnect(&self) {
+        self.gateway.disconnect(&self.connection).await;
+    }
+
+    /// The connection is lost, and there is another one.
+    pub async fn reconnect(&mut self) {
+        self.disconnect().await;
+        self.connection = self.gateway.connect();
     }
 
     /// Ends the gateway.
