@@ -6,9 +6,9 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use mongotx::ClientOptions;
-use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, Tls};
+use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, RetryableWrites, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 
@@ -48,12 +48,33 @@ pub(crate) struct Options {
     /// Closes connections that are silent for so long; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u32,
+    /// How long a retryable write is remembered, so that it is carried out once: as long as this gateway lives, or in the
+    /// store, where every gateway finds it
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
+    retryable_writes: Remembered,
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
     #[arg(long)]
     enable_test_commands: bool,
     /// How long commands that run are waited for at the end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u32,
+}
+
+/// Where it is stored what retryable writes have done.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Remembered {
+    #[default]
+    Memory,
+    Durable,
+}
+
+impl From<Remembered> for RetryableWrites {
+    fn from(remembered: Remembered) -> Self {
+        match remembered {
+            Remembered::Memory => Self::Memory,
+            Remembered::Durable => Self::Durable,
+        }
+    }
 }
 
 /// Runs `mongotx serve`.
@@ -125,6 +146,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         }),
         limits,
         client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
+        retryable_writes: options.retryable_writes.into(),
         test_commands: options.enable_test_commands,
         ..GatewayOptions::default()
     }

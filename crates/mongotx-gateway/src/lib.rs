@@ -32,7 +32,7 @@ pub use self::{
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::{Limits, Options, Tls},
+    options::{Limits, Options, RetryableWrites, Tls},
     passthrough::Upstream,
     reply::Reply,
     request::{Request, Sequence},

@@ -21,10 +21,23 @@ pub struct Options {
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
     pub sessions: SessionLimits,
+    /// How long a write with a number is remembered.
+    pub retryable_writes: RetryableWrites,
     /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of drivers only.
     pub test_commands: bool,
     /// How the MongoTx client works that all commands share.
     pub client: ClientOptions,
+}
+
+/// Who remembers what retryable writes have done, so that each is carried out once. `docs/gateway.md` has what each promises
+/// and costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetryableWrites {
+    /// The gateway, as long as it lives.
+    #[default]
+    Memory,
+    /// The store: every gateway answers a write that another one has carried out.
+    Durable,
 }
 
 /// How clients see that it is this gateway, and perhaps the other way round. All files are PEM.

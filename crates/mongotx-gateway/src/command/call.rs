@@ -7,6 +7,7 @@ use mongotx::{Collection, Namespace, Session};
 
 use super::{
     body::Body,
+    durable::is_own,
     fields::{Fields, type_name},
     generic::Generic,
 };
@@ -56,6 +57,11 @@ impl Call<'_> {
         Fields::new(name, std::mem::take(&mut self.body))
     }
 
+    /// Is it a statement of a transaction of the client's? (A write may have a transaction of its own.)
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.mode.transaction().is_some()
+    }
+
     /// The collection that the first field names.
     ///
     /// # Errors
@@ -79,8 +85,8 @@ impl Call<'_> {
         }
         let namespace = Namespace::parse_namespace(&full)
             .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
-        if namespace.db == self.context.options.client.tx_database && namespace.coll == "txs" {
-            let message = format!("not authorized on {full}: it holds the records of MongoTx's clients");
+        if is_own(self.context, &namespace) {
+            let message = format!("not authorized on {full}: it holds MongoTx's own records");
             return Err(Failure::new(codes::UNAUTHORIZED, message));
         }
         Ok(namespace)
@@ -94,7 +100,8 @@ impl Call<'_> {
     /// A write to a collection in which nothing is ever pending goes to the server as it is: there MongoTx has nothing to
     /// add, and could not run it as a transaction.
     pub(crate) async fn write_plainly(&mut self, namespace: &Namespace) -> Answer<Option<Reply>> {
-        if self.session.is_some() || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()
+        if self.is_in_transaction()
+            || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()
         {
             return Ok(None);
         }

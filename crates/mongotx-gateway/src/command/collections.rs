@@ -6,6 +6,7 @@ use mongotx::Namespace;
 use super::{
     body::Body,
     call::{Call, First},
+    durable::is_own_name,
 };
 use crate::{
     cursor::Open,
@@ -84,7 +85,7 @@ pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
     fields.finish()?;
     let database = call.context.client.database(call.db);
     let is_ours = |info: &Document| {
-        call.db == call.context.options.client.tx_database && info.get_str("name").is_ok_and(|name| name == "txs")
+        call.db == call.context.options.client.tx_database && info.get_str("name").is_ok_and(is_own_name)
     };
     let mut listed = Vec::new();
     for mut info in database.describe_collections(filter).await? {

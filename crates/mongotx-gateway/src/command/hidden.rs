@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::{call::Call, fields::as_number};
+use super::{call::Call, durable::is_own_name, fields::as_number};
 use crate::{failure::Answer, reply::Reply};
 
 /// Names of indexes that begin so are MongoTx's.
@@ -12,7 +12,7 @@ const OWN: &str = "_mongotx_";
 pub(super) async fn databases(call: &mut Call<'_>) -> Answer<Reply> {
     let own = call.context.options.client.tx_database.clone();
     let names = call.context.client.database(&own).list_collection_names().await?;
-    let is_hidden = names.iter().all(|name| name == "txs");
+    let is_hidden = names.iter().all(|name| is_own_name(name));
     let mut reply = told(call).await?;
     if is_hidden {
         hide_database(&mut reply, &own);

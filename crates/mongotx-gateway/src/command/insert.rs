@@ -61,7 +61,7 @@ async fn insert(
 ) -> Answer<()> {
     let collection = call.collection::<Document>(namespace);
     // An error in a transaction ends it, whatever the order.
-    let is_ordered = is_ordered || call.session.is_some();
+    let is_ordered = is_ordered || call.is_in_transaction();
     let outcome = match waiting.as_slice() {
         [(_, document)] => within!(call, collection.insert_one(document)).await.map(drop),
         several => {

@@ -11,6 +11,7 @@ mod collections;
 mod count;
 mod delete;
 mod distinct;
+pub(crate) mod durable;
 mod end_transaction;
 mod explain;
 mod fail_point;
@@ -47,7 +48,7 @@ pub use self::{
     read::read,
     state::{SessionLimits, State},
 };
-pub(crate) use self::{sessions::kill_every, state::sweep_in_background};
+pub(crate) use self::{sessions::kill_every, state::sweep_in_background, writes::MOST_STATEMENTS};
 use crate::{
     connection::Connection,
     context::Context,

@@ -6,11 +6,12 @@ use std::{
 };
 
 use bson::Document;
-use mongotx::{Concern, TransactionOptions};
+use mongotx::{Concern, Namespace, Session, TransactionOptions};
 
 use super::{
     body::Body,
     call::Call,
+    durable,
     end_transaction::{self, Ending},
     fields::Fields,
     generic::Generic,
@@ -20,11 +21,13 @@ use crate::{
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    options::RetryableWrites,
     reply::Reply,
     session::{
         Lsid,
         info::Mode,
         machine::{Event, Step},
+        retry::Retry,
         slot::{Open, Slot, Work},
     },
 };
@@ -51,14 +54,40 @@ const IN_TRANSACTIONS: [&str; 14] = [
 pub(super) type Made = Result<Body, Reply>;
 
 /// A command that has been taken apart.
-struct Parts<'a> {
-    context: &'a Context,
+pub(super) struct Parts<'a> {
+    pub(super) context: &'a Context,
     connection: &'a Connection,
     name: &'a str,
     db: &'a str,
     body: Document,
     generic: Generic,
     mode: Mode,
+}
+
+impl<'a> Parts<'a> {
+    /// The command to be carried out; it can be carried out again.
+    pub(super) fn call<'b>(
+        &'b self,
+        session: Option<&'b mut Session>,
+        made: Option<&'b mut Vec<Namespace>>,
+        retry: Option<&'b mut Retry>,
+    ) -> Call<'b>
+    where
+        'a: 'b,
+    {
+        Call {
+            context: self.context,
+            db: self.db,
+            name: self.name,
+            body: self.body.clone(),
+            generic: &self.generic,
+            mode: &self.mode,
+            session,
+            made,
+            retry,
+            is_refused: false,
+        }
+    }
 }
 
 /// Carries out a command: its name, its database, its fields.
@@ -125,6 +154,10 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
         work.roll_back_older().await;
         state.cursors.kill_of_transactions(lsid);
         work.retry.clear();
+    }
+    if parts.context.options.retryable_writes == RetryableWrites::Durable {
+        let running = durable::run(&parts, lsid, number, &mut work);
+        return within_limits(parts.generic.limit, Some(interruption), running).await.map_err(retryable);
     }
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;

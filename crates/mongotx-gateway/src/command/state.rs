@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{clock::Clock, fail_point::FailPoints};
+use super::{clock::Clock, durable, fail_point::FailPoints};
 use crate::{
     context::Context,
     cursor::CursorTable,
@@ -14,6 +14,8 @@ use crate::{
 
 /// How often what is over is looked for.
 const LOOK: Duration = Duration::from_secs(1);
+/// Every how many looks old records of writes are looked for.
+const LOOKS_FOR_RECORDS: u64 = 60;
 
 /// Limits of sessions, transactions and cursors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub struct State {
     pub(crate) sessions: SessionTable,
     pub(crate) cursors: CursorTable,
     pub(crate) fail_points: FailPoints,
+    pub(crate) records: durable::Records,
     pub(crate) clock: Clock,
 }
 
@@ -58,6 +61,7 @@ impl State {
             sessions: SessionTable::new(sessions),
             cursors: CursorTable::default(),
             fail_points: FailPoints::default(),
+            records: durable::Records::default(),
             clock: Clock::default(),
         }
     }
@@ -67,10 +71,13 @@ impl State {
 pub(crate) fn sweep_in_background(context: &Arc<Context>) {
     let weak: Weak<Context> = Arc::downgrade(context);
     tokio::spawn(async move {
-        loop {
+        for look in 1_u64.. {
             tokio::time::sleep(LOOK).await;
             let Some(context) = weak.upgrade() else { return };
             sweep(&context.tx, Instant::now()).await;
+            if look.is_multiple_of(LOOKS_FOR_RECORDS) {
+                durable::sweep(&context).await;
+            }
         }
     });
 }

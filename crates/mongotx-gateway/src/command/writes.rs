@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Statements of one command.
-const MOST_STATEMENTS: usize = 100_000;
+pub(crate) const MOST_STATEMENTS: usize = 100_000;
 
 /// # Errors
 /// 16 for none and for too many.
@@ -99,7 +99,7 @@ impl Tally {
     pub(super) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
         self.errors.push(failure.to_write_error(statement));
         call.is_refused = true;
-        !self.is_ordered && call.session.is_none()
+        !self.is_ordered && !call.is_in_transaction()
     }
 
     /// The reply.

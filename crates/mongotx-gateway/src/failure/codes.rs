@@ -41,6 +41,7 @@ codes! {
     TOO_MANY_SESSIONS = 261 TooManyLogicalSessions;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;
     API_VERSION_ERROR = 322 APIVersionError;
+    OBJECT_TOO_LARGE = 10334 BSONObjectTooLarge;
     INTERRUPTED = 11601 Interrupted;
     MISSING_FIELD = 40414 Location40414;
     UNKNOWN_FIELD = 40415 Location40415;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`info`] | `lsid`, `txnNumber`, `autocommit`, `startTransaction`, as a command carries them |
 //! | [`machine`] | the state machine (pure) |
+//! | [`record`] | what is stored of the newest retryable write, where it outlives the gateway (pure) |
 //! | [`refusal`] | what it refuses, in the server's words |
 //! | [`retry`] | what the newest retryable write has done |
 //! | [`slot`] | one session: its open transaction, and how it is interrupted |
@@ -11,7 +12,8 @@
 
 pub(crate) mod info;
 pub(crate) mod machine;
-mod refusal;
+pub(crate) mod record;
+pub(crate) mod refusal;
 pub(crate) mod retry;
 pub(crate) mod slot;
 pub(crate) mod table;

@@ -1,8 +1,9 @@
 //! What the newest retryable write of a session has done, statement by statement: sent again, it is answered, not done
 //! again.
 //!
-//! Kept in memory: as long as the gateway lives, or until the session writes under another number. One entry for each
-//! statement that was done, at most as many as one command may have.
+//! Kept in memory: as long as the gateway lives, or until the session writes under another number. ([`super::record`] is what
+//! is stored where the promise has to outlive the gateway.) One entry for each statement that was done, at most as many as
+//! one command may have.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub(crate) enum Done {
 }
 
 /// The statements of one number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retry {
     done: BTreeMap<usize, Done>,
 }
@@ -45,6 +46,11 @@ impl Retry {
     /// The statement was done.
     pub(crate) fn note(&mut self, statement: usize, done: Done) {
         self.done.insert(statement, done);
+    }
+
+    /// What was done, in the statements' order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Done)> {
+        self.done.iter().map(|(statement, done)| (*statement, done))
     }
 
     /// Another number begins.

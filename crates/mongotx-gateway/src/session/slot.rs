@@ -33,6 +33,15 @@ pub(crate) struct Work {
     /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
     pub(crate) id: Option<TxId>,
     pub(crate) retry: Retry,
+    /// The session's record as this gateway has written it, where retryable writes are durable.
+    pub(crate) known: Option<Known>,
+}
+
+/// A record of retryable writes, by what changes whenever it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) number: i64,
+    pub(crate) version: i64,
 }
 
 /// An open transaction.

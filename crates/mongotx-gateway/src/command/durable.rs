@@ -1,0 +1,232 @@
+//! Retryable writes whose promise outlives the gateway (`retryable_writes: Durable`).
+//!
+//! The write and the record of what it did are one transaction, so both are there or neither; the record's condition is
+//! what two gateways that carry out the same write conflict on.
+//!
+//! 1. Read the session's record, unless this gateway wrote it last and the number is newer. It has this number: statements that
+//!    it names are answered, not made.
+//! 2. Run the other statements in a transaction.
+//! 3. In the same one, replace the record if it is still the one of 1.
+//! 4. Commit. An answer that is lost is asked for, by the transaction's id.
+//!
+//! Interrupted before 4 has decided, nothing was made; after that, the record tells. A conflict, and a record that is
+//! not the one of 1 any more, roll back and begin again, for as long as a write may wait.
+
+use std::time::{Duration, Instant};
+
+use bson::Document;
+use mongotx::{Collection, Concern, ErrorKind, IndexModel, Namespace, Session, TransactionOptions, UpdateResult};
+use tokio::sync::OnceCell;
+
+use super::{
+    handle, recovery,
+    run::{Made, Parts},
+};
+use crate::{
+    context::Context,
+    failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    session::{
+        Lsid,
+        machine::End,
+        record::{Record, id_of},
+        refusal::Refusal,
+        retry::Retry,
+        slot::{Known, Work},
+    },
+};
+
+/// The collection of the records, in the database of the client records.
+pub(crate) const RECORDS: &str = "writes";
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a gateway knows of the collection of the records.
+#[derive(Default)]
+pub(crate) struct Records {
+    /// Does the server remove old ones by itself?
+    expire: OnceCell<bool>,
+}
+
+/// How an attempt ended.
+enum Attempt {
+    Done(Made),
+    /// Nothing was made, and it makes sense to try again. If there is no time for that, this is the answer.
+    Again(Failure),
+}
+
+/// Carries out a write that has a number.
+pub(super) async fn run(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<Made> {
+    let context = parts.context;
+    prepare(context).await?;
+    let until = Instant::now() + context.options.client.write_wait;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match attempt(parts, lsid, number, work).await? {
+            Attempt::Done(made) => return Ok(made),
+            Attempt::Again(failure) if Instant::now() >= until => return Err(failure),
+            Attempt::Again(_) => tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Steps 1 to 4.
+async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<Attempt> {
+    let before = match work.known.take() {
+        Some(known) if known.number < number => {
+            Record { number: Some(known.number), version: known.version, done: Retry::default() }
+        }
+        _ => read(parts.context, lsid).await?,
+    };
+    let done = match before.number {
+        Some(newest) if newest > number => return Err(Refusal::TooOld { number, newest }.into()),
+        Some(newest) if newest == number => before.done.clone(),
+        _ => Retry::default(),
+    };
+    let mut now = done.clone();
+    let mut session = begin(parts.context)?;
+    let mut call = parts.call(Some(&mut session), None, Some(&mut now));
+    let made = handle(&mut call).await;
+    let is_refused = call.is_refused || made.is_err();
+    match made {
+        Ok(Err(reply)) => Ok(Attempt::Done(Err(reply))),
+        Err(failure) if is_transient(&failure) => Ok(again(session, failure).await),
+        made if is_refused && now == done || made.is_err() => {
+            // A refusal may be this very write's own, carried out by another gateway meanwhile.
+            let refused = again(session, raced()).await;
+            if read(parts.context, lsid).await?.version != before.version {
+                return Ok(refused);
+            }
+            made.map(Attempt::Done)
+        }
+        made if now == done => {
+            remember(work, &before);
+            made.map(Attempt::Done)
+        }
+        made => {
+            let update = before.update(number, &now)?;
+            let attempt = store(parts.context, lsid, &before, update, session).await?;
+            if attempt.is_none() {
+                work.known = Some(Known { number, version: before.version + 1 });
+            }
+            attempt.map_or_else(|| made.map(Attempt::Done), Ok)
+        }
+    }
+}
+
+fn remember(work: &mut Work, record: &Record) {
+    work.known = record.number.map(|number| Known { number, version: record.version });
+}
+
+fn begin(context: &Context) -> Answer<Session> {
+    // Two such transactions may wait for each other: each waits for a part of the time only.
+    let lock_wait = context.options.client.write_wait / 4;
+    let options = TransactionOptions { concern: Concern::Majority, lock_wait, ..TransactionOptions::default() };
+    let mut session = context.client.session_with(options);
+    session.begin()?;
+    Ok(session)
+}
+
+async fn again(mut session: Session, failure: Failure) -> Attempt {
+    // All that it can answer is that there was nothing to roll back.
+    let _ = session.rollback().await;
+    Attempt::Again(failure)
+}
+
+fn is_transient(failure: &Failure) -> bool {
+    failure.labels.contains(&mongotx::error::TRANSIENT_TRANSACTION_ERROR)
+}
+
+fn raced() -> Failure {
+    Failure::new(codes::WRITE_CONFLICT, "WriteConflict error: another gateway carries out writes of the same session")
+}
+
+/// Steps 3 and 4. `None`: committed.
+async fn store(
+    context: &Context,
+    lsid: &Lsid,
+    before: &Record,
+    update: Document,
+    mut session: Session,
+) -> Answer<Option<Attempt>> {
+    let replaced = records(context)
+        .update_one(before.filter(lsid), update)
+        .upsert(before.number.is_none())
+        .session(&mut session)
+        .await;
+    match replaced {
+        Ok(UpdateResult { matched_count: 0, upserted_id: None, .. }) => return Ok(Some(again(session, raced()).await)),
+        Ok(_) => {}
+        Err(error) if error.code() == Some(11_000) => return Ok(Some(again(session, raced()).await)),
+        Err(error) => {
+            let failure = Failure::from(&error);
+            return if is_transient(&failure) { Ok(Some(again(session, failure).await)) } else { Err(failure) };
+        }
+    }
+    let Err(error) = session.commit().await else { return Ok(None) };
+    let failure = Failure::from(&error);
+    match error.kind() {
+        ErrorKind::Indeterminate => match learn(context, &error).await {
+            Some(End::Committed) => Ok(None),
+            Some(End::Aborted) => Ok(Some(Attempt::Again(failure))),
+            _ => Err(failure.labelled(RETRYABLE_WRITE_ERROR)),
+        },
+        _ if is_transient(&failure) => Ok(Some(Attempt::Again(failure))),
+        _ => Err(failure),
+    }
+}
+
+/// How a commit ended whose answer was lost; `None` if that cannot be learned now.
+async fn learn(context: &Context, error: &mongotx::Error) -> Option<End> {
+    recovery::settle(&context.client, error.transaction()?).await.ok()
+}
+
+fn records(context: &Context) -> Collection<Document> {
+    context.client.database(&context.options.client.tx_database).collection(RECORDS)
+}
+
+/// Step 1.
+async fn read(context: &Context, lsid: &Lsid) -> Answer<Record> {
+    let found = records(context).find_one(bson::doc! {"_id": id_of(lsid)}).await?;
+    found.map_or_else(|| Ok(Record::default()), |stored| Record::decode(&stored))
+}
+
+/// Once per gateway: lets the server remove records of sessions that nobody uses any more, if it can.
+async fn prepare(context: &Context) -> Answer<()> {
+    let expire = async || {
+        let index = IndexModel::new(bson::doc! {"at": 1}).expire_after(context.tx.limits.session_timeout);
+        match records(context).create_index(index).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failure::from(error)),
+            // Another gateway has made one with another time.
+            Err(error) if error.code() == Some(85) => Ok(true),
+            Err(error) => {
+                tracing::warn!(%error, "the server removes no old records of writes; the gateway does");
+                Ok(false)
+            }
+        }
+    };
+    context.tx.records.expire.get_or_try_init(expire).await.map(drop)
+}
+
+/// Removes the records of sessions that nobody has used for their time, where the server does not.
+pub(crate) async fn sweep(context: &Context) {
+    if context.tx.records.expire.get() != Some(&false) {
+        return;
+    }
+    let old = i64::try_from(context.tx.limits.session_timeout.as_millis()).unwrap_or(i64::MAX);
+    let filter = bson::doc! {"$expr": {"$lt": ["$at", {"$subtract": ["$$NOW", old]}]}};
+    if let Err(error) = records(context).delete_many(filter).await {
+        tracing::warn!(%error, "old records of writes could not be removed; the next look will try again");
+    }
+}
+
+/// Does it hold what gateways and clients of MongoTx store for themselves?
+pub(crate) fn is_own(context: &Context, namespace: &Namespace) -> bool {
+    namespace.db == context.options.client.tx_database && is_own_name(&namespace.coll)
+}
+
+/// In the database of the client records: is it one of theirs?
+pub(crate) fn is_own_name(collection: &str) -> bool {
+    ["txs", RECORDS].contains(&collection)
+}
