@@ -12,6 +12,7 @@ mod failure;
 mod interrupt;
 mod leftovers;
 mod ls;
+mod mongod_path;
 mod say;
 mod serve;
 mod show;
@@ -44,6 +45,8 @@ enum Command {
     Doctor(doctor::Options),
     /// Serves drivers of every language: standard transactions on a server that has none
     Serve(serve::Options),
+    /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
+    MongodPath,
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -62,6 +65,7 @@ impl Command {
             Self::Abort(options) => abort::run(options).await,
             Self::Doctor(options) => doctor::run(options).await,
             Self::Serve(options) => serve::run(options).await,
+            Self::MongodPath => mongod_path::run(),
             Self::Bench(args) => bench::run(args).await,
             Self::DemoWorker(options) => demo::worker::run(options).await,
             Self::BenchClients => {

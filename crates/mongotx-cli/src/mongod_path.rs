@@ -1,0 +1,13 @@
+//! `mongotx mongod-path`: where the mongod is that the demo and `serve --start-server` run, for scripts that start one themselves.
+
+use crate::{
+    failure::{Failure, Status, WELL},
+    say,
+};
+
+/// Runs `mongotx mongod-path`. It may take minutes when the mongod has to be fetched.
+pub(crate) fn run() -> Result<Status, Failure> {
+    let path = testkit::locate()?;
+    say::line(&say::plain(&path.display().to_string()));
+    Ok(WELL)
+}
