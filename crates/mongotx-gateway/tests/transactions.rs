@@ -139,6 +139,21 @@ async fn killing_a_session_rolls_back_and_closes() {
     assert_eq!(client.all("c").await, Vec::<Document>::new());
 }
 
+/// The order in which sessions are killed is no order: the own one is hardly ever the last of so many.
+#[tokio::test]
+async fn killing_all_sessions_from_within_one_reaches_the_others() {
+    let client = Client::start("gw_kill_all").await;
+    let (own, sessions) = (Session::new(), [(); 30].map(|()| Session::new()));
+    for (id, session) in (0..).zip(&sessions) {
+        client.ok(session.first(insert(id))).await;
+    }
+    client.ok(own.plain(doc! {"killAllSessions": []})).await;
+    for session in &sessions {
+        assert_eq!(code(&client.run_on("admin", session.commit()).await), 251);
+    }
+    client.ok(doc! {"drop": "c"}).await;
+}
+
 #[tokio::test]
 async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
     let limits = SessionLimits { transaction_lifetime: Duration::from_millis(1), ..SessionLimits::default() };

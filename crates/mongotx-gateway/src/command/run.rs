@@ -118,7 +118,8 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
     }
     parts.generic.check_plain()?;
     let slot = lsid.map(|lsid| parts.context.tx.sessions.get(lsid, Instant::now())).transpose()?;
-    let interruption = slot.as_deref().map(Slot::interruption);
+    // A command that kills sessions does not stop at its own: the others would stay.
+    let interruption = slot.as_deref().filter(|_| !kills_sessions(parts.name)).map(Slot::interruption);
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;
     let mut call = Call {
@@ -183,6 +184,10 @@ fn retryable(failure: Failure) -> Failure {
         failure.code == codes::NETWORK_TIMEOUT && failure.labels.contains(&mongotx::error::TRANSIENT_TRANSACTION_ERROR);
     let failure = failure.outside();
     if again { failure.labelled(RETRYABLE_WRITE_ERROR) } else { failure }
+}
+
+fn kills_sessions(name: &str) -> bool {
+    ["killSessions", "killAllSessions", "killAllSessionsByPattern", "endSessions"].contains(&name)
 }
 
 fn ends_transaction(name: &str) -> bool {
