@@ -3,11 +3,13 @@
 use std::{
     fmt,
     net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bson::Document;
 use tokio::sync::watch;
+
+use crate::access::{Conversation, User};
 
 /// One client connection. Handlers share it; there is one command at a time on it.
 #[derive(Debug)]
@@ -31,7 +33,36 @@ pub enum Peer {
 #[derive(Debug, Default)]
 struct State {
     metadata: Option<Document>,
-    is_cut: bool,
+    login: Login,
+    end: End,
+}
+
+/// Who the client is.
+#[derive(Default)]
+pub(crate) struct Login {
+    /// The user, once it is known.
+    pub(crate) user: Option<Arc<User>>,
+    /// A login that has begun.
+    pub(crate) conversation: Option<Conversation>,
+    /// Logins that have failed since the last one that has not.
+    pub(crate) failures: u32,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Login").field(&self.user.as_ref().map(|user| &user.name)).finish()
+    }
+}
+
+/// Whether the gateway itself ends the connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    #[default]
+    Not,
+    /// After the answer to the command that runs.
+    AfterAnswer,
+    /// Instead of an answer.
+    Now,
 }
 
 impl Connection {
@@ -76,14 +107,29 @@ impl Connection {
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
     }
 
+    /// The user that the client has logged in as.
+    pub(crate) fn user(&self) -> Option<Arc<User>> {
+        self.state().login.user.clone()
+    }
+
+    /// Changes who the client is.
+    pub(crate) fn login<T>(&self, change: impl FnOnce(&mut Login) -> T) -> T {
+        change(&mut self.state().login)
+    }
+
     /// The connection is to be closed instead of an answer.
     pub(crate) fn cut(&self) {
-        self.state().is_cut = true;
+        self.state().end = End::Now;
+    }
+
+    /// The connection is to be closed after the answer.
+    pub(crate) fn close_after_answer(&self) {
+        self.state().end = End::AfterAnswer;
     }
 
     /// Is it to be closed?
-    pub(crate) fn is_cut(&self) -> bool {
-        self.state().is_cut
+    pub(crate) fn end(&self) -> End {
+        self.state().end
     }
 
     pub(crate) fn set_gone(&self) {

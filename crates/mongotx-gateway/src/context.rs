@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{command::State, options::Options, passthrough::Upstream};
+use crate::{access::Users, command::State, options::Options, passthrough::Upstream};
 
 /// The gateway's parts that outlive every connection.
 pub struct Context {
@@ -12,6 +12,8 @@ pub struct Context {
     pub upstream: Upstream,
     /// Sessions and cursors.
     pub tx: State,
+    /// Who may log in. `None`: nobody has to.
+    pub(crate) users: Option<Users>,
     /// What was asked for when the gateway was started.
     pub options: Options,
     /// When it was started.
@@ -19,8 +21,8 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(client: mongotx::Client, upstream: Upstream, options: Options) -> Self {
+    pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
         let tx = State::new(options.sessions);
-        Self { client, upstream, tx, options, started: Instant::now() }
+        Self { client, upstream, tx, users, options, started: Instant::now() }
     }
 }

@@ -4,7 +4,7 @@
 use bson::Document;
 
 use crate::{
-    command,
+    access, command,
     connection::Connection,
     context::Context,
     error::{Code, CommandError, code},
@@ -38,6 +38,9 @@ pub(crate) fn routes() -> impl Iterator<Item = &'static (&'static [&'static str]
 
 /// Carries out a command. Errors become replies.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
+    if let Err(refused) = access::check(context, connection, request) {
+        return refused.into();
+    }
     match command::fail_point(context, connection, request) {
         None => carry_out(context, connection, request).await,
         Some(hit) => fail(context, connection, request, &hit).await,
@@ -93,9 +96,9 @@ const ON_THE_SERVER: Route = Route::Refused(
     code::COMMAND_NOT_SUPPORTED,
     "users and roles are managed on the server itself; the gateway passes no commands about them on",
 );
-const NO_LOGIN: Route = Route::Refused(
+const NO_SUCH_LOGIN: Route = Route::Refused(
     code::COMMAND_NOT_SUPPORTED,
-    "clients cannot log in to the gateway yet; connect without a user, over the loopback interface or a Unix socket",
+    "clients log in by SCRAM-SHA-256 or SCRAM-SHA-1 (saslStart); certificates are checked by TLS and name no user",
 );
 const DANGEROUS: Route = Route::Refused(
     code::COMMAND_NOT_SUPPORTED,
@@ -124,6 +127,7 @@ const ROUTES: &[(&[&str], Route)] = &[
     // The gateway itself.
     (&["hello", "isMaster", "ismaster", "ping", "whatsmyuri", "connectionStatus", "logout"], Route::Local),
     (&["getCmdLineOpts", "listCommands", "startSession"], Route::Local),
+    (&["saslStart", "saslContinue"], Route::Local),
     // The server.
     (&["buildInfo", "buildinfo", "hostInfo", "getParameter", "getLog", "features"], Route::Through),
     (&["profile", "top", "lockInfo", "connPoolStats", "dbHash", "dbhash", "killOp"], Route::Through),
@@ -142,7 +146,7 @@ const ROUTES: &[(&[&str], Route)] = &[
     (&["grantRolesToUser", "revokeRolesFromUser", "createRole", "updateRole", "dropRole"], ON_THE_SERVER),
     (&["dropAllRolesFromDatabase", "rolesInfo", "grantRolesToRole", "revokeRolesFromRole"], ON_THE_SERVER),
     (&["grantPrivilegesToRole", "revokePrivilegesFromRole", "invalidateUserCache"], ON_THE_SERVER),
-    (&["saslStart", "saslContinue", "authenticate", "getnonce", "copydbgetnonce"], NO_LOGIN),
+    (&["authenticate", "getnonce", "copydbgetnonce"], NO_SUCH_LOGIN),
     (&["shutdown", "setParameter", "setFeatureCompatibilityVersion", "rotateCertificates"], DANGEROUS),
     (&["convertToCapped", "cloneCollectionAsCapped", "applyOps"], BEHIND_THE_BACK),
 ];

@@ -6,6 +6,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
+    access::{Users, UsersError},
     command::{self, sweep_in_background},
     connection::{Connection, Peer},
     context::Context,
@@ -33,12 +34,19 @@ pub enum StartError {
     /// The connection string is not one.
     #[error("the connection string cannot be used: {0}")]
     Uri(#[from] mongodb::error::Error),
-    /// Everybody on the network could use the server.
+    /// Everybody on the network could use the server, or read along.
     #[error(
-        "listen: {0} can be reached from other machines, and clients need no password yet; use an address of the \
-         loopback interface (127.0.0.1)"
+        "listen: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
-    Exposed(SocketAddr),
+    Exposed {
+        /// Where.
+        address: SocketAddr,
+        /// What has to be chosen besides.
+        missing: &'static str,
+    },
+    /// The users cannot be read.
+    #[error(transparent)]
+    Users(#[from] UsersError),
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -73,15 +81,14 @@ impl Gateway {
     /// # Errors
     /// [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        if let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) {
-            return Err(StartError::Exposed(address));
-        }
+        check_exposure(&options)?;
+        let users = options.users.as_deref().map(Users::read).transpose()?;
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
         let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
         let listeners = listen(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
-        let context = Arc::new(Context::new(client, upstream, options));
+        let context = Arc::new(Context::new(client, upstream, users, options));
         sweep_in_background(&context);
         let server = Arc::new(Server::new(context, tls));
         for listener in listeners {
@@ -135,6 +142,19 @@ impl Drop for Gateway {
         self.server.closing.cancel();
         self.server.ending.cancel();
     }
+}
+
+/// Other machines may come in only with a password, which nobody on the way can use.
+fn check_exposure(options: &Options) -> Result<(), StartError> {
+    let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
+    let missing = match (&options.users, &options.tls, options.allow_plaintext) {
+        (None, ..) => "name the users who may log in (--users)",
+        (Some(_), None, false) => {
+            "encrypt the connections (--tls-certificate), or say that they need not be (--allow-plaintext)"
+        }
+        _ => return Ok(()),
+    };
+    Err(StartError::Exposed { address, missing })
 }
 
 async fn listen(options: &Options) -> Result<Vec<Listener>, StartError> {

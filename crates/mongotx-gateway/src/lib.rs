@@ -10,6 +10,7 @@
 //! Start reading at `dispatch.rs`, the one table of commands, and at [`Request`] and [`Reply`], which everything takes
 //! and gives.
 
+mod access;
 mod command;
 mod connection;
 mod context;
@@ -28,6 +29,7 @@ mod session;
 pub mod wire;
 
 pub use self::{
+    access::{Role, UserName, Users, UsersError},
     command::{SessionLimits, State, read},
     connection::{Connection, Peer},
     context::Context,

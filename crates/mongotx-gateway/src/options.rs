@@ -17,6 +17,11 @@ pub struct Options {
     pub unix: Option<PathBuf>,
     /// TLS for TCP connections. `None`: they are not encrypted.
     pub tls: Option<Tls>,
+    /// The file of those who may log in, as [`Users::change`](crate::Users::change) writes it. `None`: nobody has to log in, and everybody
+    /// may do everything.
+    pub users: Option<PathBuf>,
+    /// Whether connections from other machines may be without TLS.
+    pub allow_plaintext: bool,
     /// What clients may take.
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.

@@ -132,16 +132,19 @@ fn first_name(body: &RawDocument) -> Result<String, CommandError> {
     }
 }
 
-fn database_of(body: &RawDocument) -> Result<String, CommandError> {
+/// Whether a database may be called so.
+pub(crate) fn is_database_name(name: &str) -> bool {
     /// As long as MongoDB lets them be.
     const LONGEST_BYTES: usize = 63;
     /// What they cannot have in them.
     const FORBIDDEN: [char; 6] = ['\0', '/', '\\', '.', ' ', '"'];
+    !name.is_empty() && name.len() <= LONGEST_BYTES && !name.contains(FORBIDDEN)
+}
+
+fn database_of(body: &RawDocument) -> Result<String, CommandError> {
     match body.get("$db").map_err(invalid)? {
         None => Err(CommandError::new(code::MISSING_DATABASE, "OP_MSG requests require a $db argument")),
-        Some(bson::RawBsonRef::String(name))
-            if name.is_empty() || name.len() > LONGEST_BYTES || name.contains(FORBIDDEN) =>
-        {
+        Some(bson::RawBsonRef::String(name)) if !is_database_name(name) => {
             Err(CommandError::new(code::INVALID_NAMESPACE, format!("$db: invalid database name {name:?}")))
         }
         Some(bson::RawBsonRef::String(name)) => Ok(name.to_owned()),

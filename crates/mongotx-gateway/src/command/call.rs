@@ -12,6 +12,7 @@ use super::{
     generic::Generic,
 };
 use crate::{
+    access::User,
     context::Context,
     cursor::{FIRST_BATCH, Open, Owner},
     failure::{Answer, Failure, codes},
@@ -28,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Document,
     pub(crate) generic: &'a Generic,
     pub(crate) mode: &'a Mode,
+    /// Whose command it is, where users log in.
+    pub(crate) user: Option<&'a User>,
     /// The transaction that it is part of.
     pub(crate) session: Option<&'a mut Session>,
     /// The collections that the transaction has made.
@@ -92,6 +95,11 @@ impl Call<'_> {
         Ok(namespace)
     }
 
+    /// What stands for the user in names of sessions and on cursors; empty where nobody logs in.
+    pub(crate) fn user_digest(&self) -> &[u8] {
+        self.user.map_or(&[], |user| &user.digest)
+    }
+
     /// The library's handle on a collection.
     pub(crate) fn collection<T>(&self, namespace: &Namespace) -> Collection<T> {
         self.context.client.database(&namespace.db).collection(&namespace.coll)
@@ -121,7 +129,8 @@ impl Call<'_> {
         let id = if batch.is_last || first.is_only {
             0
         } else {
-            let owner = Owner { namespace, lsid: self.mode.lsid().cloned(), number: self.mode.transaction() };
+            let user = self.user_digest().to_vec();
+            let owner = Owner { namespace, user, lsid: self.mode.lsid().cloned(), number: self.mode.transaction() };
             self.context.tx.cursors.add(owner, open, first.expires, Instant::now())?
         };
         Ok(rawdoc! {"cursor": {"firstBatch": batch.documents, "id": id, "ns": ns}}.into())

@@ -3,7 +3,12 @@
 use bson::Document;
 use mongotx::{Client, ErrorKind, TxId};
 
-use super::{body::Body, fields::Fields, recovery, write_concern::WriteConcern};
+use super::{
+    body::Body,
+    fields::Fields,
+    recovery::{self, Seal},
+    write_concern::WriteConcern,
+};
 use crate::{
     failure::{Answer, Failure, codes},
     session::{
@@ -16,6 +21,7 @@ use crate::{
 pub(super) struct Ending<'a> {
     pub(super) client: &'a Client,
     pub(super) number: i64,
+    pub(super) seal: Seal<'a>,
     pub(super) concern: Option<&'a WriteConcern>,
     /// The command's own fields.
     pub(super) fields: Fields,
@@ -25,14 +31,14 @@ impl Ending<'_> {
     /// The transaction that the recovery token names: `None` without a token, `Some(None)` for an empty one.
     fn token(&mut self) -> Answer<Option<Option<TxId>>> {
         let token: Option<Document> = self.fields.document("recoveryToken")?;
-        token.map(|token| recovery::parse_token(&token)).transpose()
+        token.map(|token| recovery::parse_token(&token, &self.seal)).transpose()
     }
 }
 
 /// Reads the command's own fields, and ends nothing.
 pub(super) fn check(mut fields: Fields) -> Answer<()> {
     if let Some(token) = fields.document("recoveryToken")? {
-        recovery::parse_token(&token)?;
+        recovery::parse_token(&token, &Seal::NONE)?;
     }
     fields.finish()
 }
@@ -40,7 +46,7 @@ pub(super) fn check(mut fields: Fields) -> Answer<()> {
 /// `commitTransaction`. Repeated, it answers the same for ever.
 pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;
-    let Ending { client, number, concern, fields } = ending;
+    let Ending { client, number, concern, fields, .. } = ending;
     fields.finish()?;
     match work.machine.on(number, Event::Commit) {
         Ok(Step::Commit) => commit_open(work).await?,

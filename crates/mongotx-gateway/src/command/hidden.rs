@@ -8,28 +8,28 @@ use crate::{failure::Answer, reply::Reply};
 /// Names of indexes that begin so are MongoTx's.
 const OWN: &str = "_mongotx_";
 
-/// `listDatabases`, without the database of the client records unless there is more in it.
+/// `listDatabases`, without the database of the client records unless there is more in it, and without those that the user has no
+/// role on.
 pub(super) async fn databases(call: &mut Call<'_>) -> Answer<Reply> {
     let own = call.context.options.client.tx_database.clone();
     let names = call.context.client.database(&own).list_collection_names().await?;
     let is_hidden = names.iter().all(|name| is_own_name(name));
     let mut reply = told(call).await?;
-    if is_hidden {
-        hide_database(&mut reply, &own);
-    }
+    let user = call.user;
+    hide_databases(&mut reply, |name| is_hidden && name == own || user.is_some_and(|user| !user.knows(name)));
     Ok(reply.into())
 }
 
-fn hide_database(reply: &mut Document, own: &str) {
+fn hide_databases(reply: &mut Document, is_hidden: impl Fn(&str) -> bool) {
     let Ok(databases) = reply.get_array_mut("databases") else { return };
     let mut hidden = 0;
     databases.retain(|database| {
         let Some(database) = database.as_document() else { return true };
-        let is_own = database.get_str("name").is_ok_and(|name| name == own);
-        if is_own {
+        let hide = database.get_str("name").is_ok_and(&is_hidden);
+        if hide {
             hidden += database.get("sizeOnDisk").and_then(as_number).unwrap_or(0);
         }
-        !is_own
+        !hide
     });
     if let Some(total) = reply.get("totalSize").and_then(as_number) {
         reply.insert("totalSize", total - hidden);
@@ -90,7 +90,7 @@ mod tests {
             "databases": [{"name": "a", "sizeOnDisk": 5_i64}, {"name": "mongotx", "sizeOnDisk": 7_i64}],
             "totalSize": 12_i64,
         };
-        hide_database(&mut reply, "mongotx");
+        hide_databases(&mut reply, |name| name == "mongotx");
         assert_eq!(reply.get_array("databases").map(Vec::len).unwrap_or(0), 1);
         assert_eq!(reply.get("totalSize"), Some(&Bson::Int64(5)));
     }

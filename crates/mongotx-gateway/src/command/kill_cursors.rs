@@ -7,6 +7,7 @@ use super::{
     call::Call,
     fields::{Fields, type_name},
 };
+use crate::access::User;
 use crate::failure::{Answer, Failure, codes};
 
 /// The cursors' ids.
@@ -31,7 +32,9 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let (mut killed, mut not_found) = (Vec::new(), Vec::new());
     for id in parse(call.fields("killCursors"))? {
         let table = &call.context.tx.cursors;
-        let is_there = table.owner(id).is_some_and(|owner| owner.namespace == namespace) && table.kill(id);
+        let may = |user: &[u8]| user == call.user_digest() || call.user.is_some_and(User::is_root);
+        let owner = table.owner(id).filter(|owner| owner.namespace == namespace && may(&owner.user));
+        let is_there = owner.is_some() && table.kill(id);
         if is_there { killed.push(id) } else { not_found.push(id) }
     }
     let none: Vec<i64> = Vec::new();

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf, rawdoc};
 use mongotx::{Client, Fate, TxId};
+use subtle::ConstantTimeEq;
 
 use crate::{
+    access::{User, Users},
+    context::Context,
     failure::{Answer, Failure, codes},
     session::machine::End,
 };
@@ -20,23 +23,57 @@ const FIELD: &str = "mongotx";
 const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(50);
 
+/// Where users log in, a token is good for the user who was given it and no other: whoever could make one could roll back a stranger's
+/// transaction.
+pub(super) struct Seal<'a> {
+    users: Option<&'a Users>,
+    user: Option<&'a User>,
+}
+
+impl Seal<'static> {
+    /// Nobody logs in.
+    pub(super) const NONE: Self = Self { users: None, user: None };
+}
+
+impl<'a> Seal<'a> {
+    /// Of a command's user.
+    pub(super) fn of(context: &'a Context, user: Option<&'a User>) -> Self {
+        Self { users: context.users.as_ref(), user }
+    }
+
+    /// Hexadecimal digits that stand for the user and the transaction. Every gateway with the same users makes the same.
+    fn on(&self, id: &str) -> Option<String> {
+        let (users, user) = (self.users?, self.user?);
+        let sealed = users.seal(&[b"recovery token\0", &user.digest[..], id.as_bytes()].concat());
+        Some(sealed.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
 /// The token of a transaction; empty as long as it has written nothing.
-pub(super) fn token(id: Option<TxId>) -> RawDocumentBuf {
-    match id {
-        Some(id) => rawdoc! {"mongotx": id.to_string()},
-        None => RawDocumentBuf::new(),
+pub(super) fn token(id: Option<TxId>, seal: &Seal<'_>) -> RawDocumentBuf {
+    let Some(id) = id.map(|id| id.to_string()) else { return RawDocumentBuf::new() };
+    match seal.on(&id) {
+        Some(sealed) => rawdoc! {"mongotx": id, "seal": sealed},
+        None => rawdoc! {"mongotx": id},
     }
 }
 
 /// The transaction that a token names; `None` when it had written nothing.
 ///
 /// # Errors
-/// 9 for what no gateway has made.
-pub(super) fn parse_token(token: &Document) -> Answer<Option<TxId>> {
+/// 9 for what no gateway has made; 13 for what was not made for this user.
+pub(super) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<TxId>> {
     let malformed = || Failure::new(codes::FAILED_TO_PARSE, "the recoveryToken was not made by a MongoTx gateway");
     match token.get(FIELD) {
         None if token.is_empty() => Ok(None),
-        Some(Bson::String(id)) => id.parse().map(Some).map_err(|_| malformed()),
+        Some(Bson::String(id)) => {
+            let sealed = seal.on(id);
+            let given = token.get_str("seal").unwrap_or_default().as_bytes();
+            if sealed.is_some_and(|sealed| !bool::from(sealed.as_bytes().ct_eq(given))) {
+                return Err(Failure::new(codes::UNAUTHORIZED, "the recoveryToken was not given to this user"));
+            }
+            id.parse().map(Some).map_err(|_| malformed())
+        }
         _ => Err(malformed()),
     }
 }
@@ -76,15 +113,15 @@ mod tests {
     #[test]
     fn tokens_are_read_as_they_are_written() {
         let id: TxId = "000102030405060708090aff.42".parse().unwrap();
-        let read = |raw: RawDocumentBuf| parse_token(&Document::try_from(raw).unwrap()).unwrap();
-        assert_eq!(read(token(Some(id))), Some(id));
-        assert_eq!(read(token(None)), None);
+        let read = |raw: RawDocumentBuf| parse_token(&Document::try_from(raw).unwrap(), &Seal::NONE).unwrap();
+        assert_eq!(read(token(Some(id), &Seal::NONE)), Some(id));
+        assert_eq!(read(token(None, &Seal::NONE)), None);
     }
 
     #[test]
     fn tokens_of_others_are_refused() {
         for token in [doc! {"recoveryShardId": "x"}, doc! {FIELD: 5}, doc! {FIELD: "x"}] {
-            assert_eq!(parse_token(&token).unwrap_err().code, 9, "{token}");
+            assert_eq!(parse_token(&token, &Seal::NONE).unwrap_err().code, 9, "{token}");
         }
     }
 }

@@ -15,9 +15,11 @@ use super::{
     end_transaction::{self, Ending},
     fields::Fields,
     generic::Generic,
-    handle, recovery,
+    handle,
+    recovery::{self, Seal},
 };
 use crate::{
+    access::User,
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
@@ -62,6 +64,7 @@ pub(super) struct Parts<'a> {
     body: Document,
     generic: Generic,
     mode: Mode,
+    user: Option<&'a User>,
 }
 
 impl<'a> Parts<'a> {
@@ -82,6 +85,7 @@ impl<'a> Parts<'a> {
             body: self.body.clone(),
             generic: &self.generic,
             mode: &self.mode,
+            user: self.user,
             session,
             made,
             retry,
@@ -97,9 +101,11 @@ pub(super) async fn run(
     (name, db): (&str, &str),
     mut body: Document,
 ) -> Answer<Reply> {
-    let mode = Mode::take(&mut body)?;
+    let user = connection.user();
+    let user = user.as_deref();
+    let mode = Mode::take(&mut body)?.of_user(user)?;
     let generic = Generic::take(&mut body)?;
-    let parts = Parts { context, connection, name, db, body, generic, mode };
+    let parts = Parts { context, connection, name, db, body, generic, mode, user };
     let made = match parts.mode.clone() {
         Mode::Plain(lsid) => plain(parts, lsid.as_ref()).await?,
         Mode::Write(lsid, number) => write(parts, &lsid, number).await?,
@@ -129,6 +135,7 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
         body: parts.body,
         generic: &generic,
         mode: &mode,
+        user: parts.user,
         session: None,
         made: None,
         retry: None,
@@ -169,6 +176,7 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
         body: parts.body,
         generic: &generic,
         mode: &mode,
+        user: parts.user,
         session: None,
         made: None,
         retry: Some(&mut work.retry),
@@ -230,7 +238,8 @@ pub(super) fn check_name(name: &str) -> Answer<()> {
 
 async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> Answer<Body> {
     check_statement(&parts, begins)?;
-    let state = &parts.context.tx;
+    let (context, user) = (parts.context, parts.user);
+    let state = &context.tx;
     let slot = state.sessions.get(lsid, Instant::now())?;
     let interruption = slot.interruption();
     let mut work = slot.check_out().await;
@@ -246,7 +255,7 @@ async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> 
         }
         one_statement(&mut work, parts, lsid, interruption).await
     };
-    done.map(|body| body.with_recovery_token(recovery::token(work.id)))
+    done.map(|body| body.with_recovery_token(recovery::token(work.id, &Seal::of(context, user))))
 }
 
 async fn end(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
@@ -255,6 +264,7 @@ async fn end(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
     let ending = Ending {
         client: &parts.context.client,
         number,
+        seal: Seal::of(parts.context, parts.user),
         concern: parts.generic.write.as_ref(),
         fields: Fields::new(parts.name, body),
     };
@@ -308,6 +318,7 @@ async fn one_statement(
         body: parts.body,
         generic: &generic,
         mode: &mode,
+        user: parts.user,
         session: Some(&mut open.session),
         made: Some(&mut open.made),
         retry: None,

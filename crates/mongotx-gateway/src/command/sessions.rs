@@ -13,6 +13,7 @@ use super::{
     fields::{Fields, type_name},
 };
 use crate::{
+    access::{User, UserName},
     context::Context,
     failure::{Answer, Failure, codes},
     session::{Lsid, info::parse_lsid, slot::Slot},
@@ -20,7 +21,7 @@ use crate::{
 
 /// `refreshSessions`.
 pub(super) fn refresh(call: &mut Call<'_>) -> Answer<Body> {
-    for lsid in named(call.name, std::mem::take(&mut call.body))? {
+    for lsid in owned(named(call.name, std::mem::take(&mut call.body))?, call.user)? {
         call.context.tx.sessions.get(&lsid, Instant::now())?;
     }
     Ok(Body::empty())
@@ -28,9 +29,12 @@ pub(super) fn refresh(call: &mut Call<'_>) -> Answer<Body> {
 
 /// `endSessions` and `killSessions`.
 pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
-    let named = named(call.name, std::mem::take(&mut call.body))?;
+    let named = owned(named(call.name, std::mem::take(&mut call.body))?, call.user)?;
     if named.is_empty() && call.name == "killSessions" {
-        kill_every(call.context).await;
+        match call.user {
+            Some(user) => kill_of_user(call.context, &user.digest).await,
+            None => kill_every(call.context).await,
+        }
     }
     for lsid in named {
         kill_one(call.context, &lsid).await;
@@ -43,14 +47,21 @@ pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
 
 /// `killAllSessions`: those of some users, or (with none named) all.
 pub(super) async fn kill_all(call: &mut Call<'_>) -> Answer<Body> {
-    array(call.name, std::mem::take(&mut call.body))?;
-    kill_every(call.context).await;
+    let users = array(call.name, std::mem::take(&mut call.body))?;
+    let users = users.iter().map(parse_user).collect::<Answer<Vec<_>>>()?;
+    if users.is_empty() || call.user.is_none() {
+        kill_every(call.context).await;
+    }
+    for user in users {
+        kill_of_user(call.context, &user.digest()).await;
+    }
     Ok(Body::empty())
 }
 
 /// `killAllSessionsByPattern`: `{lsid: …}` names one session, any other pattern means all.
 pub(super) async fn kill_by_pattern(call: &mut Call<'_>) -> Answer<Body> {
     let (named, all) = patterns(call.name, std::mem::take(&mut call.body))?;
+    let named = owned(named, call.user)?;
     if all || named.is_empty() {
         kill_every(call.context).await;
     }
@@ -73,6 +84,15 @@ pub(super) fn patterns(name: &str, body: Document) -> Answer<(Vec<Lsid>, bool)> 
     Ok((named, all))
 }
 
+/// `{user: NAME, db: DATABASE}`.
+fn parse_user(user: &Bson) -> Answer<UserName> {
+    let field = |name: &str| user.as_document().and_then(|user| user.get_str(name).ok()).map(str::to_owned);
+    match (field("user"), field("db")) {
+        (Some(name), Some(database)) => Ok(UserName { database, name }),
+        _ => Err(Failure::new(codes::TYPE_MISMATCH, "killAllSessions: a user is {user: NAME, db: DATABASE}")),
+    }
+}
+
 fn array(name: &str, mut body: Document) -> Answer<Vec<Bson>> {
     match body.remove(name) {
         Some(Bson::Array(array)) => {
@@ -92,9 +112,26 @@ pub(super) fn named(name: &str, body: Document) -> Answer<Vec<Lsid>> {
     array(name, body)?.iter().enumerate().map(|(n, lsid)| parse_lsid(&format!("{name}.{name}.{n}"), lsid)).collect()
 }
 
+/// Those of them that the user may name: only `root` can name another one's.
+fn owned(lsids: Vec<Lsid>, user: Option<&User>) -> Answer<Vec<Lsid>> {
+    let own = |lsid: Lsid| {
+        if user.is_some_and(User::is_root) && !lsid.user.is_empty() { Ok(lsid) } else { lsid.of_user(user) }
+    };
+    lsids.into_iter().map(own).collect()
+}
+
 async fn kill_one(context: &Context, lsid: &Lsid) {
     context.tx.cursors.kill_of_session(lsid);
     if let Some(slot) = context.tx.sessions.find(lsid) {
+        slot.kill().await;
+    }
+}
+
+/// Kills a user's sessions.
+async fn kill_of_user(context: &Context, user: &[u8]) {
+    context.tx.cursors.kill_of_user(user);
+    let slots = context.tx.sessions.all();
+    for slot in slots.iter().filter(|slot| slot.lsid.user == user) {
         slot.kill().await;
     }
 }

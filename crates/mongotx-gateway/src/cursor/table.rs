@@ -25,6 +25,8 @@ const LIMIT: usize = 10_000;
 pub(crate) struct Owner {
     /// What it reads.
     pub(crate) namespace: Namespace,
+    /// Whose it is: the user's digest; empty where nobody logs in.
+    pub(crate) user: Vec<u8>,
     /// The session that opened it.
     pub(crate) lsid: Option<Lsid>,
     /// The transaction that opened it.
@@ -70,10 +72,14 @@ impl CursorTable {
     ///
     /// # Errors
     /// The server's: 43, and those for cursors of other collections, sessions and transactions.
-    pub(crate) fn check_out(&self, id: i64, namespace: &Namespace, mode: &Mode) -> Answer<Open> {
+    pub(crate) fn check_out(&self, id: i64, namespace: &Namespace, user: &[u8], mode: &Mode) -> Answer<Open> {
         let mut entries = self.entries();
         let not_found = || Failure::new(codes::CURSOR_NOT_FOUND, format!("cursor id {id} not found"));
         let entry = entries.get_mut(&id).ok_or_else(not_found)?;
+        if entry.owner.user != user {
+            let message = format!("cursor id {id} was not created by the authenticated user");
+            return Err(Failure::new(codes::UNAUTHORIZED, message));
+        }
         check_owner(id, &entry.owner, namespace, mode)?;
         entry.open.take().ok_or_else(|| Failure::new(12_051, format!("cursor id {id} is already in use")))
     }
@@ -104,6 +110,11 @@ impl CursorTable {
     /// Ends those that a session opened in transactions.
     pub(crate) fn kill_of_transactions(&self, lsid: &Lsid) {
         self.entries().retain(|_, entry| entry.owner.lsid.as_ref() != Some(lsid) || entry.owner.number.is_none());
+    }
+
+    /// Ends those of a user's sessions.
+    pub(crate) fn kill_of_user(&self, user: &[u8]) {
+        self.entries().retain(|_, entry| entry.owner.lsid.as_ref().is_none_or(|lsid| lsid.user != user));
     }
 
     /// Ends those of every session.
@@ -175,7 +186,7 @@ mod tests {
     }
 
     fn owner(lsid: Option<Lsid>, number: Option<i64>) -> Owner {
-        Owner { namespace: namespace(), lsid, number }
+        Owner { namespace: namespace(), user: Vec::new(), lsid, number }
     }
 
     fn within(n: u8, number: i64) -> Mode {
@@ -207,11 +218,22 @@ mod tests {
     fn what_is_killed_while_it_is_in_use_does_not_come_back() {
         let (table, now) = (CursorTable::default(), Instant::now());
         let id = table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
-        let open = table.check_out(id, &namespace(), &Mode::Plain(None)).unwrap();
-        assert_eq!(table.check_out(id, &namespace(), &Mode::Plain(None)).err().unwrap().code, 12_051);
+        let open = table.check_out(id, &namespace(), &[], &Mode::Plain(None)).unwrap();
+        assert_eq!(table.check_out(id, &namespace(), &[], &Mode::Plain(None)).err().unwrap().code, 12_051);
         assert!(table.kill(id));
         table.give_back(id, open, now);
-        assert_eq!(table.check_out(id, &namespace(), &Mode::Plain(None)).err().unwrap().code, 43);
+        assert_eq!(table.check_out(id, &namespace(), &[], &Mode::Plain(None)).err().unwrap().code, 43);
+    }
+
+    #[test]
+    fn cursors_answer_to_their_own_user_only() {
+        let (table, now) = (CursorTable::default(), Instant::now());
+        let owner = Owner { user: vec![1], ..owner(None, None) };
+        let id = table.add(owner, Open::of_documents(Vec::new()), true, now).unwrap();
+        let taken = |user: &[u8]| table.check_out(id, &namespace(), user, &Mode::Plain(None));
+        assert_eq!(taken(&[2]).err().unwrap().code, 13);
+        assert_eq!(taken(&[]).err().unwrap().code, 13);
+        taken(&[1]).unwrap();
     }
 
     #[test]

@@ -20,6 +20,9 @@ codes! {
     FAILED_TO_PARSE = 9 FailedToParse;
     UNAUTHORIZED = 13 Unauthorized;
     TYPE_MISMATCH = 14 TypeMismatch;
+    PROTOCOL_ERROR = 17 ProtocolError;
+    AUTHENTICATION_FAILED = 18 AuthenticationFailed;
+    ILLEGAL_OPERATION = 20 IllegalOperation;
     INVALID_LENGTH = 16 InvalidLength;
     NAMESPACE_NOT_FOUND = 26 NamespaceNotFound;
     CURSOR_NOT_FOUND = 43 CursorNotFound;
@@ -41,6 +44,8 @@ codes! {
     TOO_MANY_SESSIONS = 261 TooManyLogicalSessions;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;
     API_VERSION_ERROR = 322 APIVersionError;
+    MECHANISM_UNAVAILABLE = 334 MechanismUnavailable;
+    INVALID_PAYLOAD = 10270 Location10270;
     OBJECT_TOO_LARGE = 10334 BSONObjectTooLarge;
     INTERRUPTED = 11601 Interrupted;
     MISSING_FIELD = 40414 Location40414;
@@ -64,9 +69,6 @@ const NAMES: &[(i32, &str)] = &[
     (10, "CannotBackfillArray"),
     (11, "UserNotFound"),
     (15, "Overflow"),
-    (17, "ProtocolError"),
-    (18, "AuthenticationFailed"),
-    (20, "IllegalOperation"),
     (22, "InvalidBSON"),
     (24, "LockTimeout"),
     (27, "IndexNotFound"),

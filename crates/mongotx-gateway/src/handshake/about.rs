@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use crate::{
+    access,
     context::Context,
     dispatch::{self, Route},
     error::{CommandError, code},
@@ -27,7 +28,7 @@ pub(super) fn commands() -> Document {
     let mut commands = Document::new();
     for (names, route) in dispatch::routes() {
         let Some(name) = names.first().filter(|_| !matches!(route, Route::Refused(..))) else { continue };
-        commands.insert(*name, doc! {"help": "", "adminOnly": false, "requiresAuth": false});
+        commands.insert(*name, doc! {"help": "", "adminOnly": false, "requiresAuth": !access::is_open(name)});
     }
     doc! {"commands": Bson::Document(commands), "ok": 1.0}
 }

@@ -6,7 +6,9 @@
 //! | `metadata` | what a client says about itself in them |
 //! | `about` | `getCmdLineOpts`, `listCommands` |
 //! | `session` | `startSession` |
-//! | `whoami` | `whatsmyuri`, `connectionStatus`, `logout` |
+//! | `whoami` | `whatsmyuri`, `connectionStatus` |
+//!
+//! `saslStart`, `saslContinue` and `logout` are answered by `access/`.
 
 mod about;
 mod hello;
@@ -17,6 +19,7 @@ mod whoami;
 use bson::doc;
 
 use crate::{
+    access,
     connection::Connection,
     context::Context,
     error::{CommandError, code},
@@ -30,13 +33,19 @@ use self::hello::SESSION_TIMEOUT_MINUTES;
 pub(crate) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     match request.name() {
         "ping" => Ok(doc! {"ok": 1.0}.into()),
-        "hello" | "isMaster" | "ismaster" => hello::run(connection, request).map(Reply::from),
+        "hello" | "isMaster" | "ismaster" => {
+            let mut reply = hello::run(connection, request)?;
+            Ok(access::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
+        }
+        "saslStart" | "saslContinue" => {
+            Ok(access::run(context, connection, request).map_or_else(Reply::from, Reply::from))
+        }
         "getCmdLineOpts" => about::command_line(context, request).map(Reply::from),
         "listCommands" => Ok(about::commands().into()),
         "startSession" => Ok(session::start().into()),
         "whatsmyuri" => Ok(whoami::address(connection).into()),
-        "connectionStatus" => Ok(whoami::status(request).into()),
-        "logout" => Ok(doc! {"ok": 1.0}.into()),
+        "connectionStatus" => Ok(whoami::status(connection, request).into()),
+        "logout" => Ok(access::logout(connection).into()),
         other => Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, format!("{other} is not answered by the gateway"))),
     }
 }

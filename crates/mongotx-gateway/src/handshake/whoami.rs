@@ -1,6 +1,6 @@
-//! Who asks: the connection's own address, and its users. There are no users yet.
+//! Who asks: the connection's own address, and its user.
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 use crate::{connection::Connection, request::Request};
 
@@ -10,10 +10,17 @@ pub(super) fn address(connection: &Connection) -> Document {
 }
 
 /// `connectionStatus`.
-pub(super) fn status(request: &Request) -> Document {
-    let mut info = doc! {"authenticatedUsers": [], "authenticatedUserRoles": []};
+pub(super) fn status(connection: &Connection, request: &Request) -> Document {
+    let user = connection.user();
+    let users: Vec<Bson> =
+        user.iter().map(|user| doc! {"user": &user.name.name, "db": &user.name.database}.into()).collect();
+    let roles = user.iter().flat_map(|user| &user.roles);
+    let roles: Vec<Bson> =
+        roles.map(|role| doc! {"role": role.name(), "db": role.database().unwrap_or("admin")}.into()).collect();
+    let mut info = doc! {"authenticatedUsers": users, "authenticatedUserRoles": roles};
     if matches!(request.body().get_bool("showPrivileges"), Ok(true)) {
-        info.insert("authenticatedUserPrivileges", bson::Bson::Array(Vec::new()));
+        // Roles are all that there is: see docs/gateway.md.
+        info.insert("authenticatedUserPrivileges", Bson::Array(Vec::new()));
     }
     doc! {"authInfo": info, "ok": 1.0}
 }

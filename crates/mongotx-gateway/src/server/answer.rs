@@ -11,7 +11,7 @@ use std::{
 use futures_util::FutureExt;
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, End},
     context::Context,
     dispatch,
     error::{CommandError, code},
@@ -40,7 +40,7 @@ pub(super) async fn answer(
         Ok(request) => run(context, connection, request).await,
         Err(error) => error.into(),
     };
-    if connection.is_cut() {
+    if connection.end() == End::Now {
         return Err(WireError::Cut);
     }
     if !answer_wanted {

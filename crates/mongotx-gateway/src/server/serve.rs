@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     command,
-    connection::{Connection, Peer},
+    connection::{self, Connection, Peer},
     wire::WireError,
 };
 
@@ -42,6 +42,8 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer)
 enum End {
     #[error("the gateway is closing")]
     Closing,
+    #[error("too many logins have failed")]
+    Refused,
     #[error("{0}")]
     Read(#[from] ReadError),
     #[error("{0}")]
@@ -79,6 +81,9 @@ async fn converse<S: Socket>(
         }
         if server.closing.is_cancelled() {
             return End::Closing;
+        }
+        if connection.end() == connection::End::AfterAnswer {
+            return End::Refused;
         }
         silence = limits.idle;
     }

@@ -4,6 +4,7 @@ use bson::{Bson, Document, spec::BinarySubtype};
 
 use super::Lsid;
 use crate::{
+    access::User,
     command::fields::type_name,
     failure::{Answer, Failure, codes},
 };
@@ -61,6 +62,20 @@ impl Mode {
             }
             (Some(lsid), Some(number)) => Self::Write(lsid, number),
             (lsid, _) => Self::Plain(lsid),
+        })
+    }
+
+    /// The same in the user's session of that name.
+    ///
+    /// # Errors
+    /// As [`Lsid::of_user`].
+    pub(crate) fn of_user(self, user: Option<&User>) -> Answer<Self> {
+        Ok(match self {
+            Self::Plain(lsid) => Self::Plain(lsid.map(|lsid| lsid.of_user(user)).transpose()?),
+            Self::Write(lsid, number) => Self::Write(lsid.of_user(user)?, number),
+            Self::Transaction { lsid, number, begins } => {
+                Self::Transaction { lsid: lsid.of_user(user)?, number, begins }
+            }
         })
     }
 

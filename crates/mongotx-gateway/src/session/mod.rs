@@ -20,6 +20,11 @@ pub(crate) mod table;
 
 use std::fmt;
 
+use crate::{
+    access::User,
+    failure::{Answer, Failure, codes},
+};
+
 /// A session's name: the UUID that the client made, and the digest of the user where the client names one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lsid {
@@ -27,6 +32,23 @@ pub(crate) struct Lsid {
     pub(crate) id: [u8; 16],
     /// `lsid.uid`; empty if there is none.
     pub(crate) user: Vec<u8>,
+}
+
+impl Lsid {
+    /// The session of this name that is the user's: one user's sessions are nothing to another one. Without a user it is the one that
+    /// the client names.
+    ///
+    /// # Errors
+    /// 13 for a name with another user in it.
+    pub(crate) fn of_user(self, user: Option<&User>) -> Answer<Self> {
+        match user {
+            None => Ok(self),
+            Some(user) if self.user.is_empty() || self.user == user.digest => {
+                Ok(Self { user: user.digest.clone(), ..self })
+            }
+            Some(_) => Err(Failure::new(codes::UNAUTHORIZED, "the lsid names another user")),
+        }
+    }
 }
 
 impl fmt::Display for Lsid {

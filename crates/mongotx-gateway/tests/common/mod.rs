@@ -5,6 +5,7 @@
 pub mod commands;
 pub mod examples;
 pub mod raw;
+pub mod users;
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,0 +1,57 @@
+//! Whether the user of a connection may run a command: asked before anything else is done with it.
+
+use bson::Document;
+
+use super::needs::{Access, access, demands};
+use crate::{
+    connection::Connection,
+    context::Context,
+    dispatch,
+    error::{CommandError, code},
+    request::Request,
+};
+
+/// # Errors
+/// 13, as MongoDB: without a login, and without the privilege. The command itself is not told: it may hold documents.
+pub(crate) fn check(context: &Context, connection: &Connection, request: &Request) -> Result<(), CommandError> {
+    let name = request.name();
+    // Nobody carries out what nobody knows.
+    if context.users.is_none() || dispatch::route(name).is_none() || is_open(name) {
+        return Ok(());
+    }
+    let unauthorized = |text: String| Err(CommandError::new(code::UNAUTHORIZED, text));
+    let Some(user) = connection.user() else {
+        return unauthorized(format!("command {name} requires authentication"));
+    };
+    if user.is_root() {
+        return Ok(());
+    }
+    let command = match access(name) {
+        // Only these look at more than the command's own field, and only of the body.
+        Access::Inside => request.to_document()?,
+        _ => named(request),
+    };
+    let demands = demands(name, request.database(), &command, &context.options.client.tx_database);
+    match demands.iter().find(|demand| !user.may(demand.need, &demand.database)) {
+        None => Ok(()),
+        Some(demand) => unauthorized(format!("not authorized on {} to execute command {name}", demand.database)),
+    }
+}
+
+/// Whether clients may run a command before they log in.
+pub(crate) fn is_open(name: &str) -> bool {
+    access(name) == Access::Open
+}
+
+/// The first field, and the one that names the collection of a cursor: the documents of a large insert need not be read.
+fn named(request: &Request) -> Document {
+    let mut named = Document::new();
+    for field in [request.name(), "collection"] {
+        if let Ok(Some(value)) = request.body().get(field)
+            && let Ok(value) = bson::Bson::try_from(value)
+        {
+            named.insert(field, value);
+        }
+    }
+    named
+}

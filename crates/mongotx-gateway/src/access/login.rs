@@ -1,0 +1,210 @@
+//! `saslStart`, `saslContinue`, `logout`, and the login that a `hello` may begin (`speculativeAuthenticate`).
+//!
+//! Unknown users get an exchange like everybody else, with a salt that looks like any other, and fail at its end: what a client is
+//! told, and the work for it, is the same as with a wrong password. A connection that fails too often is closed.
+
+use std::sync::Arc;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+
+use super::{
+    mechanism::Mechanism,
+    scram::{Exchange, First, Refused},
+    user::{User, UserName},
+    users::Users,
+};
+use crate::{
+    command::fields::Fields,
+    connection::Connection,
+    context::Context,
+    failure::{Answer, Failure, codes},
+    request::Request,
+};
+
+/// Failed logins after which a connection is closed.
+const MOST_FAILURES: u32 = 5;
+/// The number of every conversation: there is one at a time on a connection.
+const CONVERSATION: i32 = 1;
+/// Bytes of the gateway's half of the nonce.
+const NONCE_BYTES: usize = 24;
+
+/// A login that has begun.
+pub(crate) struct Conversation {
+    mechanism: Mechanism,
+    name: UserName,
+    /// `None`: nobody is called so.
+    user: Option<Arc<User>>,
+    /// The client wants no empty message at the end.
+    skips_empty: bool,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The client has to prove that it knows the password.
+    Proof(Exchange),
+    /// It has. Its empty message is waited for.
+    Empty,
+}
+
+/// Answers `saslStart` and `saslContinue`.
+pub(crate) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Document, Failure> {
+    let Some(users) = &context.users else {
+        let text = "clients cannot log in to this gateway: it was started without --users; connect without a user";
+        return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, text));
+    };
+    let command = request.to_document()?;
+    match request.name() {
+        "saslStart" => start(users, connection, request.database(), command),
+        _ => proceed(connection, command),
+    }
+}
+
+/// Adds the beginning of a login to the reply of a `hello` that asks for it, and the mechanisms if it asks for those. What
+/// cannot be begun is left out: the client will try in the usual way, and be told.
+///
+/// # Errors
+/// The server's, for fields of a wrong form.
+pub(crate) fn speculate(
+    context: &Context,
+    connection: &Connection,
+    request: &Request,
+    reply: &mut Document,
+) -> Result<(), Failure> {
+    let Some(users) = &context.users else { return Ok(()) };
+    let mut fields = Fields::new(request.name(), request.to_document()?);
+    if let Some(name) = fields.text("saslSupportedMechs")? {
+        if !name.contains('.') {
+            let text = "UserName must contain a '.' separated database.user pair";
+            return Err(Failure::new(codes::BAD_VALUE, text));
+        }
+        // The same for everybody: who is known here is nobody's business.
+        let names: Vec<Bson> = Mechanism::ALL.iter().map(|one| one.name().into()).collect();
+        reply.insert("saslSupportedMechs", names);
+    }
+    if let Some(command) = fields.document("speculativeAuthenticate")? {
+        let database = command.get_str("db").unwrap_or("admin").to_owned();
+        if command.contains_key("saslStart")
+            && let Ok(begun) = start(users, connection, &database, command)
+        {
+            reply.insert("speculativeAuthenticate", begun);
+        }
+    }
+    Ok(())
+}
+
+/// `logout`: the connection's user, whatever database it names.
+pub(crate) fn logout(connection: &Connection) -> Document {
+    connection.login(|login| (login.user, login.conversation) = (None, None));
+    doc! {"ok": 1.0}
+}
+
+fn start(users: &Users, connection: &Connection, database: &str, command: Document) -> Answer<Document> {
+    let mut fields = Fields::new("saslStart", command);
+    let mechanism = fields.text("mechanism")?;
+    let mechanism = fields.required("mechanism", mechanism)?;
+    let payload = take_payload(&mut fields)?;
+    let options = fields.document("options")?.unwrap_or_default();
+    connection.login(|login| login.conversation = None);
+    let Some(mechanism) = Mechanism::of_name(&mechanism) else {
+        let mechanism: String = mechanism.chars().take(100).collect();
+        let text = format!("Received authentication for mechanism {mechanism} which is not enabled");
+        return Err(Failure::new(codes::MECHANISM_UNAVAILABLE, text));
+    };
+    let first = match First::parse(&payload) {
+        Ok(first) => first,
+        Err(refused) => return Err(fail(connection, mechanism, None, &refused)),
+    };
+    let name = UserName { database: database.to_owned(), name: first.user.clone() };
+    if let Some(user) = connection.user().filter(|user| user.name != name) {
+        let text = format!("this connection is logged in as {}; log out first", user.name);
+        return Err(Failure::new(codes::ILLEGAL_OPERATION, text));
+    }
+    let (user, credential) = users.find(mechanism, &name);
+    let ours = BASE64_STANDARD.encode(rand::random::<[u8; NONCE_BYTES]>());
+    let (exchange, message) = first.answer(mechanism, credential, &ours);
+    let skips_empty = options.get_bool("skipEmptyExchange").unwrap_or(false);
+    let conversation = Conversation { mechanism, name, user, skips_empty, stage: Stage::Proof(exchange) };
+    connection.login(|login| login.conversation = Some(conversation));
+    Ok(said(message, false))
+}
+
+fn proceed(connection: &Connection, command: Document) -> Answer<Document> {
+    let mut fields = Fields::new("saslContinue", command);
+    let id = fields.number("conversationId")?;
+    let id = fields.required("conversationId", id)?;
+    let payload = take_payload(&mut fields)?;
+    let protocol = |text: &str| Failure::new(codes::PROTOCOL_ERROR, text);
+    let conversation = connection.login(|login| login.conversation.take());
+    let mut conversation = conversation.ok_or_else(|| protocol("No SASL session state found"))?;
+    if id != i64::from(CONVERSATION) {
+        return Err(protocol("sasl: Mismatched conversation id"));
+    }
+    let exchange = match conversation.stage {
+        Stage::Proof(exchange) => exchange,
+        Stage::Empty if payload.is_empty() => return Ok(log_in(connection, conversation, Vec::new())),
+        Stage::Empty => return Err(protocol("an empty message was to come")),
+    };
+    let proven = exchange.finish(&payload);
+    let (mechanism, name) = (conversation.mechanism, conversation.name.clone());
+    match (proven, &conversation.user) {
+        (Ok(message), Some(_)) if conversation.skips_empty => {
+            conversation.stage = Stage::Empty;
+            Ok(log_in(connection, conversation, message))
+        }
+        (Ok(message), Some(_)) => {
+            conversation.stage = Stage::Empty;
+            connection.login(|login| login.conversation = Some(conversation));
+            Ok(said(message, false))
+        }
+        (Ok(_) | Err(Refused::Proof), None) => Err(fail(connection, mechanism, Some(&name), &Refused::Unknown)),
+        (Err(refused), _) => Err(fail(connection, mechanism, Some(&name), &refused)),
+    }
+}
+
+fn log_in(connection: &Connection, conversation: Conversation, message: Vec<u8>) -> Document {
+    tracing::info!(
+        connection = connection.id(), user = ?conversation.name.to_string(), mechanism = conversation.mechanism.name(),
+        "logged in",
+    );
+    connection.login(|login| (login.user, login.failures) = (conversation.user, 0));
+    said(message, true)
+}
+
+/// Notes that a login failed. What is answered is the same whatever the reason.
+fn fail(connection: &Connection, mechanism: Mechanism, name: Option<&UserName>, reason: &Refused) -> Failure {
+    let name = name.map(UserName::to_string).unwrap_or_default();
+    tracing::warn!(
+        connection = connection.id(), peer = %connection.peer(), user = ?name, mechanism = mechanism.name(), %reason,
+        "a login was refused",
+    );
+    let failures = connection.login(|login| {
+        login.failures += 1;
+        login.failures
+    });
+    if failures >= MOST_FAILURES {
+        connection.close_after_answer();
+    }
+    Failure::new(codes::AUTHENTICATION_FAILED, "Authentication failed.")
+}
+
+fn said(message: Vec<u8>, done: bool) -> Document {
+    let payload = Binary { subtype: BinarySubtype::Generic, bytes: message };
+    doc! {"conversationId": CONVERSATION, "done": done, "payload": payload, "ok": 1.0}
+}
+
+/// Bytes, or (as old clients send it) base64.
+fn take_payload(fields: &mut Fields) -> Answer<Vec<u8>> {
+    let payload = fields.any("payload");
+    match fields.required("payload", payload)? {
+        Bson::Binary(binary) => Ok(binary.bytes),
+        Bson::String(text) => BASE64_STANDARD
+            .decode(text)
+            .map_err(|_| Failure::new(codes::INVALID_PAYLOAD, "Failed decoding SASL payload: invalid base64")),
+        other => {
+            let found = crate::command::fields::type_name(&other);
+            let text = format!("Invalid SASLPayload type. Expected Base64 or BinData, got: {found}");
+            Err(Failure::new(codes::BAD_VALUE, text))
+        }
+    }
+}

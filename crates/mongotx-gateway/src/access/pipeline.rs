@@ -1,0 +1,143 @@
+//! What a pipeline needs: its stages may read and write other collections, of other databases too. Pure.
+
+use bson::{Bson, Document};
+
+use super::{
+    needs::{Demands, is_system},
+    role::Need,
+};
+
+/// Stages that read nothing but the documents that come to them.
+const HARMLESS: [&str; 24] = [
+    "$match",
+    "$project",
+    "$addFields",
+    "$set",
+    "$unset",
+    "$group",
+    "$sort",
+    "$limit",
+    "$skip",
+    "$count",
+    "$unwind",
+    "$bucket",
+    "$bucketAuto",
+    "$sortByCount",
+    "$replaceRoot",
+    "$replaceWith",
+    "$sample",
+    "$geoNear",
+    "$redact",
+    "$densify",
+    "$fill",
+    "$setWindowFields",
+    "$documents",
+    "$collStats",
+];
+
+/// Adds what a pipeline needs. What is no pipeline needs nothing: it will be refused.
+pub(super) fn add(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
+    let Some(Bson::Array(stages)) = pipeline else { return };
+    for stage in stages.iter().filter_map(Bson::as_document) {
+        for (name, value) in stage {
+            add_stage(demands, name, value);
+        }
+    }
+}
+
+fn add_stage(demands: &mut Demands<'_>, name: &str, value: &Bson) {
+    match (name, value) {
+        (name, _) if HARMLESS.contains(&name) => {}
+        ("$lookup" | "$graphLookup", Bson::Document(stage)) => {
+            if let Some(from) = stage.get("from") {
+                add_source(demands, from);
+            }
+            add(demands, stage.get("pipeline"));
+        }
+        ("$unionWith", Bson::Document(stage)) if !stage.contains_key("db") => {
+            if let Some(from) = stage.get("coll") {
+                add_source(demands, from);
+            }
+            add(demands, stage.get("pipeline"));
+        }
+        ("$unionWith", from @ Bson::String(_)) => add_source(demands, from),
+        ("$facet", Bson::Document(facets)) => facets.iter().for_each(|(_, pipeline)| add(demands, Some(pipeline))),
+        ("$out", target) => add_target(demands, target),
+        ("$merge", Bson::Document(stage)) if stage.contains_key("into") => {
+            add_target(demands, stage.get("into").unwrap_or(&Bson::Null));
+        }
+        ("$merge", target @ Bson::String(_)) => add_target(demands, target),
+        ("$indexStats" | "$planCacheStats", _) => demands.add(Need::Manage),
+        _ => demands.add(Need::Root),
+    }
+}
+
+/// A collection of the same database, by its name.
+fn add_source(demands: &mut Demands<'_>, from: &Bson) {
+    let is_plain = from.as_str().is_some_and(|name| !is_system(name));
+    demands.add(if is_plain { Need::Read } else { Need::Root });
+}
+
+/// A collection, perhaps of another database: `{db: …, coll: …}`.
+fn add_target(demands: &mut Demands<'_>, target: &Bson) {
+    let named = |target: &Document| {
+        Some((target.get_str("db").ok().map(str::to_owned), target.get_str("coll").ok()?.to_owned()))
+    };
+    let target = match target {
+        Bson::String(name) => Some((None, name.clone())),
+        Bson::Document(target) => named(target),
+        _ => None,
+    };
+    match target {
+        Some((None, collection)) if !is_system(&collection) => demands.add(Need::Write),
+        Some((Some(database), collection)) if !is_system(&collection) => demands.add_on(Need::Write, database),
+        _ => demands.add(Need::Root),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::access::needs::demands;
+
+    fn needs(stage: Document) -> Vec<(Need, String)> {
+        let command = doc! {"aggregate": "c", "pipeline": [{"$match": {}}, stage], "cursor": {}};
+        let demands = demands("aggregate", "d", &command, "own");
+        // The first one is for the collection itself.
+        demands.into_iter().skip(1).map(|demand| (demand.need, demand.database)).collect()
+    }
+
+    #[test]
+    fn stages_need_what_they_read_and_write() {
+        let on = |need: Need, database: &str| vec![(need, database.to_owned())];
+        for (stage, wanted) in [
+            (doc! {"$group": {"_id": 1}}, vec![]),
+            (doc! {"$lookup": {"from": "e", "as": "x"}}, vec![]),
+            (doc! {"$lookup": {"from": "system.users", "as": "x"}}, on(Need::Root, "d")),
+            (doc! {"$lookup": {"from": {"db": "e", "coll": "c"}, "as": "x"}}, on(Need::Root, "d")),
+            (
+                doc! {"$lookup": {"from": "e", "pipeline": [{"$unionWith": "system.users"}], "as": "x"}},
+                on(Need::Root, "d"),
+            ),
+            (doc! {"$graphLookup": {"from": "system.users"}}, on(Need::Root, "d")),
+            (doc! {"$unionWith": {"coll": "e", "pipeline": [{"$lookup": {"from": "system.x"}}]}}, on(Need::Root, "d")),
+            (doc! {"$unionWith": {"db": "e", "coll": "e"}}, on(Need::Root, "d")),
+            (doc! {"$facet": {"a": [{"$lookup": {"from": "system.x"}}]}}, on(Need::Root, "d")),
+            (doc! {"$out": "e"}, on(Need::Write, "d")),
+            (doc! {"$out": {"db": "e", "coll": "c"}}, on(Need::Write, "e")),
+            (doc! {"$out": {"db": "e", "coll": "system.views"}}, on(Need::Root, "d")),
+            (doc! {"$out": {"db": "own", "coll": "txs"}}, on(Need::Root, "own")),
+            (doc! {"$out": {"db": 5, "coll": 5}}, on(Need::Root, "d")),
+            (doc! {"$merge": "e"}, on(Need::Write, "d")),
+            (doc! {"$merge": {"into": {"db": "e", "coll": "c"}}}, on(Need::Write, "e")),
+            (doc! {"$merge": {"into": 5}}, on(Need::Root, "d")),
+            (doc! {"$indexStats": {}}, on(Need::Manage, "d")),
+            (doc! {"$currentOp": {"allUsers": true}}, on(Need::Root, "d")),
+            (doc! {"$noSuchStage": 1}, on(Need::Root, "d")),
+        ] {
+            assert_eq!(needs(stage.clone()), wanted, "{stage}");
+        }
+    }
+}

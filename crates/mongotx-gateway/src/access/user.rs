@@ -1,0 +1,85 @@
+//! One user: a name in a database, roles, and what is kept instead of the password.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    credential::Credential,
+    mechanism::Mechanism,
+    role::{Need, Role},
+};
+use crate::request::is_database_name;
+
+/// The longest name, in bytes.
+const LONGEST_BYTES: usize = 128;
+
+/// A user's name: users of two databases are two, even if they are called the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UserName {
+    /// Where the user logs in (`authSource`).
+    pub database: String,
+    /// The name there.
+    pub name: String,
+}
+
+impl UserName {
+    /// # Errors
+    /// In words, for a name or a database that cannot be.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.name.is_empty() || self.name.len() > LONGEST_BYTES || self.name.contains(char::is_control) {
+            return Err(format!("{:?}: a name has 1 to {LONGEST_BYTES} bytes and no control characters", self.name));
+        }
+        if !is_database_name(&self.database) {
+            return Err(format!("{:?} is no database name", self.database));
+        }
+        Ok(())
+    }
+
+    /// What stands for the user in names of sessions, as in MongoDB.
+    pub(crate) fn digest(&self) -> Vec<u8> {
+        Sha256::digest(self.to_string()).to_vec()
+    }
+}
+
+/// `name@database`.
+impl fmt::Display for UserName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.database)
+    }
+}
+
+/// A user.
+pub(crate) struct User {
+    pub(crate) name: UserName,
+    /// See [`UserName::digest`].
+    pub(crate) digest: Vec<u8>,
+    pub(crate) roles: Vec<Role>,
+    pub(crate) sha_1: Credential,
+    pub(crate) sha_256: Credential,
+}
+
+impl User {
+    /// What is kept for this mechanism.
+    pub(crate) fn credential(&self, mechanism: Mechanism) -> &Credential {
+        match mechanism {
+            Mechanism::ScramSha1 => &self.sha_1,
+            Mechanism::ScramSha256 => &self.sha_256,
+        }
+    }
+
+    /// Whether a role allows it.
+    pub(crate) fn may(&self, need: Need, database: &str) -> bool {
+        self.roles.iter().any(|role| role.allows(need, database))
+    }
+
+    /// Whether the user may do everything.
+    pub(crate) fn is_root(&self) -> bool {
+        self.roles.contains(&Role::Root)
+    }
+
+    /// Whether the user has any role there.
+    pub(crate) fn knows(&self, database: &str) -> bool {
+        self.is_root() || self.roles.iter().any(|role| role.database() == Some(database))
+    }
+}

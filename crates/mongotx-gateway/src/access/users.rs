@@ -1,0 +1,334 @@
+//! All users: found by their names, and kept in a file that holds salted keys and no password.
+//!
+//! The file is JSON. It is changed by writing a new one beside it (`FILE.new`), which takes its place: whoever reads it sees the old or the
+//! new users. As long as the new one is there nobody else changes it.
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions},
+    io::{ErrorKind, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    credential::Credential,
+    mechanism::Mechanism,
+    role::Role,
+    user::{User, UserName},
+};
+
+/// The largest file that is read, in bytes: some 20,000 users.
+const LARGEST_BYTES: u64 = 16 * 1024 * 1024;
+/// How many roles a user may have.
+const MOST_ROLES: usize = 1_000;
+const SECRET_BYTES: usize = 32;
+
+/// A file of users that cannot be used, or a change of it that cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("users: {}: {reason}", path.display())]
+pub struct UsersError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why not, with the line or the user.
+    pub reason: String,
+}
+
+/// The users of a gateway.
+pub struct Users {
+    secret: Vec<u8>,
+    users: BTreeMap<UserName, Arc<User>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    #[serde(with = "super::base64_text")]
+    secret: Vec<u8>,
+    users: Vec<StoredUser>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredUser {
+    name: String,
+    database: String,
+    roles: Vec<String>,
+    #[serde(rename = "SCRAM-SHA-1")]
+    sha_1: Credential,
+    #[serde(rename = "SCRAM-SHA-256")]
+    sha_256: Credential,
+}
+
+impl Users {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is too large, or something in it cannot be.
+    pub fn read(path: &Path) -> Result<Self, UsersError> {
+        let file = File::open(path).map_err(|error| unusable(path, error))?;
+        Self::read_from(file).map_err(|reason| unusable(path, reason))
+    }
+
+    fn read_from(file: File) -> Result<Self, String> {
+        let mut text = String::new();
+        file.take(LARGEST_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+        if text.len() as u64 > LARGEST_BYTES {
+            return Err(format!("it has more than {LARGEST_BYTES} bytes"));
+        }
+        Self::parse(&text)
+    }
+
+    /// What a file says.
+    fn parse(text: &str) -> Result<Self, String> {
+        let stored: Stored = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if stored.secret.len() != SECRET_BYTES {
+            return Err(format!("secret: {} bytes where {SECRET_BYTES} are needed", stored.secret.len()));
+        }
+        let mut users = Self { secret: stored.secret, users: BTreeMap::new() };
+        for stored in stored.users {
+            let user = stored.check()?;
+            let name = user.name.clone();
+            if users.users.insert(name.clone(), Arc::new(user)).is_some() {
+                return Err(format!("user {name}: is there twice"));
+            }
+        }
+        Ok(users)
+    }
+
+    /// Changes a file, which is made if it is not there. Nobody else can change it meanwhile; an error leaves it as it is.
+    ///
+    /// # Errors
+    /// As [`Users::read`]; `change`'s own; when somebody else is changing the file, or it cannot be written.
+    pub fn change(path: &Path, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), UsersError> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::AlreadyExists => {
+                    "somebody else is changing it; if nobody is, remove this file, which was left behind".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            unusable(&beside, reason)
+        })?;
+        let changed = Self::change_to(path, &beside, file, change);
+        if changed.is_err() {
+            // The error is what matters.
+            let _ = std::fs::remove_file(&beside);
+        }
+        changed.map_err(|reason| unusable(path, reason))
+    }
+
+    fn change_to(
+        path: &Path,
+        beside: &Path,
+        mut file: File,
+        change: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut users = match File::open(path) {
+            Ok(old) => Self::read_from(old)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::none(),
+            Err(error) => return Err(error.to_string()),
+        };
+        change(&mut users)?;
+        let text = users.to_json().map_err(|error| error.to_string())?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        written.and_then(|()| std::fs::rename(beside, path)).map_err(|error| error.to_string())
+    }
+
+    fn none() -> Self {
+        let mut secret = vec![0; SECRET_BYTES];
+        rand::rng().fill(&mut secret[..]);
+        Self { secret, users: BTreeMap::new() }
+    }
+
+    fn to_json(&self) -> serde_json::Result<String> {
+        let users = self.users.values().map(|user| StoredUser {
+            name: user.name.name.clone(),
+            database: user.name.database.clone(),
+            roles: user.roles.iter().map(Role::to_string).collect(),
+            sha_1: user.sha_1.clone(),
+            sha_256: user.sha_256.clone(),
+        });
+        let stored = Stored { secret: self.secret.clone(), users: users.collect() };
+        serde_json::to_string_pretty(&stored).map(|text| text + "\n")
+    }
+
+    /// Adds a user.
+    ///
+    /// # Errors
+    /// In words: a name that cannot be or is taken, an empty password or one that SASLprep does not allow, too many roles.
+    pub fn add(&mut self, name: UserName, password: &str, roles: Vec<Role>) -> Result<(), String> {
+        name.check()?;
+        check_roles(&roles)?;
+        if password.is_empty() {
+            return Err("the password is empty".to_owned());
+        }
+        if self.users.contains_key(&name) {
+            return Err(format!("user {name}: is there already; remove it first"));
+        }
+        let credential = |mechanism| {
+            Credential::of(mechanism, &name.name, password).map_err(|reason| format!("the password: {reason}"))
+        };
+        let (sha_1, sha_256) = (credential(Mechanism::ScramSha1)?, credential(Mechanism::ScramSha256)?);
+        let user = User { digest: name.digest(), name: name.clone(), roles, sha_1, sha_256 };
+        self.users.insert(name, Arc::new(user));
+        Ok(())
+    }
+
+    /// Removes a user.
+    ///
+    /// # Errors
+    /// In words, when there is none of that name.
+    pub fn remove(&mut self, name: &UserName) -> Result<(), String> {
+        self.users.remove(name).map(drop).ok_or_else(|| format!("user {name}: there is none"))
+    }
+
+    /// Everybody's name and roles, in the order of databases and names.
+    pub fn list(&self) -> impl Iterator<Item = (&UserName, &[Role])> {
+        self.users.values().map(|user| (&user.name, &user.roles[..]))
+    }
+
+    /// The user of that name, if there is one, and what to check the password with in either case.
+    pub(crate) fn find(&self, mechanism: Mechanism, name: &UserName) -> (Option<Arc<User>>, Credential) {
+        // Made for everybody: it takes the same time whether the user is there or not.
+        let fake = Credential::fake(mechanism, &self.secret, &name.to_string());
+        match self.users.get(name) {
+            Some(user) => (Some(Arc::clone(user)), user.credential(mechanism).clone()),
+            None => (None, fake),
+        }
+    }
+
+    /// A text that only gateways with the same file can make for the same words.
+    pub(crate) fn seal(&self, words: &[u8]) -> Vec<u8> {
+        Mechanism::ScramSha256.hmac(&self.secret, words)
+    }
+}
+
+impl StoredUser {
+    fn check(self) -> Result<User, String> {
+        let name = UserName { database: self.database, name: self.name };
+        let at = |reason: String| format!("user {name}: {reason}");
+        name.check().map_err(at)?;
+        let roles: Result<Vec<Role>, String> = self.roles.iter().map(|role| role.parse()).collect();
+        let roles = roles.map_err(at)?;
+        check_roles(&roles).map_err(at)?;
+        for (mechanism, credential) in [(Mechanism::ScramSha1, &self.sha_1), (Mechanism::ScramSha256, &self.sha_256)] {
+            credential.check(mechanism).map_err(|reason| at(format!("{}.{reason}", mechanism.name())))?;
+        }
+        Ok(User { digest: name.digest(), name, roles, sha_1: self.sha_1, sha_256: self.sha_256 })
+    }
+}
+
+fn check_roles(roles: &[Role]) -> Result<(), String> {
+    if roles.len() > MOST_ROLES { Err(format!("roles: a user has at most {MOST_ROLES}")) } else { Ok(()) }
+}
+
+fn unusable(path: &Path, reason: impl ToString) -> UsersError {
+    UsersError { path: path.to_owned(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn name(name: &str) -> UserName {
+        UserName { database: "admin".to_owned(), name: name.to_owned() }
+    }
+
+    fn file(users: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users.json");
+        for user in users {
+            Users::change(&path, |all| all.add(name(user), "secret words", vec![Role::Read("a".to_owned())])).unwrap();
+        }
+        (folder, path)
+    }
+
+    #[test]
+    fn users_are_read_as_they_were_written_and_passwords_are_not_there() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_folder, path) = file(&["ann", "bob"]);
+        let users = Users::read(&path).unwrap();
+        let listed: Vec<_> = users.list().map(|(name, roles)| format!("{name} {}", roles[0])).collect();
+        assert_eq!(listed, ["ann@admin read:a", "bob@admin read:a"]);
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("secret words"));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        Users::change(&path, |all| all.remove(&name("ann"))).unwrap();
+        assert_eq!(Users::read(&path).unwrap().list().count(), 1);
+    }
+
+    #[test]
+    fn changes_that_cannot_be_made_leave_the_file_as_it_was() {
+        let (_folder, path) = file(&["ann"]);
+        let before = std::fs::read_to_string(&path).unwrap();
+        let add = |name: UserName, password: &str| {
+            Users::change(&path, |all| all.add(name.clone(), password, Vec::new())).unwrap_err().to_string()
+        };
+        assert!(add(name("ann"), "x").contains("already"));
+        assert!(add(name("bob"), "").contains("empty"));
+        assert!(add(name("bob"), "\u{7}").contains("password"));
+        assert!(add(name(""), "x").contains("1 to 128 bytes"));
+        assert!(add(UserName { database: "a.b".to_owned(), name: "x".to_owned() }, "x").contains("a.b"));
+        assert!(Users::change(&path, |all| all.remove(&name("carl"))).unwrap_err().to_string().contains("carl@admin"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+        // Two at the same time.
+        std::fs::write(path.with_extension("json.new"), "").unwrap();
+        assert!(add(name("bob"), "x").contains("somebody else"));
+    }
+
+    #[test]
+    fn files_with_something_wrong_are_refused_with_what_it_is() {
+        let (_folder, path) = file(&["ann"]);
+        let good = std::fs::read_to_string(&path).unwrap();
+        let credential = serde_json::from_str::<serde_json::Value>(&good).unwrap()["users"][0]["SCRAM-SHA-1"].clone();
+        let salt = credential["salt"].as_str().unwrap();
+        for (from, to, words) in [
+            ("\"iterations\": 15000", "\"iterations\": 2000000000", "SCRAM-SHA-256.iterations"),
+            ("\"iterations\": 15000", "\"iterations\": 99999999999999", "line"),
+            ("\"iterations\": 10000", "\"iterations\": 1", "4096..=1000000"),
+            ("\"iterations\": 10000", "\"iterations\": -1", "line"),
+            (salt, "AAAA", "SCRAM-SHA-1.salt: 3 bytes"),
+            (salt, "!", "line"),
+            ("read:a", "reads:a", "ann@admin"),
+            ("\"name\"", "\"names\"", "names"),
+            ("\"secret\": \"", "\"secret\": \"AAAA", "secret"),
+            ("{", "", "line"),
+        ] {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(bad, good);
+            let reason = Users::parse(&bad).err().unwrap();
+            assert!(reason.contains(words), "{to}: {reason}");
+        }
+        let twice = good.replace(
+            "\"users\": [",
+            &format!("\"users\": [{},", {
+                let all: serde_json::Value = serde_json::from_str(&good).unwrap();
+                all["users"][0].to_string()
+            }),
+        );
+        assert!(Users::parse(&twice).err().unwrap().contains("twice"));
+    }
+
+    #[test]
+    fn nobody_is_told_from_somebody_by_salt_or_work() {
+        let (_folder, path) = file(&["ann"]);
+        let users = Users::read(&path).unwrap();
+        for mechanism in Mechanism::ALL {
+            let (ann, real) = users.find(mechanism, &name("ann"));
+            let (nobody, fake) = users.find(mechanism, &name("nobody"));
+            assert!(ann.is_some() && nobody.is_none());
+            assert_eq!((real.salt.len(), real.iterations), (fake.salt.len(), fake.iterations));
+            let again = Users::read(&path).unwrap().find(mechanism, &name("nobody")).1;
+            assert!(again == fake);
+            assert!(users.find(mechanism, &name("other")).1.salt != fake.salt);
+        }
+    }
+}
