@@ -18,6 +18,7 @@ mod serve;
 mod show;
 mod survey;
 mod table;
+mod user;
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +48,8 @@ enum Command {
     Serve(serve::Options),
     /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
     MongodPath,
+    /// Adds, removes and lists those who may log in to a gateway
+    User(user::Options),
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -66,6 +69,7 @@ impl Command {
             Self::Doctor(options) => doctor::run(options).await,
             Self::Serve(options) => serve::run(options).await,
             Self::MongodPath => mongod_path::run(),
+            Self::User(options) => user::run(options).await,
             Self::Bench(args) => bench::run(args).await,
             Self::DemoWorker(options) => demo::worker::run(options).await,
             Self::BenchClients => {

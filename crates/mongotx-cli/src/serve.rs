@@ -24,12 +24,18 @@ use crate::{
 pub(crate) struct Options {
     #[command(flatten)]
     server: ServerOptions,
-    /// Where to listen; port 0 takes a free one. Only addresses of the loopback interface: clients need no password yet
+    /// Where to listen; port 0 takes a free one. Addresses that other machines can reach need --users, and --tls-certificate or --allow-plaintext
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27117")]
     listen: SocketAddr,
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Those who may log in, as `mongotx user` writes them. Without it nobody has to, and everybody may do everything
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// Lets clients on other machines connect without TLS: what they say can be read on the way
+    #[arg(long, requires = "users")]
+    allow_plaintext: bool,
     /// TLS for TCP connections: the gateway's certificate and those above it (PEM)
     #[arg(long, value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
@@ -144,6 +150,8 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
             key: options.tls_key.clone(),
             client_ca: options.tls_client_ca.clone(),
         }),
+        users: options.users.clone(),
+        allow_plaintext: options.allow_plaintext,
         limits,
         client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
         retryable_writes: options.retryable_writes.into(),
