@@ -1,6 +1,8 @@
 //! The one table of commands: which are the library's, which the gateway answers by itself, which are passed on, and
 //! which are refused and why. Names are spelled as MongoDB spells them, aliases included.
 
+use std::time::Instant;
+
 use bson::Document;
 
 use crate::{
@@ -36,8 +38,29 @@ pub(crate) fn routes() -> impl Iterator<Item = &'static (&'static [&'static str]
     ROUTES.iter()
 }
 
+/// A command's name as it is in the table: what is not there has no name of its own in metrics.
+fn known_name(name: &str) -> &'static str {
+    let known = ROUTES.iter().flat_map(|(names, _)| names.iter()).find(|known| **known == name);
+    known.copied().unwrap_or("other")
+}
+
 /// Carries out a command. Errors become replies.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
+    let since = Instant::now();
+    let reply = check_and_run(context, connection, request).await;
+    let (name, took) = (known_name(request.name()), since.elapsed());
+    context.tx.metrics.command(name, reply.is_ok(), took);
+    if context.options.slow.is_some_and(|slow| took >= slow) {
+        let user = connection.user().map(|user| user.name.to_string()).unwrap_or_default();
+        tracing::info!(
+            command = name, database = ?request.database(), duration_ms = took.as_millis() as u64, ok = reply.is_ok(),
+            connection = connection.id(), ?user, "a slow command",
+        );
+    }
+    reply
+}
+
+async fn check_and_run(context: &Context, connection: &Connection, request: &Request) -> Reply {
     if let Err(refused) = access::check(context, connection, request) {
         return refused.into();
     }

@@ -43,6 +43,7 @@ pub mod code {
         NETWORK_TIMEOUT = 89 NetworkTimeout;
         SHUTDOWN_IN_PROGRESS = 91 ShutdownInProgress;
         COMMAND_NOT_SUPPORTED = 115 CommandNotSupported;
+        EXCEEDED_MEMORY_LIMIT = 146 ExceededMemoryLimit;
         CLIENT_METADATA_MISSING_FIELD = 183 ClientMetadataMissingField;
         CLIENT_METADATA_APP_NAME_TOO_LARGE = 184 ClientMetadataAppNameTooLarge;
         CLIENT_METADATA_DOCUMENT_TOO_LARGE = 185 ClientMetadataDocumentTooLarge;

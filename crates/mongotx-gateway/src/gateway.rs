@@ -11,6 +11,7 @@ use crate::{
     connection::{Connection, Peer},
     context::Context,
     dispatch,
+    metrics::{end::AbortReason, endpoint::Endpoint},
     options::Options,
     passthrough::Upstream,
     reply::Reply,
@@ -22,6 +23,7 @@ use crate::{
 pub struct Gateway {
     server: Arc<Server>,
     address: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
 }
 
 /// A gateway could not be started.
@@ -58,6 +60,14 @@ pub enum StartError {
         /// Why not.
         source: std::io::Error,
     },
+    /// There is no listening for metrics at that address.
+    #[error("metrics: cannot listen on {address}: {source}")]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// There is no listening at that path.
     #[error("unix: cannot listen on {}: {source}", path.display())]
     Unix {
@@ -87,19 +97,29 @@ impl Gateway {
         let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
         let listeners = listen(&options).await?;
+        let endpoint = listen_for_metrics(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
         let context = Arc::new(Context::new(client, upstream, users, options));
         sweep_in_background(&context);
         let server = Arc::new(Server::new(context, tls));
+        let metrics_address = endpoint.as_ref().and_then(Endpoint::address);
+        if let Some(endpoint) = endpoint {
+            tokio::spawn(endpoint.run(Arc::clone(&server.context), server.closing.clone()));
+        }
         for listener in listeners {
             server.tasks.spawn(listener.run(Arc::clone(&server)));
         }
-        Ok(Self { server, address })
+        Ok(Self { server, address, metrics_address })
     }
 
     /// Where it listens for TCP connections, with the port that was taken.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where it answers questions for metrics, with the port that was taken.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections end as they are. What is
@@ -116,7 +136,7 @@ impl Gateway {
             self.server.tasks.wait().await;
         }
         // Nobody can end what is open any more.
-        command::kill_every(&self.server.context).await;
+        command::kill_every(&self.server.context, AbortReason::Shutdown).await;
         self.server.context.client.shutdown().await
     }
 
@@ -155,6 +175,11 @@ fn check_exposure(options: &Options) -> Result<(), StartError> {
         _ => return Ok(()),
     };
     Err(StartError::Exposed { address, missing })
+}
+
+async fn listen_for_metrics(options: &Options) -> Result<Option<Endpoint>, StartError> {
+    let Some(address) = options.metrics else { return Ok(None) };
+    Endpoint::listen(address).await.map(Some).map_err(|source| StartError::Metrics { address, source })
 }
 
 async fn listen(options: &Options) -> Result<Vec<Listener>, StartError> {

@@ -22,6 +22,10 @@ pub struct Options {
     pub users: Option<PathBuf>,
     /// Whether connections from other machines may be without TLS.
     pub allow_plaintext: bool,
+    /// Where metrics and the gateway's health are told, by HTTP and to everybody who can connect there. `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
+    /// Commands that take so long or longer are logged. `None`: none.
+    pub slow: Option<Duration>,
     /// What clients may take.
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
@@ -69,6 +73,8 @@ pub struct Limits {
     pub idle: Option<Duration>,
     /// How long a client may take to accept an answer.
     pub answer: Duration,
+    /// The most bytes of requests and answers that are held at a time, of all connections together.
+    pub memory_bytes: usize,
     /// Connections to the backing server for commands that are passed through, at the same time.
     pub upstream: usize,
     /// How long a command waits for one of them.
@@ -83,6 +89,7 @@ impl Default for Limits {
             message: Duration::from_secs(60),
             idle: None,
             answer: Duration::from_secs(60),
+            memory_bytes: 1024 * 1024 * 1024,
             upstream: 100,
             upstream_wait: Duration::from_secs(10),
         }

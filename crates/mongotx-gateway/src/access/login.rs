@@ -55,8 +55,8 @@ pub(crate) fn run(context: &Context, connection: &Connection, request: &Request)
     };
     let command = request.to_document()?;
     match request.name() {
-        "saslStart" => start(users, connection, request.database(), command),
-        _ => proceed(connection, command),
+        "saslStart" => start(context, users, connection, request.database(), command),
+        _ => proceed(context, connection, command),
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn speculate(
     if let Some(command) = fields.document("speculativeAuthenticate")? {
         let database = command.get_str("db").unwrap_or("admin").to_owned();
         if command.contains_key("saslStart")
-            && let Ok(begun) = start(users, connection, &database, command)
+            && let Ok(begun) = start(context, users, connection, &database, command)
         {
             reply.insert("speculativeAuthenticate", begun);
         }
@@ -99,7 +99,13 @@ pub(crate) fn logout(connection: &Connection) -> Document {
     doc! {"ok": 1.0}
 }
 
-fn start(users: &Users, connection: &Connection, database: &str, command: Document) -> Answer<Document> {
+fn start(
+    context: &Context,
+    users: &Users,
+    connection: &Connection,
+    database: &str,
+    command: Document,
+) -> Answer<Document> {
     let mut fields = Fields::new("saslStart", command);
     let mechanism = fields.text("mechanism")?;
     let mechanism = fields.required("mechanism", mechanism)?;
@@ -113,7 +119,7 @@ fn start(users: &Users, connection: &Connection, database: &str, command: Docume
     };
     let first = match First::parse(&payload) {
         Ok(first) => first,
-        Err(refused) => return Err(fail(connection, mechanism, None, &refused)),
+        Err(refused) => return Err(fail(context, connection, mechanism, None, &refused)),
     };
     let name = UserName { database: database.to_owned(), name: first.user.clone() };
     if let Some(user) = connection.user().filter(|user| user.name != name) {
@@ -129,7 +135,7 @@ fn start(users: &Users, connection: &Connection, database: &str, command: Docume
     Ok(said(message, false))
 }
 
-fn proceed(connection: &Connection, command: Document) -> Answer<Document> {
+fn proceed(context: &Context, connection: &Connection, command: Document) -> Answer<Document> {
     let mut fields = Fields::new("saslContinue", command);
     let id = fields.number("conversationId")?;
     let id = fields.required("conversationId", id)?;
@@ -142,7 +148,7 @@ fn proceed(connection: &Connection, command: Document) -> Answer<Document> {
     }
     let exchange = match conversation.stage {
         Stage::Proof(exchange) => exchange,
-        Stage::Empty if payload.is_empty() => return Ok(log_in(connection, conversation, Vec::new())),
+        Stage::Empty if payload.is_empty() => return Ok(log_in(context, connection, conversation, Vec::new())),
         Stage::Empty => return Err(protocol("an empty message was to come")),
     };
     let proven = exchange.finish(&payload);
@@ -150,34 +156,44 @@ fn proceed(connection: &Connection, command: Document) -> Answer<Document> {
     match (proven, &conversation.user) {
         (Ok(message), Some(_)) if conversation.skips_empty => {
             conversation.stage = Stage::Empty;
-            Ok(log_in(connection, conversation, message))
+            Ok(log_in(context, connection, conversation, message))
         }
         (Ok(message), Some(_)) => {
             conversation.stage = Stage::Empty;
             connection.login(|login| login.conversation = Some(conversation));
             Ok(said(message, false))
         }
-        (Ok(_) | Err(Refused::Proof), None) => Err(fail(connection, mechanism, Some(&name), &Refused::Unknown)),
-        (Err(refused), _) => Err(fail(connection, mechanism, Some(&name), &refused)),
+        (Ok(_) | Err(Refused::Proof), None) => {
+            Err(fail(context, connection, mechanism, Some(&name), &Refused::Unknown))
+        }
+        (Err(refused), _) => Err(fail(context, connection, mechanism, Some(&name), &refused)),
     }
 }
 
-fn log_in(connection: &Connection, conversation: Conversation, message: Vec<u8>) -> Document {
+fn log_in(context: &Context, connection: &Connection, conversation: Conversation, message: Vec<u8>) -> Document {
     tracing::info!(
         connection = connection.id(), user = ?conversation.name.to_string(), mechanism = conversation.mechanism.name(),
         "logged in",
     );
+    context.tx.metrics.login(true);
     connection.login(|login| (login.user, login.failures) = (conversation.user, 0));
     said(message, true)
 }
 
 /// Notes that a login failed. What is answered is the same whatever the reason.
-fn fail(connection: &Connection, mechanism: Mechanism, name: Option<&UserName>, reason: &Refused) -> Failure {
+fn fail(
+    context: &Context,
+    connection: &Connection,
+    mechanism: Mechanism,
+    name: Option<&UserName>,
+    reason: &Refused,
+) -> Failure {
     let name = name.map(UserName::to_string).unwrap_or_default();
     tracing::warn!(
         connection = connection.id(), peer = %connection.peer(), user = ?name, mechanism = mechanism.name(), %reason,
         "a login was refused",
     );
+    context.tx.metrics.login(false);
     let failures = connection.login(|login| {
         login.failures += 1;
         login.failures

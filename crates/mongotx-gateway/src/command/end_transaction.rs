@@ -131,7 +131,9 @@ pub(super) async fn abort(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bod
     let Ending { client, number, fields, .. } = ending;
     fields.finish()?;
     match work.machine.on(number, Event::Abort) {
-        Ok(Step::Abort) => work.roll_back().await,
+        Ok(Step::Abort) => {
+            work.roll_back().await;
+        }
         Ok(_) => match work.id {
             Some(id) => abort_known(work, client, number, id).await?,
             None => work.machine.ended(End::Aborted),

@@ -9,6 +9,7 @@ mod call;
 mod clock;
 mod collections;
 mod count;
+mod current_op;
 mod delete;
 mod distinct;
 pub(crate) mod durable;
@@ -29,6 +30,7 @@ mod modification;
 mod read;
 mod recovery;
 mod run;
+mod server_status;
 mod sessions;
 mod state;
 mod update;
@@ -77,7 +79,7 @@ pub(crate) fn check_outside(request: &Request) -> Result<(), Failure> {
 /// Carries out one of them.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     let body = request.to_document()?;
-    let answer = Box::pin(run::run(context, connection, (request.name(), request.database()), body)).await;
+    let answer = run::run(context, connection, (request.name(), request.database()), body).boxed().await;
     Ok(answer.unwrap_or_else(Reply::from).stamped(&context.tx.clock))
 }
 
@@ -134,7 +136,9 @@ async fn hand_over(call: &mut Call<'_>) -> Answer<Made> {
             codes::COMMAND_NOT_SUPPORTED,
             "renameCollection is not supported: transactions under way would lose what they have written there",
         )),
-        "serverStatus" | "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Err),
+        "serverStatus" => server_status::run(call).await.map(Err),
+        "currentOp" => current_op::run(call).map(Ok),
+        "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Err),
         other => Err(Failure::new(
             codes::COMMAND_NOT_SUPPORTED,
             format!("{other} is not supported yet: its reply would show how MongoTx stores documents"),

@@ -23,6 +23,10 @@ use crate::{
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    metrics::{
+        Counted, Repeated,
+        end::{self, AbortReason},
+    },
     options::RetryableWrites,
     reply::Reply,
     session::{
@@ -158,8 +162,13 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
     let slot = state.sessions.get(lsid, Instant::now())?;
     let interruption = slot.interruption();
     let mut work = slot.check_out().await;
-    if work.machine.on(number, Event::Write)? == Step::Write {
-        work.roll_back_older().await;
+    let older = work.machine.newest();
+    if work.machine.on(number, Event::Write)? == Step::WriteAgain {
+        state.metrics.retried(Repeated::Write);
+    } else {
+        if work.roll_back_older().await {
+            end::tell(state, lsid, older, AbortReason::Superseded, None);
+        }
         state.cursors.kill_of_transactions(lsid);
         work.retry.clear();
     }
@@ -244,12 +253,19 @@ async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> 
     let interruption = slot.interruption();
     let mut work = slot.check_out().await;
     let done = if ends_transaction(parts.name) {
-        let done = end(&mut work, parts, number).await;
+        let before = work.machine.state();
+        let name = parts.name;
+        let done = end_one(&mut work, parts, number).await;
+        end::count(state, lsid, number, name, (before, work.machine.state()), done.as_ref().err());
         state.cursors.kill_of_transactions(lsid);
         done
     } else {
         let event = if begins { Event::Begin } else { Event::Continue };
+        let older = work.machine.newest();
         if work.machine.on(number, event)? == Step::Open {
+            if work.roll_back_older().await {
+                end::tell(state, lsid, older, AbortReason::Superseded, None);
+            }
             state.cursors.kill_of_transactions(lsid);
             begin(&mut work, parts.context, &parts.generic).await?;
         }
@@ -258,7 +274,7 @@ async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> 
     done.map(|body| body.with_recovery_token(recovery::token(work.id, &Seal::of(context, user))))
 }
 
-async fn end(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
+async fn end_one(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
     let mut body = parts.body;
     body.remove(parts.name);
     let ending = Ending {
@@ -279,7 +295,6 @@ async fn end(work: &mut Work, parts: Parts<'_>, number: i64) -> Answer<Body> {
 }
 
 async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<()> {
-    work.roll_back_older().await;
     work.id = None;
     work.retry.clear();
     let options = TransactionOptions {
@@ -293,7 +308,10 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
         work.roll_back().await;
         return Err(error.into());
     }
-    work.open = Some(Open { session, since: Instant::now(), made: Vec::new() });
+    let metrics = &context.tx.metrics;
+    metrics.started.inc();
+    let counted = Counted::in_gauge(&metrics.open);
+    work.open = Some(Open { session, since: Instant::now(), made: Vec::new(), _counted: counted });
     Ok(())
 }
 
@@ -311,6 +329,8 @@ async fn one_statement(
     };
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;
+    let state = &parts.context.tx;
+    let active = Counted::in_gauge(&state.metrics.active);
     let mut call = Call {
         context: parts.context,
         db: parts.db,
@@ -325,6 +345,7 @@ async fn one_statement(
         is_refused: false,
     };
     let made = within_limits(limit, Some(interruption), handle(&mut call)).await;
+    drop(active);
     let is_refused = call.is_refused || made.is_err();
     if let Some(id) = open.session.id() {
         work.id = Some(id);
@@ -332,7 +353,11 @@ async fn one_statement(
     let is_lost = parts.connection.is_gone();
     if is_refused || is_lost || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {
         work.roll_back().await;
-        parts.context.tx.cursors.kill_of_transactions(lsid);
+        let failure = made.as_ref().err();
+        let otherwise = if is_lost { AbortReason::ConnectionLost } else { AbortReason::Refused };
+        let reason = AbortReason::of(failure, otherwise);
+        end::tell(state, lsid, work.machine.newest(), reason, failure);
+        state.cursors.kill_of_transactions(lsid);
     }
     match made? {
         Ok(body) => Ok(body),

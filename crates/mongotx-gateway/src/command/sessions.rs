@@ -11,11 +11,13 @@ use super::{
     body::Body,
     call::Call,
     fields::{Fields, type_name},
+    state::kill as kill_slot,
 };
 use crate::{
     access::{User, UserName},
     context::Context,
     failure::{Answer, Failure, codes},
+    metrics::end::AbortReason,
     session::{Lsid, info::parse_lsid, slot::Slot},
 };
 
@@ -33,7 +35,7 @@ pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
     if named.is_empty() && call.name == "killSessions" {
         match call.user {
             Some(user) => kill_of_user(call.context, &user.digest).await,
-            None => kill_every(call.context).await,
+            None => kill_every(call.context, AbortReason::SessionEnded).await,
         }
     }
     for lsid in named {
@@ -50,7 +52,7 @@ pub(super) async fn kill_all(call: &mut Call<'_>) -> Answer<Body> {
     let users = array(call.name, std::mem::take(&mut call.body))?;
     let users = users.iter().map(parse_user).collect::<Answer<Vec<_>>>()?;
     if users.is_empty() || call.user.is_none() {
-        kill_every(call.context).await;
+        kill_every(call.context, AbortReason::SessionEnded).await;
     }
     for user in users {
         kill_of_user(call.context, &user.digest()).await;
@@ -63,7 +65,7 @@ pub(super) async fn kill_by_pattern(call: &mut Call<'_>) -> Answer<Body> {
     let (named, all) = patterns(call.name, std::mem::take(&mut call.body))?;
     let named = owned(named, call.user)?;
     if all || named.is_empty() {
-        kill_every(call.context).await;
+        kill_every(call.context, AbortReason::SessionEnded).await;
     }
     for lsid in named {
         kill_one(call.context, &lsid).await;
@@ -123,7 +125,7 @@ fn owned(lsids: Vec<Lsid>, user: Option<&User>) -> Answer<Vec<Lsid>> {
 async fn kill_one(context: &Context, lsid: &Lsid) {
     context.tx.cursors.kill_of_session(lsid);
     if let Some(slot) = context.tx.sessions.find(lsid) {
-        slot.kill().await;
+        kill_slot(&context.tx, &slot, AbortReason::SessionEnded).await;
     }
 }
 
@@ -132,15 +134,15 @@ async fn kill_of_user(context: &Context, user: &[u8]) {
     context.tx.cursors.kill_of_user(user);
     let slots = context.tx.sessions.all();
     for slot in slots.iter().filter(|slot| slot.lsid.user == user) {
-        slot.kill().await;
+        kill_slot(&context.tx, slot, AbortReason::SessionEnded).await;
     }
 }
 
 /// Kills every session.
-pub(crate) async fn kill_every(context: &Context) {
+pub(crate) async fn kill_every(context: &Context, reason: AbortReason) {
     context.tx.cursors.kill_of_sessions();
     let slots: Vec<Arc<Slot>> = context.tx.sessions.all();
     for slot in slots {
-        slot.kill().await;
+        kill_slot(&context.tx, &slot, reason).await;
     }
 }

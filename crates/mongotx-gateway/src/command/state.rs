@@ -9,7 +9,14 @@ use super::{clock::Clock, durable, fail_point::FailPoints};
 use crate::{
     context::Context,
     cursor::CursorTable,
-    session::table::{Limits, SessionTable},
+    metrics::{
+        Metrics,
+        end::{self, AbortReason},
+    },
+    session::{
+        slot::Slot,
+        table::{Limits, SessionTable},
+    },
 };
 
 /// How often what is over is looked for.
@@ -42,7 +49,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// Sessions and cursors.
+/// Sessions and cursors, and what is counted.
 pub struct State {
     pub(crate) limits: SessionLimits,
     pub(crate) sessions: SessionTable,
@@ -50,6 +57,7 @@ pub struct State {
     pub(crate) fail_points: FailPoints,
     pub(crate) records: durable::Records,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
 }
 
 impl State {
@@ -63,6 +71,7 @@ impl State {
             fail_points: FailPoints::default(),
             records: durable::Records::default(),
             clock: Clock::default(),
+            metrics: Metrics::default(),
         }
     }
 }
@@ -82,6 +91,13 @@ pub(crate) fn sweep_in_background(context: &Arc<Context>) {
     });
 }
 
+/// Stops what runs in a session, and rolls back what is open there.
+pub(crate) async fn kill(state: &State, slot: &Slot, reason: AbortReason) {
+    if let Some(number) = slot.kill().await {
+        end::tell(state, &slot.lsid, number, reason, None);
+    }
+}
+
 /// What is over at this moment: transactions that were open for too long, sessions and cursors that nobody uses.
 pub(crate) async fn sweep(state: &State, now: Instant) {
     for slot in state.sessions.all() {
@@ -89,12 +105,13 @@ pub(crate) async fn sweep(state: &State, now: Instant) {
         if let Some(mut work) = slot.try_check_out()
             && work.roll_back_after(now, state.limits.transaction_lifetime).await
         {
+            end::tell(state, &slot.lsid, work.machine.newest(), AbortReason::Lifetime, None);
             state.cursors.kill_of_transactions(&slot.lsid);
         }
     }
     for slot in state.sessions.expire(now) {
         state.cursors.kill_of_session(&slot.lsid);
-        slot.kill().await;
+        kill(state, &slot, AbortReason::SessionEnded).await;
     }
     state.cursors.expire(now, state.limits.cursor_timeout);
 }

@@ -97,6 +97,11 @@ impl CursorTable {
         self.entries().remove(&id).is_some()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.entries().len()
+    }
+
     /// Whose it is.
     pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
         self.entries().get(&id).map(|entry| entry.owner.clone())

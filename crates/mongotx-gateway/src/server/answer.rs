@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::FutureExt;
 
+use super::{memory::Held, read::Skipped, serve::longest_bytes};
 use crate::{
     connection::{Connection, End},
     context::Context,
@@ -17,11 +18,14 @@ use crate::{
     error::{CommandError, code},
     reply::Reply,
     request::Request,
-    wire::{self, Header, Incoming, WireError},
+    wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},
 };
 
 /// Messages of this size are decoded and encoded on a thread of their own, not on one that serves other connections.
 const LARGE_BYTES: usize = 256 * 1024;
+
+/// Replies of this size are sent even when there is no memory left: what they say matters, such as that a write was made.
+const SMALL_BYTES: usize = 64 * 1024;
 
 /// The numbers of the messages that the gateway sends.
 static NEXT_ID: AtomicI32 = AtomicI32::new(1);
@@ -32,8 +36,15 @@ pub(super) async fn answer(
     connection: &Arc<Connection>,
     header: Header,
     payload: Vec<u8>,
+    held: &mut Held,
 ) -> Result<Option<Vec<u8>>, WireError> {
-    let large = wire::plain_bytes(&header, &payload) > LARGE_BYTES;
+    let plain = wire::plain_bytes(&header, &payload);
+    let longest = longest_bytes(context, connection);
+    if plain > longest {
+        return Err(WireError::Stranger(longest));
+    }
+    held.grow(plain.saturating_sub(payload.len())).map_err(|full| WireError::Memory(full.to_string()))?;
+    let large = plain > LARGE_BYTES;
     let Incoming { form, answer_wanted, request } =
         aside(large, move || wire::decode(&header, &payload)).await.unwrap_or(Err(WireError::Malformed(PANICKED)))?;
     let reply = match request {
@@ -46,7 +57,8 @@ pub(super) async fn answer(
     if !answer_wanted {
         return Ok(None);
     }
-    let id = NEXT_ID.fetch_add(1, Relaxed);
+    let reply = hold(reply, held);
+    let id = next_id();
     let large = reply.body().as_bytes().len() > LARGE_BYTES;
     let bytes = aside(large, move || wire::encode(reply.body(), id, header.request_id, form)).await;
     bytes.map(Some).ok_or(WireError::Malformed(PANICKED))
@@ -54,6 +66,36 @@ pub(super) async fn answer(
 
 /// What is told where the gateway itself has failed.
 pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
+
+/// The reply, or an error instead of one that is large and for which there is no memory.
+fn hold(reply: Reply, held: &mut Held) -> Reply {
+    let bytes = reply.body().as_bytes().len();
+    if bytes <= SMALL_BYTES {
+        held.grow_anyway(bytes);
+        return reply;
+    }
+    match held.grow(bytes) {
+        Ok(()) => reply,
+        Err(full) => CommandError::new(code::EXCEEDED_MEMORY_LIMIT, full.to_string()).into(),
+    }
+}
+
+/// The answer to a message that was not kept, if it wants one.
+pub(super) fn refuse(header: Header, skipped: &Skipped) -> Result<Option<Vec<u8>>, WireError> {
+    let envelope = match header.op_code {
+        OpCode::Msg if u32::from_le_bytes(skipped.first) & MORE_TO_COME != 0 => return Ok(None),
+        OpCode::Msg => Envelope::Msg { checksum: false },
+        OpCode::Query => Envelope::Reply,
+        OpCode::Compressed | OpCode::Reply => return Err(WireError::Memory(skipped.full.to_string())),
+    };
+    let reply = Reply::from(CommandError::new(code::EXCEEDED_MEMORY_LIMIT, skipped.full.to_string()));
+    let form = Form { envelope, compressor: None };
+    Ok(Some(wire::encode(reply.body(), next_id(), header.request_id, form)))
+}
+
+fn next_id() -> i32 {
+    NEXT_ID.fetch_add(1, Relaxed)
+}
 
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
 async fn run(context: &Context, connection: &Connection, request: Request) -> Reply {

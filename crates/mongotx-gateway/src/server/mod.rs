@@ -7,12 +7,14 @@
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
 //! | `answer` | one message to its answer |
+//! | `memory` | how much all of them hold |
 //!
 //! There is one task per connection and one command at a time on it: what a client does to its own connection is seen by
 //! no other.
 
 mod answer;
 mod listener;
+mod memory;
 mod read;
 mod serve;
 mod tls;
@@ -26,6 +28,7 @@ use tokio::{net::TcpStream, sync::Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::memory::Memory;
 pub use self::tls::TlsError;
 pub(crate) use self::{
     answer::PANICKED,
@@ -37,6 +40,7 @@ pub(crate) use self::{
 use crate::{
     connection::{Connection, Peer},
     context::Context,
+    metrics::Counted,
 };
 
 /// What all connections share.
@@ -50,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: Option<TlsAcceptor>,
+    /// What requests and answers take.
+    memory: Arc<Memory>,
     /// One permit per connection that may be open.
     free: Arc<Semaphore>,
     last_id: AtomicI64,
@@ -58,8 +64,9 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(context: Arc<Context>, tls: Option<TlsAcceptor>) -> Self {
         let free = Arc::new(Semaphore::new(context.options.limits.connections.min(Semaphore::MAX_PERMITS)));
+        let memory = Memory::new(context.options.limits.memory_bytes, context.tx.metrics.memory_bytes.clone());
         let [closing, ending] = [(); 2].map(|()| CancellationToken::new());
-        Self { context, closing, ending, tasks: TaskTracker::new(), tls, free, last_id: AtomicI64::new(0) }
+        Self { context, closing, ending, tasks: TaskTracker::new(), tls, memory, free, last_id: AtomicI64::new(0) }
     }
 
     /// A connection with a number of its own.
@@ -91,12 +98,16 @@ impl Server {
     /// A task that takes one of the connections that may be open.
     fn spawn(&self, peer: &Peer, task: impl Future<Output = ()> + Send + 'static) {
         let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
+            self.context.tx.metrics.connections_refused.inc();
             tracing::warn!(%peer, "a connection is closed: there are as many as the limit allows");
             return;
         };
+        let metrics = &self.context.tx.metrics;
+        metrics.connections_accepted.inc();
+        let counted = Counted::in_gauge(&metrics.connections);
         self.tasks.spawn(async move {
             task.await;
-            drop(permit);
+            drop((permit, counted));
         });
     }
 }

@@ -7,6 +7,7 @@ use tokio::{
     time::{error::Elapsed, timeout},
 };
 
+use super::memory::{Full, Held};
 use crate::wire::{HEADER_BYTES, Header, WireError};
 
 /// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.
@@ -27,6 +28,14 @@ pub(super) enum ReadError {
     Slow(#[from] Elapsed),
 }
 
+/// A message for which there was no memory. Its bytes are gone.
+#[derive(Debug)]
+pub(super) struct Skipped {
+    pub(super) full: Full,
+    /// Those at its beginning.
+    pub(super) first: [u8; 4],
+}
+
 /// Waits for the first byte of a message, which stays to be read. Dropping the future loses nothing.
 pub(super) async fn await_message<R: AsyncBufRead + Unpin>(
     reader: &mut R,
@@ -39,19 +48,59 @@ pub(super) async fn await_message<R: AsyncBufRead + Unpin>(
     if first.is_empty() { Err(ReadError::Closed) } else { Ok(()) }
 }
 
-/// Reads a message whose first byte is there.
+/// Reads a message whose first byte is there. `longest`: more bytes than that end the connection.
 pub(super) async fn read_message<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     limit: Duration,
-) -> Result<(Header, Vec<u8>), ReadError> {
+    longest: usize,
+    held: &mut Held,
+) -> Result<(Header, Result<Vec<u8>, Skipped>), ReadError> {
     timeout(limit, async {
         let mut header = [0; HEADER_BYTES];
         reader.read_exact(&mut header).await?;
         let header = Header::decode(&header)?;
-        let payload = read_payload(reader, header.payload_bytes()).await?;
+        if header.payload_bytes() > longest {
+            return Err(WireError::Stranger(longest).into());
+        }
+        let payload = read_held(reader, header.payload_bytes(), held).await?;
         Ok((header, payload))
     })
     .await?
+}
+
+/// Exactly so many bytes, counted as they come. Where there is no memory for them they are read and dropped.
+async fn read_held<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+    bytes: usize,
+    held: &mut Held,
+) -> io::Result<Result<Vec<u8>, Skipped>> {
+    let mut payload = Vec::new();
+    while payload.len() < bytes {
+        let step = (bytes - payload.len()).min(payload.len().max(FIRST_BYTES));
+        if let Err(full) = held.grow(step) {
+            return skip(reader, &payload, bytes - payload.len()).await.map(|first| Err(Skipped { full, first }));
+        }
+        payload.reserve_exact(step);
+        payload.append(&mut read_payload(reader, step).await?);
+    }
+    Ok(Ok(payload))
+}
+
+/// Reads what is left of a message, and answers the bytes at the message's beginning.
+async fn skip<R: AsyncBufRead + Unpin>(reader: &mut R, read: &[u8], mut left: usize) -> io::Result<[u8; 4]> {
+    let mut first: Vec<u8> = read.iter().take(4).copied().collect();
+    while left > 0 {
+        let bytes = reader.fill_buf().await?;
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let count = bytes.len().min(left);
+        first.extend(bytes[..count].iter().take(4 - first.len()));
+        reader.consume(count);
+        left -= count;
+    }
+    first.resize(4, 0);
+    Ok(first.try_into().unwrap_or_default())
 }
 
 /// Exactly so many bytes.

@@ -9,14 +9,18 @@ use tokio::{
 
 use super::{
     Server,
-    answer::answer,
+    answer::{answer, refuse},
     read::{ReadError, await_message, read_message},
 };
 use crate::{
     command,
     connection::{self, Connection, Peer},
-    wire::WireError,
+    context::Context,
+    wire::{MAX_MESSAGE_BYTES, WireError},
 };
+
+/// As long as a message may be before login.
+const STRANGERS_BYTES: usize = 64 * 1024;
 
 /// Something that bytes go over.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -25,14 +29,14 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Socket for T {}
 /// Serves a connection until it ends, for whatever reason.
 pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer) {
     let connection = Arc::new(server.connection(peer));
-    tracing::debug!(id = connection.id(), peer = %connection.peer(), "a client connected");
+    tracing::info!(connection = connection.id(), peer = %connection.peer(), "a client connected");
     let (reader, mut writer) = tokio::io::split(socket);
     let mut reader = BufReader::new(reader);
     let end = tokio::select! {
         end = converse(server, &connection, &mut reader, &mut writer) => end,
         () = server.ending.cancelled() => End::Closing,
     };
-    tracing::debug!(id = connection.id(), reason = %end, "a connection has ended");
+    tracing::info!(connection = connection.id(), reason = %end, "a connection has ended");
     connection.set_gone();
     command::connection_closed(&server.context, &connection).await;
 }
@@ -69,9 +73,17 @@ async fn converse<S: Socket>(
                 here = await_message(reader, silence) => here?,
                 () = server.closing.cancelled() => return Err(End::Closing),
             }
-            let (header, payload) = read_message(reader, limits.message).await?;
-            let answering = answer(&server.context, connection, header, payload);
-            if let Some(bytes) = watching(connection, reader, answering).await? {
+            let mut held = server.memory.hold();
+            let longest = longest_bytes(&server.context, connection);
+            let (header, payload) = read_message(reader, limits.message, longest, &mut held).await?;
+            let bytes = match payload {
+                Ok(payload) => {
+                    let answering = answer(&server.context, connection, header, payload, &mut held);
+                    watching(connection, reader, answering).await?
+                }
+                Err(skipped) => refuse(header, &skipped)?,
+            };
+            if let Some(bytes) = bytes {
                 timeout(limits.answer, send(writer, &bytes)).await.map_err(io::Error::from)??;
             }
             Ok(())
@@ -87,6 +99,12 @@ async fn converse<S: Socket>(
         }
         silence = limits.idle;
     }
+}
+
+/// How long a message may be: strangers have little to say.
+pub(super) fn longest_bytes(context: &Context, connection: &Connection) -> usize {
+    let is_stranger = context.users.is_some() && connection.user().is_none();
+    if is_stranger { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
 }
 
 /// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and sent.

@@ -15,6 +15,7 @@ use super::{
     machine::{End, Machine, State},
     retry::Retry,
 };
+use crate::metrics::Counted;
 
 /// One session.
 pub(crate) struct Slot {
@@ -50,23 +51,26 @@ pub(crate) struct Open {
     pub(crate) since: Instant,
     /// Collections that it has made.
     pub(crate) made: Vec<Namespace>,
+    /// It is counted as open.
+    pub(crate) _counted: Counted,
 }
 
 impl Work {
-    /// Rolls back what is open under an older number, if anything is.
-    pub(crate) async fn roll_back_older(&mut self) {
-        if let Some(mut open) = self.open.take() {
-            // All that it can answer is that there was nothing to roll back.
-            let _ = open.session.rollback().await;
-        }
+    /// Rolls back what is open under an older number. True: something was.
+    pub(crate) async fn roll_back_older(&mut self) -> bool {
+        let Some(mut open) = self.open.take() else { return false };
+        // All that it can answer is that there was nothing to roll back.
+        let _ = open.session.rollback().await;
+        true
     }
 
-    /// Rolls back what is open, if anything is.
-    pub(crate) async fn roll_back(&mut self) {
-        self.roll_back_older().await;
+    /// Rolls back what is open. True: something was.
+    pub(crate) async fn roll_back(&mut self) -> bool {
+        let was_open = self.roll_back_older().await;
         if self.machine.state() == State::Open {
             self.machine.ended(End::Aborted);
         }
+        was_open
     }
 
     /// Rolls back what is open if it has been open for longer than `limit`. True: it has.
@@ -115,9 +119,11 @@ impl Slot {
         }
     }
 
-    /// Stops the command that runs in it, and rolls back what is open.
-    pub(crate) async fn kill(&self) {
+    /// Stops the command that runs in it, and rolls back what is open: that one's number.
+    pub(crate) async fn kill(&self) -> Option<i64> {
         self.interrupts.send_modify(|count| *count += 1);
-        self.check_out().await.roll_back().await;
+        let mut work = self.check_out().await;
+        let was_open = work.roll_back().await;
+        was_open.then(|| work.machine.newest())
     }
 }

@@ -53,6 +53,11 @@ impl SessionTable {
         self.slots().get(lsid).cloned()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.slots().len()
+    }
+
     /// Every session.
     pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
         self.slots().values().cloned().collect()

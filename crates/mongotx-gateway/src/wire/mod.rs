@@ -44,6 +44,12 @@ pub enum WireError {
     /// The message ends too early, goes on too long, or its parts have lengths that do not fit.
     #[error("{0}")]
     Malformed(&'static str),
+    /// A message that is too long for somebody who has not logged in: more bytes than these.
+    #[error("a message of more than {0} bytes before login")]
+    Stranger(usize),
+    /// There is no memory for what it becomes when it is decompressed, and no way to know whether an answer is wanted.
+    #[error("{0}")]
+    Memory(String),
     /// A test wants the connection to be closed.
     #[error("closed by a fail point")]
     Cut,

@@ -1,0 +1,97 @@
+//! How transactions end when they are not committed, and telling so: one line in the log, one more in a counter.
+
+use super::Repeated;
+use crate::{
+    command::State,
+    failure::{Failure, codes},
+    session::{Lsid, machine::State as Machine},
+};
+
+/// Why a transaction was rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AbortReason {
+    /// `abortTransaction`.
+    Asked,
+    /// A rival held what it needed.
+    Conflict,
+    /// A statement was refused, for another reason.
+    Refused,
+    /// Its connection was lost while a statement ran.
+    ConnectionLost,
+    /// It could not be committed, for another reason.
+    NotCommitted,
+    /// It was open for too long.
+    Lifetime,
+    /// Its session was ended or killed, or not used for too long.
+    SessionEnded,
+    /// Its session began another one, or wrote without one.
+    Superseded,
+    /// The gateway ends.
+    Shutdown,
+}
+
+impl AbortReason {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Asked,
+        Self::Conflict,
+        Self::Refused,
+        Self::ConnectionLost,
+        Self::NotCommitted,
+        Self::Lifetime,
+        Self::SessionEnded,
+        Self::Superseded,
+        Self::Shutdown,
+    ];
+
+    /// As it is called in metrics and logs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Conflict => "conflict",
+            Self::Refused => "refused",
+            Self::ConnectionLost => "connection_lost",
+            Self::NotCommitted => "not_committed",
+            Self::Lifetime => "lifetime",
+            Self::SessionEnded => "session_ended",
+            Self::Superseded => "superseded",
+            Self::Shutdown => "shutdown",
+        }
+    }
+
+    /// Of what was refused; `otherwise`: when it was not a conflict.
+    pub(crate) fn of(failure: Option<&Failure>, otherwise: Self) -> Self {
+        if failure.is_some_and(|failure| failure.code == codes::WRITE_CONFLICT) { Self::Conflict } else { otherwise }
+    }
+}
+
+/// A transaction was rolled back. The refusal's words are not logged, they may have parts of documents in them.
+pub(crate) fn tell(state: &State, lsid: &Lsid, number: i64, reason: AbortReason, failure: Option<&Failure>) {
+    state.metrics.aborted(reason);
+    let code = failure.map_or(0, |failure| failure.code);
+    tracing::info!(session = %lsid, number, reason = reason.name(), code, "a transaction was rolled back");
+}
+
+/// Counts how a transaction has ended, if it has.
+pub(crate) fn count(
+    state: &State,
+    lsid: &Lsid,
+    number: i64,
+    name: &str,
+    (before, after): (Machine, Machine),
+    failure: Option<&Failure>,
+) {
+    let commits = name == "commitTransaction";
+    if commits && matches!(before, Machine::Committed | Machine::InDoubt) {
+        state.metrics.retried(Repeated::Commit);
+    }
+    match (before, after) {
+        (Machine::Open | Machine::InDoubt, Machine::Committed) => {
+            state.metrics.committed.inc();
+        }
+        (Machine::Open | Machine::InDoubt, Machine::Aborted) => {
+            let reason = if commits { AbortReason::of(failure, AbortReason::NotCommitted) } else { AbortReason::Asked };
+            tell(state, lsid, number, reason, failure);
+        }
+        _ => {}
+    }
+}

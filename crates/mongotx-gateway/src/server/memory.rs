@@ -1,0 +1,114 @@
+//! How much memory the messages of all connections take together, and its limit.
+//!
+//! Counted are the bytes of requests, as they arrive and when they are decompressed, and of answers until they are sent. Who would
+//! exceed the limit is refused; nobody waits for memory.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use prometheus_client::metrics::gauge::Gauge;
+
+/// All that may be taken.
+pub(crate) struct Memory {
+    limit_bytes: usize,
+    taken_bytes: AtomicUsize,
+    shown: Gauge,
+}
+
+/// What one connection has taken. Dropping it gives it back.
+pub(crate) struct Held {
+    memory: Arc<Memory>,
+    bytes: usize,
+}
+
+/// There is not so much left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the gateway has no memory left for this message: all connections together hold {limit_bytes} bytes, the limit; try again"
+)]
+pub(crate) struct Full {
+    limit_bytes: usize,
+}
+
+impl Memory {
+    /// `shown`: where the bytes that are taken are counted.
+    pub(crate) fn new(limit_bytes: usize, shown: Gauge) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, taken_bytes: AtomicUsize::new(0), shown })
+    }
+
+    /// Nothing yet.
+    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+        Held { memory: Arc::clone(self), bytes: 0 }
+    }
+}
+
+impl Held {
+    /// Takes more.
+    ///
+    /// # Errors
+    /// When there is not so much left. What is held stays so.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+        let limit = self.memory.limit_bytes;
+        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
+        match self.memory.taken_bytes.fetch_update(Relaxed, Relaxed, more) {
+            Ok(_) => {
+                self.note(bytes);
+                Ok(())
+            }
+            Err(_) => Err(Full { limit_bytes: limit }),
+        }
+    }
+
+    /// Takes more, whatever the limit is: for what is there already and is small.
+    pub(crate) fn grow_anyway(&mut self, bytes: usize) {
+        self.memory.taken_bytes.fetch_add(bytes, Relaxed);
+        self.note(bytes);
+    }
+
+    /// Gives everything back.
+    pub(crate) fn clear(&mut self) {
+        self.memory.taken_bytes.fetch_sub(self.bytes, Relaxed);
+        self.memory.shown.dec_by(as_gauge(self.bytes));
+        self.bytes = 0;
+    }
+
+    fn note(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.memory.shown.inc_by(as_gauge(bytes));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn as_gauge(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_more_than_there_is_and_everything_is_given_back() {
+        let shown = Gauge::default();
+        let memory = Memory::new(100, shown.clone());
+        let (mut one, mut two) = (memory.hold(), memory.hold());
+        assert_eq!(one.grow(60), Ok(()));
+        assert_eq!(two.grow(41), Err(Full { limit_bytes: 100 }));
+        assert_eq!(two.grow(usize::MAX), Err(Full { limit_bytes: 100 }));
+        assert_eq!(two.grow(40), Ok(()));
+        assert_eq!(shown.get(), 100);
+        drop(one);
+        assert_eq!(two.grow(60), Ok(()));
+        two.grow_anyway(5);
+        assert_eq!(shown.get(), 105);
+        two.clear();
+        assert_eq!((shown.get(), memory.hold().grow(100)), (0, Ok(())));
+    }
+}
