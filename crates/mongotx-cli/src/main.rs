@@ -20,7 +20,7 @@ mod survey;
 mod table;
 mod user;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::{Failure, Status};
 
@@ -81,7 +81,11 @@ impl Command {
 }
 
 fn main() {
-    let command = Cli::parse().command;
+    let args = serve::config::with_file(&Cli::command(), std::env::args_os().collect());
+    let command = match args {
+        Ok(args) => Cli::parse_from(args).command,
+        Err(failure) => std::process::exit(failure.report().into()),
+    };
     let status = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let status = runtime.block_on(command.run()).unwrap_or_else(|failure| failure.report());

@@ -4,6 +4,9 @@
 //! 2. The gateway listens, and says where.
 //! 3. A signal: commands that run are answered, then everything that was started goes. A second signal waits for nothing.
 
+pub(crate) mod config;
+mod logs;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
@@ -12,6 +15,7 @@ use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, RetryableWrite
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 
+use self::logs::LogOptions;
 use crate::{
     connect::{ServerOptions, with_selection_limit},
     failure::{Failure, Status, WELL},
@@ -22,8 +26,20 @@ use crate::{
 /// Options of `mongotx serve`.
 #[derive(Args, Clone)]
 pub(crate) struct Options {
+    /// A file (TOML) with any of these flags as keys, by their long names; flags win
+    #[arg(long, value_name = "FILE")]
+    #[allow(dead_code, reason = "read before the others: see config.rs")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     server: ServerOptions,
+    #[command(flatten)]
+    log: LogOptions,
+    /// Where metrics (/metrics, for Prometheus) and the gateway's health (/healthz) are told; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// The most memory for requests and answers at a time, of all clients together
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    max_memory_mib: u32,
     /// Where to listen; port 0 takes a free one. Addresses that other machines can reach need --users, and --tls-certificate or --allow-plaintext
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27117")]
     listen: SocketAddr,
@@ -86,6 +102,7 @@ impl From<Remembered> for RetryableWrites {
 /// Runs `mongotx serve`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
+    logs::start(&options.log)?;
     allow_open_files();
     let (server, gateway) = tokio::select! {
         started = start(&options) => started?,
@@ -138,6 +155,7 @@ async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> 
 fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
     let limits = Limits {
         connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
+        memory_bytes: usize::try_from(u64::from(options.max_memory_mib) << 20).unwrap_or(usize::MAX),
         idle: (options.idle_timeout > 0).then(|| Duration::from_secs(options.idle_timeout.into())),
         ..Limits::default()
     };
@@ -151,6 +169,8 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
             client_ca: options.tls_client_ca.clone(),
         }),
         users: options.users.clone(),
+        metrics: options.metrics,
+        slow: Some(Duration::from_millis(options.log.slow_ms.into())),
         allow_plaintext: options.allow_plaintext,
         limits,
         client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
@@ -164,6 +184,9 @@ fn tell(options: &Options, gateway: &Gateway) {
     if let Some(address) = gateway.address() {
         let tls = if options.tls_certificate.is_some() { "/?tls=true" } else { "" };
         say::line(&format!("listening on mongodb://{address}{tls}"));
+    }
+    if let Some(address) = gateway.metrics_address() {
+        say::line(&format!("metrics at http://{address}/metrics"));
     }
     if let Some(path) = &options.unix {
         say::line(&format!("listening on {}", say::plain(&path.display().to_string())));
