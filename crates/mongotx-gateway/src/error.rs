@@ -51,6 +51,7 @@ pub mod code {
         CLIENT_DISCONNECT = 279 ClientDisconnect;
         UNSUPPORTED_OP_QUERY_COMMAND = 352 UnsupportedOpQueryCommand;
         NOT_A_STRING = 13111 Location13111;
+        DUPLICATE_FIELD = 40413 Location40413;
         MISSING_DATABASE = 40571 Location40571;
         OP_QUERY_REMOVED = 5739101 Location5739101;
     }

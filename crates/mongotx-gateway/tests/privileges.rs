@@ -108,6 +108,17 @@ async fn roles_allow_what_they_are_for_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_field_that_is_there_twice_is_refused() {
+    let db = testkit::unique_db("gw_role_twice");
+    let gateway = start(&db).await;
+    let reader = User::log_in(&gateway, "reader").await;
+    let twice = [("find", "c"), ("find", "system.users"), ("$db", &db)];
+    assert_eq!(code(&reader.run_raw(&twice).await), 40_413);
+    let twice = [("find", "c"), ("$db", &db), ("$db", "other")];
+    assert_eq!(code(&reader.run_raw(&twice).await), 40_413);
+}
+
+#[tokio::test]
 async fn what_is_about_the_server_is_for_root() {
     let db = testkit::unique_db("gw_role_server");
     let gateway = start(&db).await;

@@ -1,5 +1,7 @@
 //! Whether the user of a connection may run a command: asked before anything else is done with it.
 
+use std::collections::HashSet;
+
 use bson::Document;
 
 use super::needs::{Access, access, demands};
@@ -26,6 +28,7 @@ pub(crate) fn check(context: &Context, connection: &Connection, request: &Reques
     if user.is_root() {
         return Ok(());
     }
+    refuse_twice(request)?;
     let command = match access(name) {
         // Only these look at more than the command's own field, and only of the body.
         Access::Inside => request.to_document()?,
@@ -41,6 +44,19 @@ pub(crate) fn check(context: &Context, connection: &Connection, request: &Reques
 /// Whether clients may run a command before they log in.
 pub(crate) fn is_open(name: &str) -> bool {
     access(name) == Access::Open
+}
+
+/// What is looked at here has to be what is carried out, here or by the server: a field that is there twice could be either.
+fn refuse_twice(request: &Request) -> Result<(), CommandError> {
+    let mut seen = HashSet::new();
+    let names = request.body().iter_elements().flatten().map(|field| field.key().as_str());
+    for name in names {
+        if !seen.insert(name) {
+            let text = format!("BSON field '{}.{name}' is a duplicate field", request.name());
+            return Err(CommandError::new(code::DUPLICATE_FIELD, text));
+        }
+    }
+    Ok(())
 }
 
 /// The first field, and the one that names the collection of a cursor: the documents of a large insert need not be read.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use bson::{Binary, Document, doc, spec::BinarySubtype};
+use bson::{Binary, Document, RawDocumentBuf, doc, raw::CString, spec::BinarySubtype};
 use hmac::{Hmac, KeyInit, Mac};
 use mongotx_gateway::{Connection, Gateway, Limits, Options, Request, Role, UserName, Users};
 use sha2::{Digest, Sha256};
@@ -90,6 +90,16 @@ impl<'a> User<'a> {
         command.insert("payload", Binary { subtype: BinarySubtype::Generic, bytes: payload.as_bytes().to_vec() });
         let reply = self.run("admin", command).await;
         String::from_utf8(reply.get_binary_generic("payload").unwrap().clone()).unwrap()
+    }
+
+    /// The reply to a command of these fields, some of them twice.
+    pub async fn run_raw(&self, fields: &[(&str, &str)]) -> Document {
+        let mut body = RawDocumentBuf::new();
+        for (name, value) in fields {
+            body.append(CString::try_from(*name).unwrap(), *value);
+        }
+        let request = Request::of_parts(body, Vec::new(), None).unwrap();
+        Document::try_from(self.gateway.run(&self.connection, &request).await.body()).unwrap()
     }
 
     /// The reply, whatever it is.
