@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bson::Document;
 
-pub use self::collections::{CollectionInfo, CreateCollection};
+pub use self::collections::{CollectionInfo, CreateCollection, ModifyCollection};
 use crate::{
     collection::{Aggregate, Collection},
     coordinator::Core,

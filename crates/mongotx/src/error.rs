@@ -212,7 +212,7 @@ impl Error {
         &self.0.message
     }
 
-    /// What the server told besides (`errInfo`): which rule of a validator a document breaks, say.
+    /// What the server told besides (`errInfo`): which rule of the collection's own validator a document breaks, say.
     pub fn info(&self) -> Option<&Document> {
         self.0.info.as_ref()
     }

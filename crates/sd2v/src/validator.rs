@@ -5,8 +5,11 @@
 //! to be removed is not judged. (A read lock beside the application's fields may break a schema that allows no others:
 //! read locks are set and taken away unjudged.)
 
+mod explanation;
+
 use bson::{Bson, Document, doc};
 
+pub use self::explanation::explain;
 use crate::{
     error::Error,
     filter::rewrite_filter,

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
-    reply::Reply,
 };
 
 /// `create`.
@@ -61,18 +60,17 @@ pub(super) async fn drop_database(call: &mut Call<'_>) -> Answer<Body> {
     Ok(Body::empty())
 }
 
-/// `collMod`, as far as it does not touch what MongoTx stores in a form of its own.
-pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Reply> {
-    call.namespace()?;
-    for option in ["validator", "index"] {
-        if call.body.contains_key(option) {
-            let message = format!(
-                "the option '{option}' of collMod is not supported: MongoTx stores it in another form; drop it and make it anew"
-            );
-            return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
-        }
+/// `collMod`.
+pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Body> {
+    let namespace = call.namespace()?;
+    let options = call.fields("collMod").into_rest();
+    let database = call.context.client.database(&namespace.db);
+    let mut action = database.modify_collection(&namespace.coll);
+    for (option, value) in options {
+        action = action.option(&option, value);
     }
-    call.send_on().await
+    action.await?;
+    Ok(Body::empty())
 }
 
 /// `listCollections`.

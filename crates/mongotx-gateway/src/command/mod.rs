@@ -120,7 +120,7 @@ async fn hand_over(call: &mut Call<'_>) -> Answer<Made> {
         "create" => collections::create(call).await.map(Ok),
         "drop" => collections::drop(call).await.map(Ok),
         "dropDatabase" => collections::drop_database(call).await.map(Ok),
-        "collMod" => collections::modify(call).await.map(Err),
+        "collMod" => collections::modify(call).await.map(Ok),
         "listCollections" => collections::list(call).await.map(Ok),
         "createIndexes" => indexes::create(call).await.map(Ok),
         "dropIndexes" | "deleteIndexes" => indexes::drop(call).await.map(Ok),

@@ -54,7 +54,9 @@ fn words(error: &Error) -> String {
 }
 
 fn details(error: &Error) -> Document {
-    error.duplicate_key().map(key_of).unwrap_or_default()
+    let mut details = error.duplicate_key().map(key_of).unwrap_or_default();
+    details.extend(error.info().map(|info| ("errInfo".to_owned(), info.clone().into())));
+    details
 }
 
 fn key_of(duplicate: &DuplicateKey) -> Document {

@@ -1,6 +1,6 @@
 //! Commands outside transactions.
 
-use bson::{Document, Regex, doc};
+use bson::{Bson, Document, Regex, doc};
 
 use crate::pair::Pair;
 
@@ -176,4 +176,30 @@ async fn collections_and_indexes_are_answered_the_same() {
         ],
     )
     .await;
+}
+
+/// Of a collection with a unique index, writes are transactions: there the version that is judged is the pending one.
+#[tokio::test]
+async fn validators_are_changed_and_explained_the_same() {
+    let positive = || doc! {"n": {"$gt": 0}};
+    let schema = || doc! {"$jsonSchema": {"properties": {"n": {"bsonType": "int"}}}};
+    let changed = |validator: Document| doc! {"collMod": "c", "validator": validator};
+    let refused = |n: Bson| {
+        vec![
+            doc! {"insert": "c", "documents": [{"_id": 9, "n": n.clone()}]},
+            doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": n.clone()}}}]},
+            doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"n": n}}},
+        ]
+    };
+    let unique = doc! {"createIndexes": "c", "indexes": [{"key": {"n": 1}, "name": "n", "unique": true}]};
+    let mut commands = vec![changed(positive()), doc! {"insert": "c", "documents": [{"_id": 1, "n": 1}]}];
+    for indexed in [false, true] {
+        commands.extend(indexed.then(|| unique.clone()));
+        commands.push(changed(positive()));
+        commands.extend(refused(0.into()));
+        commands.push(changed(schema()));
+        commands.extend(refused("x".into()));
+    }
+    commands.extend([changed(doc! {}), doc! {"insert": "c", "documents": [{"_id": 9, "n": "x"}]}]);
+    all_same("cmp_validators", commands).await;
 }

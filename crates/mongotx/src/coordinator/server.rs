@@ -8,7 +8,7 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 use bson::{Bson, Document, doc};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
-use sd2v::index::shown;
+use sd2v::{index::shown, validator};
 
 use crate::{
     error::{DuplicateKey, Error, ErrorKind, Result},
@@ -43,7 +43,7 @@ impl WriteAnswer {
             let index = error.get("index").map_or(0, as_i64);
             let code = error.get("code").map_or(0, as_i64) as i32;
             let message = shown(error.get_str("errmsg").unwrap_or("the server gave no reason"));
-            let info = error.get_document("errInfo").ok().cloned();
+            let info = error.get_document("errInfo").ok().map(validator::explain);
             let refused = Error::invalid(code, message).with_duplicate_key(DuplicateKey::read(error)).with_info(info);
             (usize::try_from(index).unwrap_or(0), refused)
         });
@@ -182,7 +182,7 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
             let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
             refused_by_server(refused.code, &shown(&refused.message))
                 .with_duplicate_key(details.as_ref().and_then(DuplicateKey::read))
-                .with_info(details.and_then(|details| details.get_document("errInfo").ok().cloned()))
+                .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
         }
         DriverKind::ServerSelection { .. }
         | DriverKind::DnsResolve { .. }

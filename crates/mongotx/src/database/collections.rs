@@ -1,4 +1,4 @@
-//! Creating and listing collections.
+//! Creating, changing and listing collections.
 
 use std::future::IntoFuture;
 
@@ -47,6 +47,32 @@ impl<'a> IntoFuture for CreateCollection<'a> {
     }
 }
 
+/// Options of a collection to be changed.
+#[must_use = "nothing happens before it is awaited"]
+pub struct ModifyCollection<'a> {
+    database: &'a Database,
+    ns: Namespace,
+    options: Document,
+}
+
+impl ModifyCollection<'_> {
+    /// An option of MongoDB's `collMod`, by its name: `validator`, `validationLevel`, `viewOn`, `pipeline`, …
+    pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
+        self.options.insert(name, value.into());
+        self
+    }
+}
+
+impl<'a> IntoFuture for ModifyCollection<'a> {
+    type Output = Result<()>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { database, ns, options } = self;
+        Box::pin(async move { database.core.modify_collection(&ns, &options).await })
+    }
+}
+
 impl Database {
     /// Creates a collection, a time series or a view. Takes effect at once, also while the caller has a transaction open,
     /// and stays when that is rolled back. (An ordinary collection need not be created: the first insert does.)
@@ -56,6 +82,16 @@ impl Database {
     /// [`crate::ErrorKind::Unsupported`] for a validator that could not be asked of uncommitted versions.
     pub fn create_collection(&self, name: &str) -> CreateCollection<'_> {
         CreateCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
+    }
+
+    /// Changes options of a collection or a view. Takes effect at once, as in [`Database::create_collection`]; what
+    /// transactions have written before is not judged by a new validator.
+    ///
+    /// # Errors
+    /// The server's: 26 (NamespaceNotFound), 72 (InvalidOptions); [`crate::ErrorKind::Unsupported`] for the option `index`,
+    /// and for a validator that could not be asked of uncommitted versions.
+    pub fn modify_collection(&self, name: &str) -> ModifyCollection<'_> {
+        ModifyCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }
 
     /// The collections and views, as they were made. What MongoTx stores for itself is not listed: neither what it made of

@@ -32,6 +32,34 @@ async fn validator_is_stored_wrapped_and_listed_as_it_was_given() {
 }
 
 #[tokio::test]
+async fn validator_that_is_changed_is_stored_wrapped_and_judges_at_once() {
+    let place = Place::new("changed_validator").await;
+    place.coll("c").insert_one(&doc! {"_id": 1, "n": 0}).await.unwrap();
+    let mut session = place.begin();
+    place.coll("c").insert_one(&doc! {"_id": 2, "n": 0}).session(&mut session).await.unwrap();
+    let validator = doc! {"n": {"$gt": 0}};
+    place.ours.modify_collection("c").option("validator", validator.clone()).await.unwrap();
+    let listed = info(&place.ours.list_collections().await.unwrap(), "c").options;
+    assert_eq!(listed.get_document("validator").unwrap(), &validator);
+    let refused = place.coll("c").insert_one(&doc! {"_id": 3, "n": 0}).session(&mut session).await;
+    assert_eq!(refused.map_err(|error| error.code()).err(), Some(Some(121)));
+    // What was written before is not judged.
+    session.commit().await.unwrap();
+    assert_eq!(place.stored("c").await, [doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}]);
+    place.ours.modify_collection("c").option("validator", doc! {}).await.unwrap();
+    place.coll("c").insert_one(&doc! {"_id": 3, "n": 0}).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_is_not_changed() {
+    let place = Place::new("changed_index").await;
+    place.ours.create_collection("c").await.unwrap();
+    let index = doc! {"name": "_id_", "hidden": false};
+    let error = place.ours.modify_collection("c").option("index", index).await.unwrap_err();
+    assert_eq!(error.kind(), mongotx::ErrorKind::Unsupported);
+}
+
+#[tokio::test]
 async fn every_kind_is_listed_as_a_plain_server_lists_it() {
     let place = Place::new("created_kinds").await;
     let kinds = [

@@ -1,4 +1,4 @@
-//! Creating, dropping and listing collections for the application.
+//! Creating, changing, dropping and listing collections for the application.
 //!
 //! None of it is part of a transaction: it takes effect at once, and stays when the caller's transaction is rolled back.
 
@@ -24,18 +24,20 @@ impl Core {
             let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
             return Err(Error::invalid(INVALID_NAME, message));
         }
-        let mut command = doc! {"create": &ns.coll};
-        for (name, value) in options {
-            let value = match (name.as_str(), value) {
-                ("create", _) => return Err(Error::invalid(72, "\"create\" is the command, not an option of it")),
-                ("validator", Bson::Document(condition)) if !condition.is_empty() => {
-                    Bson::Document(validator::wrap(condition)?)
-                }
-                _ => value.clone(),
-            };
-            command.insert(name, value);
+        self.server.run(&ns.db, with_options("create", ns, options)?).await?;
+        self.catalog.forget(ns);
+        Ok(())
+    }
+
+    /// Changes options of a collection or a view. A validator is stored as transactions need it.
+    pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
+        if options.contains_key("index") {
+            let message = format!(
+                "an index of {ns} cannot be changed: MongoTx may store it in another form; drop it and make it anew"
+            );
+            return Err(Error::unsupported(message));
         }
-        self.server.run(&ns.db, command).await?;
+        self.server.run(&ns.db, with_options("collMod", ns, options)?).await?;
         self.catalog.forget(ns);
         Ok(())
     }
@@ -92,6 +94,24 @@ impl Core {
         self.catalog.forget_database(db);
         dropped
     }
+}
+
+/// `create` or `collMod`, a validator in its stored form.
+fn with_options(name: &str, ns: &Namespace, options: &Document) -> Result<Document> {
+    let mut command = doc! {name: &ns.coll};
+    for (option, value) in options {
+        let value = match (option.as_str(), value) {
+            (option, _) if option == name => {
+                return Err(Error::invalid(72, format!("{name:?} is the command, not an option of it")));
+            }
+            ("validator", Bson::Document(condition)) if !condition.is_empty() => {
+                Bson::Document(validator::wrap(condition)?)
+            }
+            _ => value.clone(),
+        };
+        command.insert(option, value);
+    }
+    Ok(command)
 }
 
 /// A collection of a text search that is under way.
