@@ -85,3 +85,17 @@ async fn difference_g7_a_snapshot_makes_writers_wait_and_shows_phantoms() {
     assert_eq!((count(&ours), count(&theirs)), (2, 1));
     pair.same(reader.abort()).await;
 }
+
+#[tokio::test]
+async fn difference_g9_without_a_read_concern_a_transaction_sees_what_others_commit() {
+    let mut pair = Pair::start("cmp_g9").await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let reader = Session::new();
+    let find = || doc! {"find": "c", "sort": {"_id": 1}};
+    pair.same(reader.first(find())).await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 2}]}).await;
+    let (ours, theirs) = pair.ask(reader.next(find())).await;
+    let count = |reply: &Document| reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len();
+    assert_eq!((count(&ours), count(&theirs)), (2, 1));
+    pair.same(reader.commit()).await;
+}

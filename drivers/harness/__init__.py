@@ -1,0 +1,1 @@
+"""What `drivers/run` is made of; start reading at `main.py`."""

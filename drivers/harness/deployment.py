@@ -1,0 +1,122 @@
+"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports.
+
+PyMongo's suite looks for a second router at the port after the first one's.
+"""
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .processes import Failed, end, start, tail, wait_until
+
+# Below the range from which Linux takes the ports of outgoing connections.
+FIRST_PORT, LAST_PORT = 20_000, 31_000
+ATTEMPTS = 200
+FIND_MONGOD_LIMIT_S = 600
+# The data are in memory where there is room: suites make and drop a collection for every test, and nobody asks for the data afterwards.
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway that runs."""
+
+    name: str
+    port: int
+    process: subprocess.Popen
+    log: Path
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What the suites and examples connect to."""
+
+    gateways: tuple[Gateway, Gateway]
+
+    @property
+    def port(self) -> int:
+        """The first gateway's. The other one's is the next."""
+        return self.gateways[0].port
+
+    @property
+    def uri_of_both(self) -> str:
+        """A connection string."""
+        return f"mongodb://{','.join(f'127.0.0.1:{gateway.port}' for gateway in self.gateways)}/"
+
+
+def deploy(mongotx: Path, work: Path, data: Path) -> Deployment:
+    """Starts all three, with logs in `work`; they are ended with everything else."""
+    log = work / "mongod.log"
+    [port] = _free_ports(1)
+    command = [_path_of_mongod(mongotx), "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1"]
+    _start("mongod", [*command, "--nounixsocket", "--setParameter", "enableTestCommands=1"], port, log)
+    uri = f"mongodb://127.0.0.1:{port}"
+    first, second = (_gateway(mongotx, uri, port, work) for port in _free_ports(2))
+    return Deployment((first, second))
+
+
+def data_folder(work: Path) -> Path:
+    """A new folder for a server's data. Whoever asks removes it."""
+    has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES
+    return Path(tempfile.mkdtemp(prefix="mongotx-drivers-", dir=MEMORY if has_room else work))
+
+
+def _gateway(mongotx: Path, uri: str, port: int, work: Path) -> Gateway:
+    name, log = f"gateway {port}", work / f"gateway-{port}.log"
+    command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--enable-test-commands"]
+    return Gateway(name, port, _start(name, command, port, log), log)
+
+
+def end_well(deployment: Deployment) -> None:
+    """Ends the gateways; `Failed` if one of them was gone already, or does not end as it should, or panicked before."""
+    for gateway in deployment.gateways:
+        is_gone = gateway.process.poll() is not None
+        end(gateway.process)
+        panicked = "panicked" in gateway.log.read_text(encoding="utf-8", errors="replace")
+        if is_gone or panicked or gateway.process.returncode != 0:
+            raise Failed(f"{gateway.name} ended with {gateway.process.returncode}:\n{tail(gateway.log)}")
+
+
+def _path_of_mongod(mongotx: Path) -> str:
+    found = subprocess.run([mongotx, "mongod-path"], stdout=subprocess.PIPE, text=True, timeout=FIND_MONGOD_LIMIT_S)
+    if found.returncode != 0:
+        raise Failed("no mongod was found")
+    return found.stdout.strip()
+
+
+def _start(what: str, command, port: int, log: Path) -> subprocess.Popen:
+    with open(log, "wb") as output:
+        process = start(command, stdout=output, stderr=subprocess.STDOUT)
+    wait_until(what, lambda: _answers(port), process, log)
+    return process
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    """Neighbouring ports that nobody listened on a moment ago. One that is lost in between ends the run with an error."""
+    for _ in range(ATTEMPTS):
+        start_port = random.randrange(FIRST_PORT, LAST_PORT - count)
+        ports = list(range(start_port, start_port + count))
+        if all(_is_free(port) for port in ports):
+            return ports
+    raise Failed(f"no {count} neighbouring free ports between {FIRST_PORT} and {LAST_PORT}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

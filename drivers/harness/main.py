@@ -1,0 +1,117 @@
+"""Runs the parts that were asked for, each on servers of its own, and tells what came of it.
+
+Exit status: 0 everything is as expected, 1 something is not, 2 it could not be begun, 128 + n ended by signal n.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from . import test_expected
+from .deployment import data_folder, deploy, end_well
+from .parts import PARTS
+from .place import Place, Result
+from .processes import Failed, end_all
+
+DRIVERS = Path(__file__).resolve().parent.parent
+ROOT = DRIVERS.parent
+CACHE = ROOT / "target" / "drivers"
+
+
+def main() -> int:
+    """`drivers/run`."""
+    options = _options()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+    is_well = False
+    try:
+        is_well = _run(options, work)
+        return 0 if is_well else 1
+    except Failed as error:
+        print(f"drivers/run: {error}", file=sys.stderr)
+        return 2
+    finally:
+        end_all()
+        if is_well:
+            shutil.rmtree(work)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="drivers/run", description="Runs drivers' own suites and example programs.")
+    parser.add_argument("--mongotx", type=Path, metavar="FILE", help="the built binary; without it, cargo builds one")
+    parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; without any: all that this machine has the tools for")
+    options = parser.parse_args()
+    for part in options.part:
+        if part not in PARTS:
+            parser.error(f"there is no part {part!r}; there are {', '.join(PARTS)}")
+        if lacks := PARTS[part].lacks():
+            parser.error(f"{part} cannot be run: this machine has no {lacks}")
+    return options
+
+
+def _interrupted(number: int, _frame) -> None:
+    # Once: what is started is being ended.
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    print("drivers/run: interrupted; ending what was started", file=sys.stderr)
+    sys.exit(128 + number)
+
+
+def _run(options: argparse.Namespace, work: Path) -> bool:
+    if not unittest.TextTestRunner(verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(test_expected)).wasSuccessful():
+        return False
+    mongotx = (options.mongotx or _build()).resolve()
+    if not os.access(mongotx, os.X_OK):
+        raise Failed(f"--mongotx {mongotx}: no such program")
+    results = []
+    for name in options.part or PARTS:
+        if lacks := PARTS[name].lacks():
+            results.append(Result(name, f"NOT RUN: this machine has no {lacks}"))
+        else:
+            results += _part(name, mongotx, work)
+    print("\nsummary")
+    for result in results:
+        print(f"  {result.name:30} {result.told}{'  WRONG' if result.wrong else ''}")
+    wrong = [result for result in results if result.wrong]
+    if wrong:
+        print(f"logs: {work}")
+    return not wrong
+
+
+def _build() -> Path:
+    if subprocess.run(["cargo", "build", "-p", "mongotx-cli"], cwd=ROOT).returncode != 0:
+        raise Failed("cargo could not build mongotx")
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "mongotx"
+
+
+def _part(name: str, mongotx: Path, work: Path) -> list[Result]:
+    print(f"{name} …", flush=True)
+    began = time.monotonic()
+    folder, cache = work / name, CACHE / name
+    folder.mkdir()
+    cache.mkdir(exist_ok=True)
+    data = data_folder(folder)
+    try:
+        deployment = deploy(mongotx, folder, data)
+        results = PARTS[name].run(Place(DRIVERS / name, cache, folder, deployment))
+        end_well(deployment)
+    except Failed as error:
+        results = [Result(name, "could not be run to its end", [str(error)])]
+    finally:
+        end_all()
+        shutil.rmtree(data, ignore_errors=True)
+    for result in results:
+        print(f"  {result.name}: {result.told}")
+        for wrong in result.wrong:
+            print(f"    {wrong}")
+    print(f"  {time.monotonic() - began:.0f} s", flush=True)
+    return results

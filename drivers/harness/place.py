@@ -1,0 +1,28 @@
+"""Where a part runs, and what it tells afterwards."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .deployment import Deployment
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a part may use."""
+
+    # The part's folder in the repository; nothing is written there.
+    source: Path
+    # What was fetched is kept here from one run to the next.
+    cache: Path
+    # Logs of this run.
+    work: Path
+    deployment: Deployment
+
+
+@dataclass
+class Result:
+    """A line of the summary."""
+
+    name: str
+    told: str
+    wrong: list[str] = field(default_factory=list)

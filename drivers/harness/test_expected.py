@@ -1,0 +1,46 @@
+"""A run is judged right. `drivers/run` runs this first."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from .expected import Expected, Outcome, judge, read, tell
+
+LIST = Expected(2, {"known": "G1"})
+
+
+class Judging(unittest.TestCase):
+    def test_as_expected(self):
+        outcome = Outcome({"a", "b"}, {"known"}, {"c"})
+        self.assertEqual(judge(outcome, LIST), [])
+        self.assertEqual(tell(outcome, LIST), "2 passed, 1 failed (1 of them known), 1 skipped")
+
+    def test_a_new_failure(self):
+        self.assertEqual(judge(Outcome({"a", "b"}, {"known", "x"}), LIST), ["failed: x"])
+
+    def test_a_list_that_is_out_of_date(self):
+        [wrong] = judge(Outcome({"a", "known"}), LIST)
+        self.assertIn("passes, though", wrong)
+        [wrong] = judge(Outcome({"a", "b"}, set(), {"known"}), LIST)
+        self.assertIn("did not run", wrong)
+
+    def test_a_suite_that_skips_everything(self):
+        [wrong] = judge(Outcome({"a"}, {"known"}, {"b"}), LIST)
+        self.assertIn("only 1 tests passed", wrong)
+
+
+class Reading(unittest.TestCase):
+    def read(self, text: str) -> Expected:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "list")
+            path.write_text(text, encoding="utf-8")
+            return read(path)
+
+    def test_a_list(self):
+        expected = self.read("# why\nat-least 2\n\nG1 known\n")
+        self.assertEqual(expected, LIST)
+
+    def test_lines_that_are_wrong(self):
+        for text in ["G1\n", "G1 a\nG2 a\n", "at-least many\n"]:
+            with self.assertRaises(ValueError):
+                self.read(text)
