@@ -15,6 +15,9 @@ pub mod client;
 pub mod cluster;
 pub mod core;
 pub mod log;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "the model is a test")]
+mod model;
 pub mod server;
 pub mod sim;
 pub mod stage;

@@ -1,0 +1,56 @@
+//! Explores a plan completely and says what was found.
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::{
+    plan::Plan,
+    properties::violation,
+    state::{Action, State},
+};
+
+/// What an exploration found.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// Different states.
+    pub(crate) states: usize,
+    /// What is wrong, and the steps that lead there.
+    pub(crate) violation: Option<String>,
+}
+
+impl Model for Plan {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(self)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        actions.extend(state.steps(self));
+        actions.extend(state.faults(self));
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        next.take(self, &action);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always("in order", |plan: &Plan, state: &State| violation(plan, state).is_none())]
+    }
+}
+
+/// Explores every state that `plan` can reach, until one is wrong.
+pub(crate) fn explore(plan: Plan) -> Report {
+    let begun = std::time::Instant::now();
+    let checker = plan.clone().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let mut report = Report { states: checker.unique_state_count(), violation: None };
+    if let Some(path) = checker.discovery("in order") {
+        let what = violation(&plan, path.last_state()).unwrap_or_default();
+        let steps: Vec<String> = path.into_actions().iter().map(|action| format!("{action:?}")).collect();
+        report.violation = Some(format!("{what}\n{}", steps.join("\n")));
+    }
+    println!("{} states in {:.1?}", report.states, begun.elapsed());
+    report
+}

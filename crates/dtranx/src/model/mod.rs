@@ -1,0 +1,19 @@
+//! The model: small clusters of the real nodes, and everything that can happen to them, explored exhaustively.
+//!
+//! Messages arrive in any order, within budgets also twice or never; records become durable when it pleases the disk; a
+//! server crashes at any step, keeping any prefix of what was not durable, and either all or nothing of what the storage
+//! had not persisted; timers go off when nothing else is on its way, within a budget also early; garbage is collected
+//! within a budget.
+//!
+//! Left out: how long anything takes, clients whose messages are late (the simulation has both), locks on ranges.
+//!
+//! - `plan`: what the clients do, and the budgets. `server`: a node with its disk. `state`: the cluster, and its steps.
+//! - `properties`: what must be true whenever the network is empty, and of everything that comes of it without faults.
+
+mod explore;
+mod plan;
+mod properties;
+mod server;
+mod state;
+
+mod tests;

@@ -1,0 +1,81 @@
+//! What is explored: the cluster, its clients' transactions, and how much may go wrong.
+
+use crate::core::{Key, NodeConfig, Partition, ServerId, flaw::Flaw};
+
+/// A transaction of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Tx {
+    pub(crate) coordinator: ServerId,
+    pub(crate) reads: Vec<Key>,
+    pub(crate) puts: Vec<Key>,
+    pub(crate) deletes: Vec<Key>,
+    /// It begins only when this one has been answered.
+    pub(crate) after: Option<usize>,
+}
+
+/// What is explored.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) servers: u16,
+    pub(crate) txs: Vec<Tx>,
+    /// How often a server may crash.
+    pub(crate) crashes: u8,
+    /// Only this one may.
+    pub(crate) crash_only: Option<u16>,
+    /// How many messages may be lost.
+    pub(crate) losses: u8,
+    /// How many messages may arrive twice.
+    pub(crate) duplicates: u8,
+    /// How often timers may go off while messages are on their way.
+    pub(crate) early_ticks: u8,
+    /// How often garbage may be collected before the end.
+    pub(crate) collections: u8,
+    pub(crate) flaw: Option<Flaw>,
+}
+
+/// The key that begins with the number of the server that holds it.
+pub(crate) fn key(name: &str) -> Key {
+    Key::new(name.as_bytes().to_vec()).unwrap()
+}
+
+/// A transaction: the coordinator, what it reads, what it puts.
+pub(crate) fn tx(coordinator: u16, reads: &[&str], puts: &[&str]) -> Tx {
+    let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
+    Tx { coordinator: ServerId(coordinator), reads: keys(reads), puts: keys(puts), deletes: vec![], after: None }
+}
+
+impl Plan {
+    pub(crate) fn new(servers: u16, txs: Vec<Tx>) -> Self {
+        Self {
+            servers,
+            txs,
+            crashes: 0,
+            crash_only: None,
+            losses: 0,
+            duplicates: 0,
+            early_ticks: 0,
+            collections: 0,
+            flaw: None,
+        }
+    }
+
+    /// Server n holds the keys that begin with the digit n.
+    pub(crate) fn partition(&self) -> Partition {
+        let first = |n: u16| if n == 1 { Key::smallest() } else { key(&n.to_string()) };
+        Partition::Ranges((1..=self.servers).map(|n| (first(n), ServerId(n))).collect())
+    }
+
+    /// Nothing takes any time.
+    pub(crate) fn config(&self, me: ServerId) -> NodeConfig {
+        let mut config = NodeConfig::new(me, self.partition());
+        config.lock_wait_ms = 0;
+        config.vote_resend_ms = 0;
+        config.vote_attempts = 2;
+        config.decision_delay_ms = 0;
+        config.decision_resend_ms = 0;
+        config.inquiry_ms = 0;
+        config.number_block = 4;
+        config.flaw = self.flaw;
+        config
+    }
+}

@@ -1,0 +1,120 @@
+//! What must be true whenever nothing is on its way: if nothing more goes wrong, the cluster comes to rest, and then
+//! everything is in order.
+
+use std::collections::BTreeMap;
+
+use super::{
+    plan::Plan,
+    state::{Action, State},
+};
+use crate::core::{CommitAnswer, Key, TranxId};
+
+/// How many steps the cluster may take to come to rest.
+const MAX_STEPS: usize = 400;
+
+/// What is wrong with `state`, if anything is.
+pub(crate) fn violation(plan: &Plan, state: &State) -> Option<String> {
+    if let Some(refused) = refused_but_applied(state) {
+        return Some(refused);
+    }
+    if !state.is_silent() {
+        return None;
+    }
+    let mut state = state.clone();
+    if let Err(violation) = come_to_rest(plan, &mut state) {
+        return Some(violation);
+    }
+    leftovers(&state).or_else(|| not_serializable(plan, &state))
+}
+
+/// Takes every step that is no fault, in some order, and then collects garbage until nothing changes.
+fn come_to_rest(plan: &Plan, state: &mut State) -> Result<(), String> {
+    for _ in 0..MAX_STEPS {
+        let steps = state.steps(plan);
+        // Timers go off on every server, lest one waits for another for ever.
+        let are_timers = matches!(steps.first(), Some(Action::Tick(_)));
+        for action in steps.iter().take(if are_timers { steps.len() } else { 1 }) {
+            state.take(plan, action);
+        }
+        if !steps.is_empty() {
+            continue;
+        }
+        let before = state.servers.clone();
+        for server in 0..state.servers.len() {
+            state.take(plan, &Action::Collect(server));
+            while let Some(action) = state.steps(plan).first().cloned().filter(|_| !state.is_silent()) {
+                state.take(plan, &action);
+            }
+        }
+        if before == state.servers {
+            return Ok(());
+        }
+    }
+    let statuses = state.servers.iter().map(|server| server.node.as_ref().map(|node| node.status()));
+    Err(format!("it does not come to rest: {:?}", statuses.collect::<Vec<_>>()))
+}
+
+fn refused_but_applied(state: &State) -> Option<String> {
+    state.applied.iter().find_map(|(tranx, at)| {
+        let is_refused = matches!(state.clients[*at].answer, Some(CommitAnswer::Refused(_)));
+        is_refused.then(|| format!("{tranx} is applied, but refused"))
+    })
+}
+
+fn leftovers(state: &State) -> Option<String> {
+    state.servers.iter().find_map(|server| {
+        let status = server.node.as_ref()?.status();
+        let open = status.coordinating + status.participating + status.remembered + status.locking;
+        let is_wrong = open > 0 || status.anomalies > 0 || server.log_len() > 0;
+        is_wrong.then(|| format!("left on server {}: {status:?}, {} records", server.id, server.log_len()))
+    })
+}
+
+/// Is there an order of the committed transactions, that agrees with who was answered before whom began, in which each
+/// would have read what it read, and that leaves what is stored?
+fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
+    let mut committed: BTreeMap<usize, TranxId> = BTreeMap::new();
+    for (tranx, at) in &state.applied {
+        if committed.insert(*at, *tranx).is_some() {
+            return Some(format!("transaction {at} is committed twice"));
+        }
+    }
+    for (at, client) in state.clients.iter().enumerate() {
+        if let Some(CommitAnswer::Committed(tranx)) = client.answer {
+            committed.insert(at, tranx);
+        }
+    }
+    let stored: BTreeMap<Key, TranxId> =
+        state.servers.iter().flat_map(|server| &server.items).map(|(key, item)| (key.clone(), item.version)).collect();
+    let all: Vec<usize> = committed.keys().copied().collect();
+    let fits = |order: &[usize]| {
+        let mut items: BTreeMap<Key, TranxId> = BTreeMap::new();
+        for (place, at) in order.iter().enumerate() {
+            let (client, tx) = (&state.clients[*at], &plan.txs[*at]);
+            let overtaken = order[place + 1..].iter().any(|later| client.after.contains(later));
+            let as_read = tx.reads.iter().zip(&client.seen).all(|(key, seen)| items.get(key) == seen.as_ref());
+            if overtaken || !as_read {
+                return false;
+            }
+            items.extend(tx.puts.iter().map(|key| (key.clone(), committed[at])));
+            items.retain(|key, _| !tx.deletes.contains(key));
+        }
+        items == stored
+    };
+    let mut orders = vec![vec![]];
+    for at in all {
+        orders = orders.iter().flat_map(|order: &Vec<usize>| insertions(order, at)).collect();
+    }
+    let found = orders.iter().any(|order| fits(order));
+    (!found).then(|| format!("not strictly serializable: {committed:?} {:?} {stored:?}", state.clients))
+}
+
+/// `order` with `at` inserted in every place.
+fn insertions(order: &[usize], at: usize) -> Vec<Vec<usize>> {
+    let insert = |place| {
+        let mut longer = order.to_vec();
+        longer.insert(place, at);
+        longer
+    };
+    (0..=order.len()).map(insert).collect()
+}

@@ -1,0 +1,149 @@
+//! One server of the model: a node while it runs, and its disk. Each record is a segment of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::plan::Plan;
+use crate::core::{
+    CheckAnswer, Command, Current, GcRecord, Input, Item, Key, LogTicket, Node, Record, Recovery, SegmentId,
+    SegmentSummary, ServerId, TranxId, Write,
+};
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) node: Option<Node>,
+    pub(crate) log: Vec<Record>,
+    pub(crate) durable: usize,
+    removed: usize,
+    tickets_from: usize,
+    gc_record: Option<GcRecord>,
+    pub(crate) items: BTreeMap<Key, Item>,
+    persisted: BTreeMap<Key, Item>,
+    /// What the garbage collection wants done.
+    pub(crate) chores: VecDeque<Command>,
+}
+
+impl Server {
+    pub(crate) fn new(id: ServerId) -> Self {
+        Self {
+            id,
+            node: None,
+            log: vec![],
+            durable: 0,
+            removed: 0,
+            tickets_from: 0,
+            gc_record: None,
+            items: BTreeMap::new(),
+            persisted: BTreeMap::new(),
+            chores: VecDeque::new(),
+        }
+    }
+
+    /// Starts from what is on the disk. What it tells others is added to `out`, what it applies to `applied`.
+    pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
+        for (at, record) in self.log.clone().into_iter().enumerate().skip(self.removed) {
+            if let Some((tranx, writes)) = recovery.record(SegmentId(at as u64), record) {
+                write(&mut self.items, tranx, &writes);
+                applied.push((tranx, writes));
+            }
+        }
+        self.tickets_from = self.log.len();
+        let mut commands = Vec::new();
+        self.node = Some(recovery.finish(0, &mut commands));
+        self.carry_out(commands, out, applied);
+    }
+
+    /// Crashes, with `kept` of the records that were not durable, and with or without what was not persisted.
+    pub(crate) fn crash(&mut self, kept: usize, persists: bool) {
+        self.node = None;
+        self.chores.clear();
+        self.log.truncate(self.durable + kept);
+        self.durable = self.log.len();
+        if persists {
+            self.persisted = self.items.clone();
+        } else {
+            self.items = self.persisted.clone();
+        }
+    }
+
+    /// Has the node handle an event, and the storage whatever comes of it.
+    pub(crate) fn on(&mut self, input: Input, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        let mut commands = Vec::new();
+        if let Some(node) = &mut self.node {
+            node.on(0, input, &mut commands);
+        }
+        self.carry_out(commands, out, applied);
+    }
+
+    /// The log becomes durable.
+    pub(crate) fn flush(&mut self, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        self.durable = self.log.len();
+        let through = LogTicket((self.durable - self.tickets_from) as u64);
+        self.on(Input::Logged { through }, out, applied);
+    }
+
+    /// Does the next chore of the garbage collection.
+    pub(crate) fn do_chore(&mut self, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        match self.chores.pop_front() {
+            Some(Command::PersistStorage) => {
+                self.persisted = self.items.clone();
+                self.on(Input::StoragePersisted, out, applied);
+            }
+            Some(Command::WriteGcRecord(record)) => {
+                self.gc_record = Some(record);
+                self.on(Input::GcRecorded, out, applied);
+            }
+            Some(Command::RemoveSegments { through }) => self.removed = through.0 as usize + 1,
+            _ => {}
+        }
+    }
+
+    /// How many records are left of the log.
+    pub(crate) fn log_len(&self) -> usize {
+        self.log.len() - self.removed.min(self.log.len())
+    }
+
+    fn carry_out(&mut self, commands: Vec<Command>, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        for command in commands {
+            match command {
+                Command::Log { record, .. } => {
+                    let mut summary = SegmentSummary::default();
+                    summary.note(&record);
+                    self.log.push(record);
+                    let segment = SegmentId(self.log.len() as u64 - 1);
+                    self.on(Input::SegmentSealed { segment, summary }, out, applied);
+                }
+                Command::Check { tranx, reads, scans } => {
+                    assert_eq!(scans, [], "the model has no scans");
+                    let stale = |read: &crate::core::Read| {
+                        let item = self.items.get(&read.key).cloned();
+                        let is_stale = item.as_ref().map(|item| item.version) != read.version;
+                        is_stale.then(|| Current { key: read.key.clone(), item })
+                    };
+                    let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans: false };
+                    self.on(Input::Checked { tranx, answer }, out, applied);
+                }
+                Command::Apply { tranx, writes } => {
+                    write(&mut self.items, tranx, &writes);
+                    applied.push((tranx, writes));
+                    self.on(Input::Applied { tranx }, out, applied);
+                }
+                Command::PersistStorage | Command::WriteGcRecord(_) | Command::RemoveSegments { .. } => {
+                    self.chores.push_back(command);
+                }
+                Command::Send { .. } | Command::Reply { .. } => out.push(command),
+            }
+        }
+    }
+}
+
+fn write(items: &mut BTreeMap<Key, Item>, tranx: TranxId, writes: &[Write]) {
+    for Write { key, value } in writes {
+        match value {
+            Some(value) => items.insert(key.clone(), Item { value: value.clone(), version: tranx }),
+            None => items.remove(key),
+        };
+    }
+}

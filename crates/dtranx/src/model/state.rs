@@ -1,0 +1,293 @@
+//! The cluster, and the steps that it can take.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use super::{
+    plan::{Plan, Tx},
+    server::Server,
+};
+use crate::core::{
+    ClientId, Command, CommitAnswer, Input, Message, MessageId, Read, ServerId, Transaction, TranxId, Value, Write,
+};
+
+/// The whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(crate) servers: Vec<Server>,
+    /// What is on its way, by its digest: equal messages are one.
+    pub(crate) network: BTreeMap<u64, Post>,
+    pub(crate) clients: Vec<Client>,
+    /// Which transaction was applied as what, in the end or before a crash.
+    pub(crate) applied: BTreeMap<TranxId, usize>,
+    pub(crate) crashes: u8,
+    pub(crate) losses: u8,
+    pub(crate) duplicates: u8,
+    pub(crate) early_ticks: u8,
+    pub(crate) collections: u8,
+}
+
+/// A message on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Post {
+    pub(crate) from: ServerId,
+    pub(crate) to: ServerId,
+    pub(crate) message: Message,
+}
+
+/// A client with one transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    /// The versions read so far.
+    pub(crate) seen: Vec<Option<TranxId>>,
+    pub(crate) sent_as: Option<ClientId>,
+    pub(crate) answer: Option<CommitAnswer>,
+    /// Who had been answered when it began.
+    pub(crate) after: BTreeSet<usize>,
+}
+
+/// Something that can happen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Read(usize),
+    Commit(usize),
+    Deliver(Post),
+    Duplicate(Post),
+    Lose(Post),
+    Flush(usize),
+    Chore(usize),
+    Tick(usize),
+    Collect(usize),
+    Crash { server: usize, kept: usize, persists: bool },
+    Restart(usize),
+}
+
+impl State {
+    /// Every server is up, and has numbers.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut state = Self {
+            servers: (1..=plan.servers).map(|id| Server::new(ServerId(id))).collect(),
+            network: BTreeMap::new(),
+            clients: vec![Client::default(); plan.txs.len()],
+            applied: BTreeMap::new(),
+            crashes: plan.crashes,
+            losses: plan.losses,
+            duplicates: plan.duplicates,
+            early_ticks: plan.early_ticks,
+            collections: plan.collections,
+        };
+        for server in 0..state.servers.len() {
+            state.take(plan, &Action::Restart(server));
+            state.take(plan, &Action::Flush(server));
+        }
+        state
+    }
+
+    /// What can happen without fault.
+    pub(crate) fn steps(&self, plan: &Plan) -> Vec<Action> {
+        let mut actions: Vec<Action> = self.network.values().cloned().map(Action::Deliver).collect();
+        for (at, server) in self.servers.iter().enumerate() {
+            match &server.node {
+                None => actions.push(Action::Restart(at)),
+                Some(_) if server.durable < server.log.len() => actions.push(Action::Flush(at)),
+                Some(_) if !server.chores.is_empty() => actions.push(Action::Chore(at)),
+                Some(_) => {}
+            }
+        }
+        for (at, client) in self.clients.iter().enumerate() {
+            if let Some(tx) = plan.txs.get(at).filter(|_| client.sent_as.is_none()) {
+                let may_begin = tx.after.is_none_or(|before| self.clients[before].answer.is_some());
+                if client.seen.len() < tx.reads.len() && may_begin && self.is_up(self.holder(plan, tx, client)) {
+                    actions.push(Action::Read(at));
+                } else if client.seen.len() == tx.reads.len() && may_begin && self.is_open(tx) {
+                    actions.push(Action::Commit(at));
+                }
+            }
+        }
+        if self.is_silent() {
+            actions.extend(self.ticks());
+        }
+        actions
+    }
+
+    /// What can go wrong, within the budgets.
+    pub(crate) fn faults(&self, plan: &Plan) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.losses > 0 {
+            actions.extend(self.network.values().cloned().map(Action::Lose));
+        }
+        if self.duplicates > 0 {
+            actions.extend(self.network.values().cloned().map(Action::Duplicate));
+        }
+        if self.early_ticks > 0 && !self.is_silent() {
+            actions.extend(self.ticks());
+        }
+        for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.node.is_some()) {
+            if self.collections > 0 {
+                actions.push(Action::Collect(at));
+            }
+            if self.crashes > 0 && plan.crash_only.is_none_or(|only| server.id.0 == only) {
+                let kept = 0..=server.log.len() - server.durable;
+                let crash = |kept, persists| Action::Crash { server: at, kept, persists };
+                actions.extend(kept.flat_map(|kept| [crash(kept, false), crash(kept, true)]));
+            }
+        }
+        actions
+    }
+
+    /// Is nothing on its way, neither over the network nor to a disk?
+    pub(crate) fn is_silent(&self) -> bool {
+        let is_silent =
+            |server: &Server| server.node.is_some() && server.durable == server.log.len() && server.chores.is_empty();
+        self.network.is_empty() && self.servers.iter().all(is_silent)
+    }
+
+    /// Timers that may go off.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = Action> {
+        let is_due = |server: &Server| server.node.as_ref().is_some_and(|node| node.next_deadline_ms().is_some());
+        self.servers.iter().enumerate().filter(move |(_, server)| is_due(server)).map(|(at, _)| Action::Tick(at))
+    }
+
+    fn is_up(&self, id: ServerId) -> bool {
+        self.servers[index(id)].node.is_some()
+    }
+
+    fn is_open(&self, tx: &Tx) -> bool {
+        self.servers[index(tx.coordinator)].node.as_ref().is_some_and(|node| node.incarnation().is_some())
+    }
+
+    fn holder(&self, plan: &Plan, tx: &Tx, client: &Client) -> ServerId {
+        plan.partition().server_of(&tx.reads[client.seen.len()])
+    }
+
+    /// Takes a step.
+    pub(crate) fn take(&mut self, plan: &Plan, action: &Action) {
+        let (mut out, mut applied) = (Vec::new(), Vec::new());
+        let mut actor = None;
+        let mut on = |servers: &mut Vec<Server>, at: usize, input| {
+            actor = Some(at);
+            servers[at].on(input, &mut out, &mut applied);
+        };
+        match action.clone() {
+            Action::Read(at) => self.read(plan, at),
+            Action::Commit(at) => {
+                let (server, client, transaction) = self.commit(plan, at);
+                on(&mut self.servers, server, Input::ClientConnected { client });
+                on(&mut self.servers, server, Input::Commit { client, message: MessageId(1), transaction });
+            }
+            Action::Deliver(post) => {
+                self.network.remove(&post.digest());
+                on(&mut self.servers, index(post.to), Input::Receive { from: post.from, message: post.message });
+            }
+            Action::Duplicate(post) => {
+                self.duplicates -= 1;
+                on(&mut self.servers, index(post.to), Input::Receive { from: post.from, message: post.message });
+            }
+            Action::Lose(post) => {
+                self.losses -= 1;
+                self.network.remove(&post.digest());
+            }
+            Action::Tick(at) => {
+                self.early_ticks = self.early_ticks.saturating_sub(u8::from(!self.is_silent()));
+                on(&mut self.servers, at, Input::Tick);
+            }
+            Action::Collect(at) => {
+                self.collections = self.collections.saturating_sub(1);
+                on(&mut self.servers, at, Input::CollectGarbage);
+            }
+            Action::Flush(at) => {
+                actor = Some(at);
+                self.servers[at].flush(&mut out, &mut applied);
+            }
+            Action::Chore(at) => {
+                actor = Some(at);
+                self.servers[at].do_chore(&mut out, &mut applied);
+            }
+            Action::Restart(at) => {
+                actor = Some(at);
+                self.servers[at].start(plan, &mut out, &mut applied);
+            }
+            Action::Crash { server, kept, persists } => {
+                self.crashes -= 1;
+                self.servers[server].crash(kept, persists);
+            }
+        }
+        if let Some(at) = actor {
+            self.spread(at, out, applied);
+        }
+    }
+
+    /// What a server has told others.
+    fn spread(&mut self, at: usize, out: Vec<Command>, applied: Vec<(TranxId, Vec<Write>)>) {
+        let from = self.servers[at].id;
+        for command in out {
+            match command {
+                Command::Send { to, message } => {
+                    let post = Post { from, to, message };
+                    self.network.insert(post.digest(), post);
+                }
+                Command::Reply { client, answer, .. } => {
+                    let asked = |other: &&mut Client| other.sent_as == Some(client);
+                    if let Some(client) = self.clients.iter_mut().find(asked).filter(|client| client.answer.is_none()) {
+                        client.answer = Some(answer);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (tranx, writes) in applied {
+            let told = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
+            self.applied.extend(told.map(|number| (tranx, usize::from(number))));
+        }
+    }
+
+    fn read(&mut self, plan: &Plan, at: usize) {
+        if self.clients[at].seen.is_empty() {
+            self.clients[at].after = self.answered();
+        }
+        let key = &plan.txs[at].reads[self.clients[at].seen.len()];
+        let server = &self.servers[index(plan.partition().server_of(key))];
+        let version = server.items.get(key).map(|item| item.version);
+        self.clients[at].seen.push(version);
+    }
+
+    fn answered(&self) -> BTreeSet<usize> {
+        self.clients.iter().enumerate().filter(|(_, client)| client.answer.is_some()).map(|(at, _)| at).collect()
+    }
+
+    fn commit(&mut self, plan: &Plan, at: usize) -> (usize, ClientId, Transaction) {
+        let (tx, answered) = (&plan.txs[at], self.answered());
+        let server = index(tx.coordinator);
+        let incarnation = self.servers[server].node.as_ref().and_then(|node| node.incarnation()).unwrap();
+        let client = &mut self.clients[at];
+        if tx.reads.is_empty() {
+            client.after = answered;
+        }
+        let id = ClientId { incarnation, number: at as u64 };
+        client.sent_as = Some(id);
+        let read = |(key, version): (&crate::core::Key, &Option<TranxId>)| Read { key: key.clone(), version: *version };
+        let value = Value::new(vec![at as u8]).unwrap();
+        let put = tx.puts.iter().map(|key| Write { key: key.clone(), value: Some(value.clone()) });
+        let delete = tx.deletes.iter().map(|key| Write { key: key.clone(), value: None });
+        let transaction = Transaction {
+            reads: tx.reads.iter().zip(&client.seen).map(read).collect(),
+            scans: vec![],
+            writes: put.chain(delete).collect(),
+        };
+        (server, id, transaction)
+    }
+}
+
+fn index(id: ServerId) -> usize {
+    usize::from(id.0) - 1
+}
+
+impl Post {
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}

@@ -1,0 +1,133 @@
+//! What is explored, and what is broken to see it noticed.
+
+use super::{
+    explore::explore,
+    plan::{Plan, Tx, tx},
+};
+use crate::core::flaw::Flaw;
+
+/// Explores all of it; nothing is wrong.
+fn holds(plan: Plan) {
+    let report = explore(plan);
+    assert!(report.violation.is_none(), "{}", report.violation.unwrap());
+    assert!(report.states > 100, "nothing is explored: {report:?}");
+}
+
+/// Explores it broken; something is wrong.
+fn is_noticed(plan: Plan, flaw: Flaw) {
+    let report = explore(Plan { flaw: Some(flaw), ..plan });
+    println!("{}", report.violation.expect("nobody notices"));
+}
+
+/// Each reads what the other writes.
+fn write_skew() -> Plan {
+    Plan::new(2, vec![tx(1, &["1a"], &["2b"]), tx(2, &["2b"], &["1a"])])
+}
+
+/// The same, with a coordinator elsewhere; the server of the first read may crash.
+fn write_skew_from_afar() -> Plan {
+    let txs = vec![tx(3, &["1a"], &["2b"]), tx(2, &["2b"], &["1a"])];
+    Plan { crashes: 1, crash_only: Some(1), ..Plan::new(3, txs) }
+}
+
+/// One writes on both servers, the other reads both.
+fn transfer_and_audit() -> Plan {
+    Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(2, &["1a", "2b"], &[])])
+}
+
+/// The same, once there is something to be read.
+fn transfers_and_audit() -> Plan {
+    let mut plan = Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(1, &[], &["1a", "2b"]), tx(2, &["1a", "2b"], &[])]);
+    plan.txs[1].after = Some(0);
+    plan.txs[2].after = Some(0);
+    plan
+}
+
+/// A coordinator that holds nothing, two participants.
+fn two_participants() -> Plan {
+    Plan::new(3, vec![tx(1, &[], &["2b", "3c"])])
+}
+
+/// Both change the same key, on one server.
+fn two_increments() -> Plan {
+    Plan::new(1, vec![tx(1, &["1a"], &["1a"]), tx(1, &["1a"], &["1a"])])
+}
+
+/// One participant, far from its coordinator.
+fn one_participant() -> Plan {
+    Plan::new(2, vec![tx(1, &[], &["2b"])])
+}
+
+#[test]
+fn write_skew_with_crash() {
+    holds(Plan { crashes: 1, ..write_skew() });
+}
+
+#[test]
+fn write_skew_from_afar_with_crash() {
+    holds(write_skew_from_afar());
+}
+
+#[test]
+fn transfer_and_audit_with_crash() {
+    holds(Plan { crashes: 1, ..transfer_and_audit() });
+}
+
+#[test]
+fn transfers_and_audit_undisturbed() {
+    holds(transfers_and_audit());
+}
+
+#[test]
+fn transfer_then_transfer_with_duplicate_and_loss() {
+    let second = Tx { after: Some(0), ..tx(2, &["1a", "2b"], &["1a", "2b"]) };
+    holds(Plan { losses: 1, duplicates: 1, ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), second]) });
+}
+
+#[test]
+fn two_participants_with_crash_and_early_timers() {
+    holds(Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ..two_participants() });
+}
+
+#[test]
+fn two_increments_with_crashes_and_collection() {
+    holds(Plan { crashes: 2, collections: 1, ..two_increments() });
+}
+
+#[test]
+fn one_participant_with_crash_and_collection() {
+    holds(Plan { crashes: 1, collections: 1, duplicates: 1, ..one_participant() });
+}
+
+/// A test for each flaw, with the plan that shows it.
+macro_rules! flaws {
+    ($($name:ident: $flaw:ident in $plan:expr,)*) => { $(
+        #[test]
+        fn $name() {
+            is_noticed($plan, Flaw::$flaw);
+        }
+    )* };
+}
+
+flaws! {
+    flaw_read_locks_not_restored_is_noticed: ReadLocksNotRestored in write_skew_from_afar(),
+    flaw_reads_not_locked_is_noticed: ReadsNotLocked in write_skew(),
+    flaw_versions_not_checked_is_noticed: VersionsNotChecked in write_skew(),
+    flaw_promise_not_logged_is_noticed: PromiseNotLogged in
+        Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ..two_participants() },
+    flaw_vote_before_durable_is_noticed: VoteBeforeDurable in Plan { crashes: 1, ..one_participant() },
+    flaw_answer_before_durable_is_noticed: AnswerBeforeDurable in
+        Plan { crashes: 1, losses: 1, ..one_participant() },
+    flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable in Plan { crashes: 1, ..one_participant() },
+    flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged in
+        Plan { losses: 1, ..one_participant() },
+    flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in Plan { losses: 1, ..one_participant() },
+    flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in
+        Plan { duplicates: 1, collections: 1, ..one_participant() },
+    flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks in transfers_and_audit(),
+    flaw_storage_not_persisted_is_noticed: StorageNotPersisted in
+        Plan { crashes: 1, collections: 1, ..two_increments() },
+    flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in
+        Plan { crashes: 1, collections: 1, ..two_increments() },
+    flaw_numbers_reused_is_noticed: NumbersReused in Plan { crashes: 1, ..one_participant() },
+}
