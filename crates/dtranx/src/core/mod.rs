@@ -49,3 +49,6 @@ pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
 pub use refusal::{Advice, Refusal};
 pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,14 @@ pub enum Refusal {
         /// The name of the limit.
         limit: String,
     },
+    /// A participant does not hold a key that the coordinator believes it to: their descriptions of the cluster differ.
+    #[error("server {server} does not hold the key {key:?}: the servers do not agree about the cluster")]
+    NotHere {
+        /// The participant.
+        server: ServerId,
+        /// The key.
+        key: Key,
+    },
     /// The transaction cannot be committed by anybody at any time.
     #[error("{0}")]
     Invalid(LimitError),
@@ -70,7 +78,7 @@ impl Refusal {
             Self::WriteLocked { .. } | Self::LockWaitExpired | Self::NoVote { .. } | Self::Overloaded { .. } => {
                 Advice::RetryLater
             }
-            Self::Invalid(_) => Advice::GiveUp,
+            Self::NotHere { .. } | Self::Invalid(_) => Advice::GiveUp,
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Options {
     pub crashes: usize,
     /// How many times two servers cannot reach each other for a while.
     pub partitions: usize,
+    /// How many times a server stands still for a while, and its clock then jumps.
+    pub pauses: usize,
     /// What is broken on purpose.
     #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
@@ -39,6 +41,7 @@ impl Default for Options {
             duplication: 3,
             crashes: 4,
             partitions: 2,
+            pauses: 2,
             #[cfg(test)]
             flaw: None,
         }

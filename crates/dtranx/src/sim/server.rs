@@ -20,6 +20,8 @@ pub(crate) struct Server {
     clock_ahead_ms: u64,
     clock_percent: u64,
     next_client: u64,
+    /// It stands still until then.
+    pub(crate) paused_until_us: u64,
 }
 
 impl Server {
@@ -36,6 +38,7 @@ impl Server {
             clock_ahead_ms: rng.random_range(0..1_000_000),
             clock_percent: rng.random_range(50..200),
             next_client: 0,
+            paused_until_us: 0,
         }
     }
 
@@ -78,6 +81,12 @@ impl Server {
             node.on(now_ms, input, &mut commands);
         }
         commands
+    }
+
+    /// Stands still, and finds that its clock has gone ahead by some more.
+    pub(crate) fn pause(&mut self, until_us: u64, jump_ms: u64) {
+        self.paused_until_us = until_us;
+        self.clock_ahead_ms += jump_ms;
     }
 
     /// Is it time for a tick?

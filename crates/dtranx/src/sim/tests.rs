@@ -28,6 +28,7 @@ fn simulate_three_servers_is_correct() {
     let total = run_seeds(0..150, &Options::default());
     assert!(total.committed > 150 * 50 && total.crashes > 150 * 2, "little happens: {total:?}");
     assert!(total.unknown_committed > 10, "no answer is lost: {total:?}");
+    assert!(total.most_segments < 30, "the log grows: {total:?}");
 }
 
 #[test]
@@ -37,13 +38,19 @@ fn simulate_one_server_is_correct() {
 
 #[test]
 fn simulate_five_servers_in_trouble_is_correct() {
-    let options = Options { servers: 5, crashes: 12, partitions: 6, loss: 10, duplication: 10, ..Options::default() };
+    let options =
+        Options { servers: 5, crashes: 12, partitions: 6, pauses: 6, loss: 10, duplication: 10, ..Options::default() };
     run_seeds(0..60, &options);
 }
 
 #[test]
+fn simulate_two_keys_is_correct() {
+    run_seeds(0..100, &Options { servers: 2, keys: 2, clients: 4, crashes: 8, ..Options::default() });
+}
+
+#[test]
 fn simulate_no_faults_answers_everybody() {
-    let options = Options { crashes: 0, partitions: 0, loss: 0, duplication: 0, ..Options::default() };
+    let options = Options { crashes: 0, partitions: 0, pauses: 0, loss: 0, duplication: 0, ..Options::default() };
     for seed in 0..20 {
         let report = simulate(seed, &options).unwrap();
         assert_eq!(report.unknown_committed + report.unknown_aborted, 0, "{report:?}");

@@ -68,6 +68,8 @@ enum Event {
     Crash(ServerId),
     Restart(ServerId),
     Cut(ServerId, ServerId, u64),
+    /// A server stands still for so long.
+    Pause(ServerId, u64),
     /// A client goes on, unless its turn is over.
     Client {
         client: usize,
@@ -158,6 +160,21 @@ impl<'a> World<'a> {
             let until_us = at_us + self.rng.random_range(10_000..300_000);
             self.later(at_us, Event::Cut(one, other, until_us));
         }
+        for _ in 0..self.options.pauses {
+            let (server, at_us) = (self.pick(ids), self.rng.random_range(0..self.calm_from_us));
+            let pause_us = self.rng.random_range(1_000..100_000);
+            self.later(at_us, Event::Pause(server, pause_us));
+        }
+    }
+
+    /// If it is for a server that stands still, an event happens when it goes on.
+    fn paused_until_us(&self, event: &Event) -> Option<u64> {
+        let server = match event {
+            Event::Message { to, .. } | Event::Request { to, .. } => to,
+            Event::Done { server, .. } | Event::Tick(server) | Event::Collect(server) => server,
+            _ => return None,
+        };
+        self.servers.get(server).map(|server| server.paused_until_us).filter(|until_us| *until_us > self.now_us)
     }
 
     /// Runs until everything is done and nothing is left.
@@ -168,6 +185,10 @@ impl<'a> World<'a> {
                 return Err(format!("it does not come to rest: {}", self.leftovers()));
             }
             let Some(event) = self.due.remove(&number) else { continue };
+            if let Some(until_us) = self.paused_until_us(&event) {
+                self.later(until_us - at_us, event);
+                continue;
+            }
             self.events += 1;
             let is_collection = matches!(event, Event::Collect(_));
             self.tell(|| format!("{at_us} us: {event:?}"));
@@ -243,6 +264,11 @@ impl<'a> World<'a> {
             Event::Cut(one, other, until_us) => {
                 self.cuts.insert((one, other), until_us);
                 self.cuts.insert((other, one), until_us);
+            }
+            Event::Pause(server, pause_us) => {
+                if let Some(server) = self.servers.get_mut(&server) {
+                    server.pause(self.now_us + pause_us, self.rng.random_range(0..100));
+                }
             }
             Event::Client { client, turn, step } => {
                 if self.clients.get(client).is_some_and(|client| client.turn == turn) {

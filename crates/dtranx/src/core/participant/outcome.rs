@@ -1,0 +1,144 @@
+//! The second phase: what becomes of a part, told by the coordinator, by a peer, or by the low-water mark.
+
+use super::{
+    Participant,
+    prepare::vote,
+    state::{Goal, Held, State, take_if},
+};
+use crate::core::{
+    event::Command,
+    flaw::Flaw,
+    id::{ServerId, TranxId},
+    journal::{Context, Wait},
+    message::{Outcome, Vote},
+    record::Record,
+};
+
+impl Participant {
+    /// The decision, from the coordinator or from a peer who knows it.
+    pub(crate) fn decide(&mut self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, is_told: bool) {
+        let is_complete = tranx.number <= self.low_water(tranx.server);
+        let state = if is_complete { None } else { self.tranxs.get(&tranx) };
+        match (outcome, state) {
+            (Outcome::Commit, None) if is_complete => self.acknowledge(tranx),
+            (Outcome::Commit, Some(State::Ready { .. })) => self.commit(ctx, tranx),
+            (Outcome::Commit, Some(State::Committed)) => self.acknowledge(tranx),
+            (Outcome::Commit, Some(State::Committing { .. })) => {}
+            (Outcome::Commit, _) => self.anomalies += 1,
+            (Outcome::Abort, None) if is_told || is_complete => {}
+            // Answers to old inquiries: a coordinator that has forgotten a complete transaction presumes an abort.
+            (Outcome::Abort, Some(State::Committed | State::Committing { .. })) if is_told => {}
+            (Outcome::Abort, Some(State::Committed | State::Committing { .. })) => self.anomalies += 1,
+            (Outcome::Abort, Some(State::Promising(_))) => {}
+            (Outcome::Abort, _) => {
+                self.abort(ctx, tranx);
+                self.tranxs.insert(tranx, State::Aborted { is_final: true });
+            }
+        }
+        self.settle(ctx);
+    }
+
+    /// `OnePhase` is durable: the transaction is committed.
+    pub(crate) fn one_phase_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        if let Some(State::Logging(held)) = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Logging(_)))
+        {
+            self.apply(ctx, tranx, held, true);
+        }
+        self.settle(ctx);
+    }
+
+    /// `Outcome` is durable.
+    pub(crate) fn outcome_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        if let Some(State::Committing { is_logged, .. }) = self.tranxs.get_mut(&tranx) {
+            *is_logged = true;
+        }
+        self.finish(ctx, tranx);
+        self.settle(ctx);
+    }
+
+    /// The writes are applied.
+    pub(crate) fn applied(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        if let Some(State::Committing { is_applied, .. }) = self.tranxs.get_mut(&tranx) {
+            *is_applied = true;
+            self.locks.release(tranx, &mut self.lock_events);
+        }
+        self.finish(ctx, tranx);
+        self.settle(ctx);
+    }
+
+    /// The coordinator's transactions up to `number` are complete: those that are still in doubt here were aborted, and
+    /// nothing about any of them needs to be remembered.
+    pub(crate) fn raise_low_water(&mut self, ctx: &mut Context<'_>, server: ServerId, number: u64) {
+        if number <= self.low_water(server) {
+            return;
+        }
+        self.low_water.insert(server, number);
+        let complete = TranxId { server, number: 0 }..=TranxId { server, number };
+        let complete: Vec<TranxId> = self.tranxs.range(complete).map(|(tranx, _)| *tranx).collect();
+        for tranx in complete {
+            match self.tranxs.get(&tranx) {
+                Some(State::Committing { .. }) => self.anomalies += 1,
+                Some(State::Promising(_)) => self.promise_logged(ctx, tranx),
+                _ => self.abort(ctx, tranx),
+            }
+            self.tranxs.remove(&tranx);
+        }
+        self.settle(ctx);
+    }
+
+    /// Step 2, commit.
+    pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        let Some(State::Ready { held, inquiry }) = self.tranxs.remove(&tranx) else { return };
+        self.inquiries.remove(&(inquiry.at_ms, tranx));
+        let is_logged = tranx.server == ctx.config.me;
+        if !is_logged {
+            ctx.log(Record::Outcome { tranx, outcome: Outcome::Commit }, false, Some(Wait::Outcome(tranx)));
+        }
+        self.apply(ctx, tranx, held, is_logged || ctx.config.has(Flaw::AcknowledgeBeforeDurable));
+    }
+
+    pub(super) fn apply(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held, is_logged: bool) {
+        let is_applied = held.writes.is_empty();
+        self.tranxs.insert(tranx, State::Committing { goal: held.goal, is_logged, is_applied });
+        if !is_applied {
+            ctx.commands.push(Command::Apply { tranx, writes: held.writes });
+        }
+        if is_applied || ctx.config.has(Flaw::UnlockBeforeApplied) {
+            self.locks.release(tranx, &mut self.lock_events);
+        }
+        self.finish(ctx, tranx);
+    }
+
+    /// Once a commit is both logged and applied: tells the coordinator.
+    pub(super) fn finish(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        let Some(State::Committing { goal, is_logged: true, is_applied: true }) = self.tranxs.get(&tranx) else {
+            return;
+        };
+        if *goal == Goal::OnePhase {
+            vote(ctx, tranx, Vote::Yes);
+        } else {
+            self.acknowledge(tranx);
+        }
+        if tranx.server == ctx.config.me {
+            self.tranxs.remove(&tranx);
+        } else {
+            self.tranxs.insert(tranx, State::Committed);
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, tranx: TranxId) {
+        self.acknowledgements.entry(tranx.server).or_default().push(tranx);
+    }
+
+    /// Step 2, abort: drops whatever is held. The record only spares a question after a restart.
+    pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        let Some(state) = self.tranxs.remove(&tranx) else { return };
+        if let State::Ready { inquiry, .. } = &state {
+            self.inquiries.remove(&(inquiry.at_ms, tranx));
+        }
+        if matches!(state, State::Ready { .. } | State::Logging(_)) && tranx.server != ctx.config.me {
+            ctx.log(Record::Outcome { tranx, outcome: Outcome::Abort }, false, None);
+        }
+        self.locks.release(tranx, &mut self.lock_events);
+    }
+}

@@ -1,0 +1,70 @@
+//! What a participant knows about one transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::{
+    id::{ServerId, TranxId},
+    transaction::{Transaction, Write},
+};
+
+/// How far it is with its part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum State {
+    /// Waits for locks.
+    Locking(Work),
+    /// The storage compares versions; the locks are held.
+    Checking(Work),
+    /// The record is not durable; the locks are held.
+    Logging(Held),
+    /// Voted yes; the locks are held.
+    Ready { held: Held, inquiry: Inquiry },
+    /// Committed; the locks are held until it is applied.
+    Committing { goal: Goal, is_logged: bool, is_applied: bool },
+    /// Committed and acknowledged.
+    Committed,
+    /// `Outcome` is not durable; these peers want to know.
+    Promising(BTreeSet<ServerId>),
+    /// Will not be voted for. If final, not even after a crash.
+    Aborted { is_final: bool },
+}
+
+/// When to ask what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Inquiry {
+    pub(super) at_ms: u64,
+    /// How long after that to ask again.
+    pub(super) wait_ms: u64,
+    /// Has the coordinator been asked?
+    pub(super) is_repeated: bool,
+}
+
+/// What the part is prepared for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Goal {
+    Validate,
+    OnePhase,
+    Prepare { participants: Vec<ServerId> },
+}
+
+/// A part that is not checked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Work {
+    pub(super) goal: Goal,
+    pub(super) part: Transaction,
+}
+
+/// A part that is checked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    pub(super) goal: Goal,
+    pub(super) writes: Vec<Write>,
+}
+
+/// Takes a transaction's state out of the table, if it is this one.
+pub(super) fn take_if(
+    tranxs: &mut BTreeMap<TranxId, State>,
+    tranx: TranxId,
+    is_it: impl FnOnce(&State) -> bool,
+) -> Option<State> {
+    if tranxs.get(&tranx).is_some_and(is_it) { tranxs.remove(&tranx) } else { None }
+}
