@@ -7,7 +7,8 @@ use super::{flaw::Flaw, id::ServerId, partition::Partition};
 pub struct NodeConfig {
     /// This server.
     pub me: ServerId,
-    /// Every server of the cluster, in order.
+    /// Every server of the cluster, in order: those without keys too, because they coordinate, and their low-water marks
+    /// are needed to reclaim the log.
     pub servers: Vec<ServerId>,
     /// Which of them holds a key.
     pub partition: Partition,
@@ -43,7 +44,7 @@ pub struct NodeConfig {
 pub const MAX_INQUIRY_FACTOR: u64 = 16;
 
 impl NodeConfig {
-    /// The usual times and limits.
+    /// The usual times and limits; the servers are those that hold keys.
     pub fn new(me: ServerId, partition: Partition) -> Self {
         Self {
             me,

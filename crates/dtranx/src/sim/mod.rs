@@ -5,15 +5,17 @@
 //! there by half, nothing is locked or remembered at the end, and the log is empty again.
 //!
 //! - [`simulate`]: one run. - [`options`]: how wild it is.
-//! - `world`: the loop of events. `server`: a node with its disk. `client`: what clients do. `history`, `check`: what
+//! - `world`: the loop of events. `effects`: what becomes of a node's commands. `server`: a node with its disk. `client`, `turns`: what clients do. `history`, `check`: what
 //!   happened, and whether it may have.
 
 mod check;
 mod client;
 mod disk;
+mod effects;
 mod history;
 pub mod options;
 mod server;
+mod turns;
 mod workload;
 mod world;
 

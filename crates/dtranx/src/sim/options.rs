@@ -1,5 +1,7 @@
 //! How wild a simulated run is.
 
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
 use crate::core::NodeConfig;
 #[cfg(test)]
 use crate::core::flaw::Flaw;
@@ -49,6 +51,22 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Options that are different for each seed: how many servers, clients and keys, how much goes wrong.
+    pub fn varied(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        Self {
+            servers: rng.random_range(1..=5),
+            clients: rng.random_range(2..=10),
+            keys: [2, 3, 8, 20][rng.random_range(0..4)],
+            loss: rng.random_range(0..15),
+            duplication: rng.random_range(0..15),
+            crashes: rng.random_range(0..12),
+            partitions: rng.random_range(0..5),
+            pauses: rng.random_range(0..5),
+            ..Self::default()
+        }
+    }
+
     /// A node's configuration with short times, so that much happens in a run.
     pub(crate) fn configure(&self, config: &mut NodeConfig) {
         config.lock_wait_ms = 5;

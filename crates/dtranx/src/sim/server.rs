@@ -25,8 +25,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(id: ServerId, partition: Partition, options: &Options, rng: &mut StdRng) -> Self {
+    pub(crate) fn new(
+        id: ServerId,
+        servers: &[ServerId],
+        partition: Partition,
+        options: &Options,
+        rng: &mut StdRng,
+    ) -> Self {
         let mut config = NodeConfig::new(id, partition);
+        config.servers = servers.to_vec();
         options.configure(&mut config);
         Self {
             id,

@@ -49,6 +49,18 @@ fn simulate_two_keys_is_correct() {
 }
 
 #[test]
+fn simulate_servers_without_keys_is_correct() {
+    run_seeds(0..40, &Options { servers: 4, keys: 2, clients: 4, ..Options::default() });
+}
+
+#[test]
+fn simulate_varied_clusters_is_correct() {
+    for seed in 0..100 {
+        run_seeds(seed..seed + 1, &Options::varied(seed));
+    }
+}
+
+#[test]
 fn simulate_no_faults_answers_everybody() {
     let options = Options { crashes: 0, partitions: 0, pauses: 0, loss: 0, duplication: 0, ..Options::default() };
     for seed in 0..20 {

@@ -7,16 +7,10 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::{
-    client::{Client, MAX_RETRIES, MAX_SENDS, Request},
-    history::{Attempt, Fate, History, value_of},
-    options::Options,
-    server::Server,
-    workload::{Plan, key, keys},
-};
+use super::{client::Client, history::History, options::Options, server::Server, workload::key};
 use crate::core::{
-    Advice, CheckAnswer, ClientId, Command, CommitAnswer, Input, Key, LogTicket, Message, MessageId, Partition, Read,
-    Record, ScanRead, ServerId, Transaction, TranxId, Write,
+    ClientId, CommitAnswer, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId, Transaction, TranxId,
+    Write,
 };
 
 /// How long a run may take to come to rest once nothing is disturbed any more.
@@ -34,24 +28,24 @@ pub(crate) struct World<'a> {
     pub(crate) crashes: usize,
     pub(crate) events: u64,
     pub(crate) most_segments: usize,
-    clients: Vec<Client>,
+    pub(super) clients: Vec<Client>,
     /// Is told every event and command.
-    trace: Option<&'a mut dyn FnMut(&str)>,
-    rng: StdRng,
-    now_us: u64,
+    pub(super) trace: Option<&'a mut dyn FnMut(&str)>,
+    pub(super) rng: StdRng,
+    pub(super) now_us: u64,
     /// How many events were ever put into the queue.
-    scheduled: u64,
-    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    pub(super) scheduled: u64,
+    pub(super) queue: BinaryHeap<Reverse<(u64, u64)>>,
     /// What is due, by its number in the queue.
-    due: BTreeMap<u64, Event>,
+    pub(super) due: BTreeMap<u64, Event>,
     /// Which servers cannot reach each other until when.
-    cuts: BTreeMap<(ServerId, ServerId), u64>,
+    pub(super) cuts: BTreeMap<(ServerId, ServerId), u64>,
     /// From when on nothing is disturbed any more.
-    calm_from_us: u64,
+    pub(super) calm_from_us: u64,
 }
 
 #[derive(Debug)]
-enum Event {
+pub(crate) enum Event {
     Message {
         from: ServerId,
         to: ServerId,
@@ -85,7 +79,7 @@ enum Event {
 }
 
 #[derive(Debug)]
-enum Work {
+pub(crate) enum Work {
     /// Records up to this one are durable.
     Flush(u64),
     Check(TranxId, Vec<Read>, Vec<ScanRead>),
@@ -95,7 +89,7 @@ enum Work {
 }
 
 #[derive(Debug)]
-enum Step {
+pub(crate) enum Step {
     Begin,
     /// A server reads this.
     Read(Key),
@@ -114,7 +108,8 @@ impl<'a> World<'a> {
         let mut rng = StdRng::seed_from_u64(seed);
         let ids: Vec<ServerId> = (1..=options.servers.clamp(1, 5)).map(ServerId).collect();
         let partition = draw_partition(&mut rng, &ids, options);
-        let servers = ids.iter().map(|id| (*id, Server::new(*id, partition.clone(), options, &mut rng))).collect();
+        let servers =
+            ids.iter().map(|id| (*id, Server::new(*id, &ids, partition.clone(), options, &mut rng))).collect();
         let new_client = |_| Client { left: options.transactions, ..Default::default() };
         let clients = (0..options.clients).map(new_client).collect();
         let calm_from_us = 20_000 * options.transactions as u64;
@@ -200,13 +195,13 @@ impl<'a> World<'a> {
         Err("nothing happens any more".to_owned())
     }
 
-    fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace(&line());
         }
     }
 
-    fn is_calm(&self) -> bool {
+    pub(super) fn is_calm(&self) -> bool {
         self.now_us >= self.calm_from_us
     }
 
@@ -289,312 +284,24 @@ impl<'a> World<'a> {
         self.later(down_us, Event::Restart(id));
     }
 
-    fn input(&mut self, id: ServerId, input: Input) {
+    pub(super) fn input(&mut self, id: ServerId, input: Input) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let commands = server.on(self.now_us, input);
         self.carry_out(id, commands);
     }
 
-    fn carry_out(&mut self, id: ServerId, commands: Vec<Command>) {
-        for command in commands {
-            self.tell(|| format!("  server {id}: {command:?}"));
-            match command {
-                Command::Send { to, message } => self.send(id, to, message),
-                Command::Reply { client, message, answer } => self.reply(id, client, message, answer),
-                Command::Log { record, durable, .. } => self.append(id, record, durable),
-                Command::Check { tranx, reads, scans } => self.work(id, 500, Work::Check(tranx, reads, scans)),
-                Command::Apply { tranx, writes } => self.work(id, 500, Work::Apply(tranx, writes)),
-                Command::PersistStorage => {
-                    let applied = self.servers.get(&id).map_or(0, |server| server.disk.unpersisted());
-                    self.work(id, 5_000, Work::Persist(applied));
-                }
-                Command::WriteGcRecord(record) => {
-                    if let Some(server) = self.servers.get_mut(&id) {
-                        server.disk.gc_writing = Some(record);
-                    }
-                    self.work(id, 5_000, Work::WriteGcRecord);
-                }
-                Command::RemoveSegments { through } => {
-                    if let Some(server) = self.servers.get_mut(&id) {
-                        server.disk.remove_through(through);
-                    }
-                }
-            }
-        }
-    }
-
-    fn append(&mut self, id: ServerId, record: Record, durable: bool) {
-        let Some(server) = self.servers.get_mut(&id) else { return };
-        let sealed = server.disk.append(record);
-        let (appended, life) = (server.disk.appended, server.life);
-        let most = server.disk.segments.len().saturating_sub(1);
-        self.most_segments = self.most_segments.max(most);
-        let flush_us = self.rng.random_range(if durable { 100..3_000 } else { 2_000..10_000 });
-        self.later(flush_us, Event::Done { server: id, life, work: Work::Flush(appended) });
-        if let Some((segment, summary)) = sealed {
-            self.input(id, Input::SegmentSealed { segment, summary });
-        }
-    }
-
-    fn work(&mut self, id: ServerId, most_us: u64, work: Work) {
-        let life = self.servers.get(&id).map_or(0, |server| server.life);
-        let after_us = self.rng.random_range(1..most_us);
-        self.later(after_us, Event::Done { server: id, life, work });
-    }
-
-    fn done(&mut self, id: ServerId, life: u64, work: Work) {
-        let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
-        let input = match work {
-            Work::Flush(count) => {
-                server.disk.durable = server.disk.durable.max(count);
-                server.ticket(count).map(|ticket| Input::Logged { through: LogTicket(ticket) })
-            }
-            Work::Check(tranx, reads, scans) => {
-                let answer = server.disk.check(&reads, &scans);
-                if answer == CheckAnswer::default() {
-                    let concerned = keys(&self.options).filter(|key| {
-                        scans.iter().any(|scan| scan.range.contains(key)) || reads.iter().any(|read| read.key == *key)
-                    });
-                    self.history.checked(tranx, id, self.now_us, concerned);
-                }
-                Some(Input::Checked { tranx, answer })
-            }
-            Work::Apply(tranx, writes) => {
-                self.history.applied(tranx, &writes);
-                server.disk.apply(tranx, writes);
-                Some(Input::Applied { tranx })
-            }
-            Work::Persist(count) => {
-                server.disk.persist(count);
-                Some(Input::StoragePersisted)
-            }
-            Work::WriteGcRecord => {
-                server.disk.gc_record = server.disk.gc_writing.take();
-                Some(Input::GcRecorded)
-            }
-        };
-        if let Some(input) = input {
-            self.input(id, input);
-        }
-    }
-
-    fn send(&mut self, from: ServerId, to: ServerId, message: Message) {
-        if self.cuts.get(&(from, to)).is_some_and(|until_us| *until_us > self.now_us) && !self.is_calm() {
-            return;
-        }
-        for after_us in self.copies() {
-            self.later(after_us, Event::Message { from, to, message: message.clone() });
-        }
-    }
-
-    /// When the copies of a message arrive: none if it is lost.
-    fn copies(&mut self) -> Vec<u64> {
-        let mut after_us = vec![self.rng.random_range(50..2_000)];
-        if self.is_calm() {
-            return after_us;
-        }
-        if self.chance(self.options.duplication) {
-            after_us.push(self.rng.random_range(50..200_000));
-        }
-        if self.chance(self.options.loss) {
-            after_us.remove(0);
-        }
-        if self.chance(self.options.duplication) {
-            after_us.iter_mut().for_each(|after_us| *after_us *= 10);
-        }
-        after_us
-    }
-
-    fn chance(&mut self, percent: u32) -> bool {
+    pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.rng.random_range(0..100) < percent
     }
 
-    fn pick(&mut self, ids: &[ServerId]) -> ServerId {
+    pub(super) fn pick(&mut self, ids: &[ServerId]) -> ServerId {
         ids.get(self.rng.random_range(0..ids.len().max(1))).copied().unwrap_or(ServerId(1))
     }
 
-    fn later(&mut self, after_us: u64, event: Event) {
+    pub(super) fn later(&mut self, after_us: u64, event: Event) {
         self.scheduled += 1;
         self.due.insert(self.scheduled, event);
         self.queue.push(Reverse((self.now_us + after_us, self.scheduled)));
-    }
-
-    fn reply(&mut self, from: ServerId, client: ClientId, message: MessageId, answer: CommitAnswer) {
-        let asks = |request: &Request| request.server == from && request.client == client && request.message == message;
-        let Some(index) = self.clients.iter().position(|other| other.request.as_ref().is_some_and(asks)) else {
-            return;
-        };
-        for after_us in self.copies() {
-            self.step_later(index, after_us, Step::Answer(message, answer.clone()));
-        }
-    }
-
-    fn step_later(&mut self, client: usize, after_us: u64, step: Step) {
-        let turn = self.clients.get(client).map_or(0, |client| client.turn);
-        self.later(after_us, Event::Client { client, turn, step });
-    }
-
-    fn client_step(&mut self, index: usize, step: Step) {
-        let hop_us = self.rng.random_range(50..1_000);
-        match step {
-            Step::Begin => self.begin(index),
-            Step::Read(key) => match self.servers.get(&self.partition.server_of(&key)).filter(|up| up.node.is_some()) {
-                Some(server) => {
-                    let version = server.disk.items.get(&key).map(|item| item.version);
-                    self.step_later(index, hop_us, Step::SawKey(key, version));
-                }
-                None => self.step_later(index, 10_000, Step::Read(key)),
-            },
-            Step::Scan(id) => match self.servers.get(&id).filter(|up| up.node.is_some()) {
-                Some(server) => {
-                    let range = self.clients[index].plan.scan.clone();
-                    let found = range.map(|range| server.disk.scan(&range)).unwrap_or_default();
-                    self.step_later(index, hop_us, Step::SawRange(found));
-                }
-                None => self.step_later(index, 10_000, Step::Scan(id)),
-            },
-            Step::SawKey(key, version) => {
-                let client = &mut self.clients[index];
-                client.cache.insert(key.clone(), version);
-                client.transaction.reads.push(Read { key, version });
-                self.go_on(index);
-            }
-            Step::SawRange(found) => {
-                self.clients[index].found.extend(found);
-                self.go_on(index);
-            }
-            Step::Send => self.commit(index, 0),
-            Step::Answer(message, answer) => {
-                if self.clients[index].request.is_some_and(|request| request.message == message) {
-                    self.answered(index, answer);
-                }
-            }
-            Step::Wait(message) => self.send_again(index, message),
-        }
-    }
-
-    fn begin(&mut self, index: usize) {
-        let Some(client) = self.clients.get_mut(index).filter(|client| client.left > 0) else { return };
-        client.left -= 1;
-        client.attempt = self.history.attempts.len();
-        client.plan = Plan::draw(&mut self.rng, &self.options);
-        client.reads = client.plan.reads.iter().cloned().collect();
-        client.found.clear();
-        client.transaction = Transaction::default();
-        client.scans = client.plan.scan.iter().flat_map(|range| self.partition.servers_of(range)).collect();
-        let attempt = Attempt {
-            begun_us: self.now_us,
-            ended_us: u64::MAX,
-            transaction: Transaction::default(),
-            fate: Fate::Unknown,
-        };
-        self.history.attempts.push(attempt);
-        self.go_on(index);
-    }
-
-    /// The next read, or the commit.
-    fn go_on(&mut self, index: usize) {
-        let hop_us = self.rng.random_range(50..1_000);
-        let client = &mut self.clients[index];
-        client.turn += 1;
-        if let Some(key) = client.reads.pop_front() {
-            match client.cache.get(&key).copied().filter(|_| client.plan.uses_cache) {
-                Some(version) => self.step_later(index, 1, Step::SawKey(key, version)),
-                None => self.step_later(index, hop_us, Step::Read(key)),
-            }
-        } else if let Some(server) = client.scans.pop_front() {
-            self.step_later(index, hop_us, Step::Scan(server));
-        } else {
-            client.complete();
-            self.history.attempts[client.attempt].transaction = client.transaction.clone();
-            self.step_later(index, hop_us, Step::Send);
-        }
-    }
-
-    /// Sends the transaction to a coordinator, over a new connection if need be.
-    fn commit(&mut self, index: usize, retries: u32) {
-        let ids: Vec<ServerId> = self.servers.keys().copied().collect();
-        let any = self.pick(&ids);
-        let client = &mut self.clients[index];
-        let first = client.transaction.writes.first().map(|write| self.partition.server_of(&write.key));
-        let id = first.filter(|_| self.rng.random_ratio(1, 2)).unwrap_or(any);
-        let Some(server) = self.servers.get_mut(&id) else { return };
-        let incarnation = server.node.as_ref().and_then(|node| node.incarnation());
-        let known = client.connections.get(&id).filter(|known| Some(known.incarnation) == incarnation).copied();
-        let Some(name) = known.or_else(|| server.accept()) else {
-            return self.step_later(index, 10_000, Step::Send);
-        };
-        client.last_message += 1;
-        let message = MessageId(client.last_message);
-        client.connections.insert(id, name);
-        client.request = Some(Request { server: id, client: name, message, sends: 0, retries });
-        client.turn += 1;
-        if known.is_none() {
-            self.input(id, Input::ClientConnected { client: name });
-        }
-        self.send_again(index, message);
-    }
-
-    fn send_again(&mut self, index: usize, message: MessageId) {
-        let client = &mut self.clients[index];
-        let Some(request) = client.request.as_mut().filter(|request| request.message == message) else { return };
-        request.sends += 1;
-        let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
-        if sends > MAX_SENDS {
-            return self.end(index, Fate::Unknown);
-        }
-        for after_us in self.copies() {
-            self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone() });
-        }
-        self.step_later(index, 25_000, Step::Wait(message));
-    }
-
-    fn answered(&mut self, index: usize, answer: CommitAnswer) {
-        let retries = self.clients[index].request.map_or(0, |request| request.retries);
-        match answer {
-            CommitAnswer::Committed(tranx) => self.end(index, Fate::Committed(tranx)),
-            CommitAnswer::Indeterminate => self.end(index, Fate::Unknown),
-            CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
-                self.commit(index, retries + 1);
-            }
-            CommitAnswer::Refused(refusal) => {
-                if let crate::core::Refusal::Stale { current } = refusal {
-                    let cache = &mut self.clients[index].cache;
-                    cache.extend(current.into_iter().map(|now| (now.key, now.item.map(|item| item.version))));
-                }
-                self.end(index, Fate::Refused);
-            }
-        }
-    }
-
-    fn end(&mut self, index: usize, fate: Fate) {
-        let client = &mut self.clients[index];
-        client.request = None;
-        client.turn += 1;
-        let attempt = &mut self.history.attempts[client.attempt];
-        attempt.fate = fate;
-        attempt.ended_us = self.now_us;
-        if self.rng.random_ratio(1, 10)
-            && let Some((server, name)) = client.connections.pop_first()
-        {
-            self.input(server, Input::ClientGone { client: name });
-        }
-        let pause_us = self.rng.random_range(10..5_000);
-        self.step_later(index, pause_us, Step::Begin);
-    }
-}
-
-impl Client {
-    /// Adds what was scanned and what is written.
-    fn complete(&mut self) {
-        if let Some(range) = self.plan.scan.clone() {
-            self.found.sort_unstable();
-            self.transaction.scans = vec![ScanRead { range, found: std::mem::take(&mut self.found) }];
-        }
-        let value = value_of(self.attempt);
-        let put = self.plan.puts.iter().map(|key| Write { key: key.clone(), value: value.clone() });
-        let delete = self.plan.deletes.iter().map(|key| Write { key: key.clone(), value: None });
-        self.transaction.writes = put.chain(delete).collect();
     }
 }
 

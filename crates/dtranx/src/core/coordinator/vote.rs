@@ -1,0 +1,132 @@
+//! The first phase: admitting a transaction, asking for votes, and refusing it.
+
+use super::{Coordinator, Kind, Phase, Running};
+use crate::core::{
+    clients::Admission,
+    event::{Command, CommitAnswer},
+    flaw::Flaw,
+    id::{ClientId, MessageId, ServerId, TranxId},
+    journal::{Context, Local},
+    message::{Message, Outcome, Vote},
+    refusal::Refusal,
+    transaction::Transaction,
+};
+
+impl Coordinator {
+    /// Step 1.
+    pub(crate) fn commit(
+        &mut self,
+        ctx: &mut Context<'_>,
+        client: ClientId,
+        message: MessageId,
+        transaction: Transaction,
+    ) {
+        match self.clients.admit(ctx.config, client, message) {
+            Admission::New => {}
+            Admission::Answer(answer) => return ctx.commands.push(Command::Reply { client, message, answer }),
+            Admission::Ignore => return,
+        }
+        if let Err(refusal) = self.is_admitted(ctx, &transaction) {
+            return self.reply(ctx, (client, message), CommitAnswer::Refused(refusal));
+        }
+        let number = self.next;
+        self.next += 1;
+        self.reserve(ctx);
+        let tranx = TranxId { server: ctx.config.me, number };
+        if transaction.is_empty() {
+            return self.reply(ctx, (client, message), CommitAnswer::Committed(tranx));
+        }
+        let (is_read_only, reads_absence) = (transaction.is_read_only(), transaction.reads_absence());
+        let parts = ctx.config.partition.split(transaction);
+        let participants: Vec<ServerId> = parts.keys().copied().collect();
+        let is_validated = reads_absence && !ctx.config.has(Flaw::AbsenceOnlyValidated);
+        let kind = match participants.as_slice() {
+            [only] if *only == ctx.config.me && !is_read_only => Kind::OnePhase,
+            servers if is_read_only && (servers.len() == 1 || !is_validated) => Kind::Validate,
+            _ => Kind::Prepare,
+        };
+        let ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
+        for (server, part) in &parts {
+            ask(ctx, tranx, kind, *server, &participants, part.clone());
+        }
+        if kind != Kind::OnePhase {
+            self.vote_timers.insert((ask_at_ms, number));
+        }
+        let phase = Phase::Voting { kind, parts, ask_at_ms, attempts: 1 };
+        self.running.insert(number, Running { client: Some((client, message)), participants, phase });
+    }
+
+    pub(super) fn is_admitted(&self, ctx: &Context<'_>, transaction: &Transaction) -> Result<(), Refusal> {
+        transaction.validate().map_err(Refusal::Invalid)?;
+        let overloaded = |limit: String| Err(Refusal::Overloaded { limit });
+        if self.running.len() >= ctx.config.max_running {
+            overloaded(format!("{} transactions under way", ctx.config.max_running))
+        } else if self.next - self.low_water() > ctx.config.max_incomplete {
+            overloaded(format!("{} transactions since one that is not complete", ctx.config.max_incomplete))
+        } else if self.next > self.usable {
+            overloaded("transaction numbers that are durably reserved".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn voted(&mut self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId, vote: Vote) {
+        let Some(running) = self.running.get_mut(&tranx.number) else { return };
+        let Phase::Voting { parts, .. } = &mut running.phase else { return };
+        match vote {
+            Vote::Yes => {
+                parts.remove(&from);
+                if parts.is_empty() {
+                    self.decide_commit(ctx, tranx);
+                }
+            }
+            Vote::No(refusal) => self.abort(ctx, tranx, Some(from), refusal),
+        }
+    }
+
+    pub(super) fn ask_again(&mut self, ctx: &mut Context<'_>, number: u64) {
+        let tranx = TranxId { server: ctx.config.me, number };
+        let Some(running) = self.running.get_mut(&number) else { return };
+        let Phase::Voting { kind, parts, ask_at_ms, attempts } = &mut running.phase else { return };
+        if *attempts >= ctx.config.vote_attempts {
+            let server = parts.keys().next().copied().unwrap_or(ctx.config.me);
+            return self.abort(ctx, tranx, None, Refusal::NoVote { server });
+        }
+        *attempts += 1;
+        *ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
+        self.vote_timers.insert((*ask_at_ms, number));
+        for (server, part) in parts.iter() {
+            ask(ctx, tranx, *kind, *server, &running.participants, part.clone());
+        }
+    }
+
+    /// Step 2.
+    pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId, voter: Option<ServerId>, refusal: Refusal) {
+        let Some(running) = self.running.remove(&tranx.number) else { return };
+        let Phase::Voting { kind, ask_at_ms, .. } = running.phase else { return };
+        self.vote_timers.remove(&(ask_at_ms, tranx.number));
+        if kind == Kind::Prepare {
+            for server in running.participants.into_iter().filter(|server| Some(*server) != voter) {
+                self.tell(ctx, server, tranx, Outcome::Abort);
+            }
+        }
+        if let Some(client) = running.client {
+            self.reply(ctx, client, CommitAnswer::Refused(refusal));
+        }
+    }
+}
+
+fn ask(
+    ctx: &mut Context<'_>,
+    tranx: TranxId,
+    kind: Kind,
+    server: ServerId,
+    participants: &[ServerId],
+    part: Transaction,
+) {
+    match kind {
+        Kind::OnePhase => ctx.local.push_back(Local::OnePhase { tranx, part }),
+        Kind::Validate => ctx.tell(server, Message::Validate { tranx, part }),
+        Kind::Prepare => ctx.tell(server, Message::Prepare { tranx, participants: participants.to_vec(), part }),
+    }
+}

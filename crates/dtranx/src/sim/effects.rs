@@ -1,0 +1,121 @@
+//! What becomes of a node's commands in the world: messages that arrive, or not, and disks that are done after a while.
+
+use rand::RngExt;
+
+use super::{
+    workload::keys,
+    world::{Event, Work, World},
+};
+use crate::core::{CheckAnswer, Command, Input, LogTicket, Message, Record, ServerId};
+
+impl World<'_> {
+    pub(super) fn carry_out(&mut self, id: ServerId, commands: Vec<Command>) {
+        for command in commands {
+            self.tell(|| format!("  server {id}: {command:?}"));
+            match command {
+                Command::Send { to, message } => self.send(id, to, message),
+                Command::Reply { client, message, answer } => self.reply(id, client, message, answer),
+                Command::Log { record, durable, .. } => self.append(id, record, durable),
+                Command::Check { tranx, reads, scans } => self.work(id, 500, Work::Check(tranx, reads, scans)),
+                Command::Apply { tranx, writes } => self.work(id, 500, Work::Apply(tranx, writes)),
+                Command::PersistStorage => {
+                    let applied = self.servers.get(&id).map_or(0, |server| server.disk.unpersisted());
+                    self.work(id, 5_000, Work::Persist(applied));
+                }
+                Command::WriteGcRecord(record) => {
+                    if let Some(server) = self.servers.get_mut(&id) {
+                        server.disk.gc_writing = Some(record);
+                    }
+                    self.work(id, 5_000, Work::WriteGcRecord);
+                }
+                Command::RemoveSegments { through } => {
+                    if let Some(server) = self.servers.get_mut(&id) {
+                        server.disk.remove_through(through);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn append(&mut self, id: ServerId, record: Record, durable: bool) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let sealed = server.disk.append(record);
+        let (appended, life) = (server.disk.appended, server.life);
+        let most = server.disk.segments.len().saturating_sub(1);
+        self.most_segments = self.most_segments.max(most);
+        let flush_us = self.rng.random_range(if durable { 100..3_000 } else { 2_000..10_000 });
+        self.later(flush_us, Event::Done { server: id, life, work: Work::Flush(appended) });
+        if let Some((segment, summary)) = sealed {
+            self.input(id, Input::SegmentSealed { segment, summary });
+        }
+    }
+
+    pub(super) fn work(&mut self, id: ServerId, most_us: u64, work: Work) {
+        let life = self.servers.get(&id).map_or(0, |server| server.life);
+        let after_us = self.rng.random_range(1..most_us);
+        self.later(after_us, Event::Done { server: id, life, work });
+    }
+
+    pub(super) fn done(&mut self, id: ServerId, life: u64, work: Work) {
+        let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
+        let input = match work {
+            Work::Flush(count) => {
+                server.disk.durable = server.disk.durable.max(count);
+                server.ticket(count).map(|ticket| Input::Logged { through: LogTicket(ticket) })
+            }
+            Work::Check(tranx, reads, scans) => {
+                let answer = server.disk.check(&reads, &scans);
+                if answer == CheckAnswer::default() {
+                    let concerned = keys(&self.options).filter(|key| {
+                        scans.iter().any(|scan| scan.range.contains(key)) || reads.iter().any(|read| read.key == *key)
+                    });
+                    self.history.checked(tranx, id, self.now_us, concerned);
+                }
+                Some(Input::Checked { tranx, answer })
+            }
+            Work::Apply(tranx, writes) => {
+                self.history.applied(tranx, &writes);
+                server.disk.apply(tranx, writes);
+                Some(Input::Applied { tranx })
+            }
+            Work::Persist(count) => {
+                server.disk.persist(count);
+                Some(Input::StoragePersisted)
+            }
+            Work::WriteGcRecord => {
+                server.disk.gc_record = server.disk.gc_writing.take();
+                Some(Input::GcRecorded)
+            }
+        };
+        if let Some(input) = input {
+            self.input(id, input);
+        }
+    }
+
+    pub(super) fn send(&mut self, from: ServerId, to: ServerId, message: Message) {
+        if self.cuts.get(&(from, to)).is_some_and(|until_us| *until_us > self.now_us) && !self.is_calm() {
+            return;
+        }
+        for after_us in self.copies() {
+            self.later(after_us, Event::Message { from, to, message: message.clone() });
+        }
+    }
+
+    /// When the copies of a message arrive: none if it is lost.
+    pub(super) fn copies(&mut self) -> Vec<u64> {
+        let mut after_us = vec![self.rng.random_range(50..2_000)];
+        if self.is_calm() {
+            return after_us;
+        }
+        if self.chance(self.options.duplication) {
+            after_us.push(self.rng.random_range(50..200_000));
+        }
+        if self.chance(self.options.loss) {
+            after_us.remove(0);
+        }
+        if self.chance(self.options.duplication) {
+            after_us.iter_mut().for_each(|after_us| *after_us *= 10);
+        }
+        after_us
+    }
+}

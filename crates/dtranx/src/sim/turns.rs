@@ -1,0 +1,193 @@
+//! What clients do in the world: the steps of [`Client`], each an event.
+
+use rand::RngExt;
+
+use super::{
+    client::{Client, MAX_RETRIES, MAX_SENDS, Request},
+    history::{Attempt, Fate, value_of},
+    workload::Plan,
+    world::{Event, Step, World},
+};
+use crate::core::{
+    Advice, ClientId, CommitAnswer, Input, MessageId, Read, Refusal, ScanRead, ServerId, Transaction, Write,
+};
+
+impl World<'_> {
+    pub(super) fn reply(&mut self, from: ServerId, client: ClientId, message: MessageId, answer: CommitAnswer) {
+        let asks = |request: &Request| request.server == from && request.client == client && request.message == message;
+        let Some(index) = self.clients.iter().position(|other| other.request.as_ref().is_some_and(asks)) else {
+            return;
+        };
+        for after_us in self.copies() {
+            self.step_later(index, after_us, Step::Answer(message, answer.clone()));
+        }
+    }
+
+    pub(super) fn step_later(&mut self, client: usize, after_us: u64, step: Step) {
+        let turn = self.clients.get(client).map_or(0, |client| client.turn);
+        self.later(after_us, Event::Client { client, turn, step });
+    }
+
+    pub(super) fn client_step(&mut self, index: usize, step: Step) {
+        let hop_us = self.rng.random_range(50..1_000);
+        match step {
+            Step::Begin => self.begin(index),
+            Step::Read(key) => match self.servers.get(&self.partition.server_of(&key)).filter(|up| up.node.is_some()) {
+                Some(server) => {
+                    let version = server.disk.items.get(&key).map(|item| item.version);
+                    self.step_later(index, hop_us, Step::SawKey(key, version));
+                }
+                None => self.step_later(index, 10_000, Step::Read(key)),
+            },
+            Step::Scan(id) => match self.servers.get(&id).filter(|up| up.node.is_some()) {
+                Some(server) => {
+                    let range = self.clients[index].plan.scan.clone();
+                    let found = range.map(|range| server.disk.scan(&range)).unwrap_or_default();
+                    self.step_later(index, hop_us, Step::SawRange(found));
+                }
+                None => self.step_later(index, 10_000, Step::Scan(id)),
+            },
+            Step::SawKey(key, version) => {
+                let client = &mut self.clients[index];
+                client.cache.insert(key.clone(), version);
+                client.transaction.reads.push(Read { key, version });
+                self.go_on(index);
+            }
+            Step::SawRange(found) => {
+                self.clients[index].found.extend(found);
+                self.go_on(index);
+            }
+            Step::Send => self.commit(index, 0),
+            Step::Answer(message, answer) => {
+                if self.clients[index].request.is_some_and(|request| request.message == message) {
+                    self.answered(index, answer);
+                }
+            }
+            Step::Wait(message) => self.send_again(index, message),
+        }
+    }
+
+    pub(super) fn begin(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index).filter(|client| client.left > 0) else { return };
+        client.left -= 1;
+        client.attempt = self.history.attempts.len();
+        client.plan = Plan::draw(&mut self.rng, &self.options);
+        client.reads = client.plan.reads.iter().cloned().collect();
+        client.found.clear();
+        client.transaction = Transaction::default();
+        client.scans = client.plan.scan.iter().flat_map(|range| self.partition.servers_of(range)).collect();
+        let attempt = Attempt {
+            begun_us: self.now_us,
+            ended_us: u64::MAX,
+            transaction: Transaction::default(),
+            fate: Fate::Unknown,
+        };
+        self.history.attempts.push(attempt);
+        self.go_on(index);
+    }
+
+    /// The next read, or the commit.
+    pub(super) fn go_on(&mut self, index: usize) {
+        let hop_us = self.rng.random_range(50..1_000);
+        let client = &mut self.clients[index];
+        client.turn += 1;
+        if let Some(key) = client.reads.pop_front() {
+            match client.cache.get(&key).copied().filter(|_| client.plan.uses_cache) {
+                Some(version) => self.step_later(index, 1, Step::SawKey(key, version)),
+                None => self.step_later(index, hop_us, Step::Read(key)),
+            }
+        } else if let Some(server) = client.scans.pop_front() {
+            self.step_later(index, hop_us, Step::Scan(server));
+        } else {
+            client.complete();
+            self.history.attempts[client.attempt].transaction = client.transaction.clone();
+            self.step_later(index, hop_us, Step::Send);
+        }
+    }
+
+    /// Sends the transaction to a coordinator, over a new connection if need be.
+    pub(super) fn commit(&mut self, index: usize, retries: u32) {
+        let ids: Vec<ServerId> = self.servers.keys().copied().collect();
+        let any = self.pick(&ids);
+        let client = &mut self.clients[index];
+        let first = client.transaction.writes.first().map(|write| self.partition.server_of(&write.key));
+        let id = first.filter(|_| self.rng.random_ratio(1, 2)).unwrap_or(any);
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let incarnation = server.node.as_ref().and_then(|node| node.incarnation());
+        let known = client.connections.get(&id).filter(|known| Some(known.incarnation) == incarnation).copied();
+        let Some(name) = known.or_else(|| server.accept()) else {
+            return self.step_later(index, 10_000, Step::Send);
+        };
+        client.last_message += 1;
+        let message = MessageId(client.last_message);
+        client.connections.insert(id, name);
+        client.request = Some(Request { server: id, client: name, message, sends: 0, retries });
+        client.turn += 1;
+        if known.is_none() {
+            self.input(id, Input::ClientConnected { client: name });
+        }
+        self.send_again(index, message);
+    }
+
+    pub(super) fn send_again(&mut self, index: usize, message: MessageId) {
+        let client = &mut self.clients[index];
+        let Some(request) = client.request.as_mut().filter(|request| request.message == message) else { return };
+        request.sends += 1;
+        let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
+        if sends > MAX_SENDS {
+            return self.end(index, Fate::Unknown);
+        }
+        for after_us in self.copies() {
+            self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone() });
+        }
+        self.step_later(index, 25_000, Step::Wait(message));
+    }
+
+    pub(super) fn answered(&mut self, index: usize, answer: CommitAnswer) {
+        let retries = self.clients[index].request.map_or(0, |request| request.retries);
+        match answer {
+            CommitAnswer::Committed(tranx) => self.end(index, Fate::Committed(tranx)),
+            CommitAnswer::Indeterminate => self.end(index, Fate::Unknown),
+            CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
+                self.commit(index, retries + 1);
+            }
+            CommitAnswer::Refused(refusal) => {
+                if let Refusal::Stale { current } = refusal {
+                    let cache = &mut self.clients[index].cache;
+                    cache.extend(current.into_iter().map(|now| (now.key, now.item.map(|item| item.version))));
+                }
+                self.end(index, Fate::Refused);
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, index: usize, fate: Fate) {
+        let client = &mut self.clients[index];
+        client.request = None;
+        client.turn += 1;
+        let attempt = &mut self.history.attempts[client.attempt];
+        attempt.fate = fate;
+        attempt.ended_us = self.now_us;
+        if self.rng.random_ratio(1, 10)
+            && let Some((server, name)) = client.connections.pop_first()
+        {
+            self.input(server, Input::ClientGone { client: name });
+        }
+        let pause_us = self.rng.random_range(10..5_000);
+        self.step_later(index, pause_us, Step::Begin);
+    }
+}
+
+impl Client {
+    /// Adds what was scanned and what is written.
+    fn complete(&mut self) {
+        if let Some(range) = self.plan.scan.clone() {
+            self.found.sort_unstable();
+            self.transaction.scans = vec![ScanRead { range, found: std::mem::take(&mut self.found) }];
+        }
+        let value = value_of(self.attempt);
+        let put = self.plan.puts.iter().map(|key| Write { key: key.clone(), value: value.clone() });
+        let delete = self.plan.deletes.iter().map(|key| Write { key: key.clone(), value: None });
+        self.transaction.writes = put.chain(delete).collect();
+    }
+}
