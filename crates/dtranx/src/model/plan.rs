@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) duplicates: u8,
     /// How often timers may go off while messages are on their way.
     pub(crate) early_ticks: u8,
+    /// Only this one's may.
+    pub(crate) ticks_only: Option<u16>,
     /// How often garbage may be collected before the end.
     pub(crate) collections: u8,
     pub(crate) flaw: Option<Flaw>,
@@ -54,6 +56,7 @@ impl Plan {
             losses: 0,
             duplicates: 0,
             early_ticks: 0,
+            ticks_only: None,
             collections: 0,
             flaw: None,
         }

@@ -68,6 +68,11 @@ impl Server {
         }
     }
 
+    /// Does it matter whether the storage has persisted?
+    pub(crate) fn has_unpersisted(&self) -> bool {
+        self.items != self.persisted
+    }
+
     /// Has the node handle an event, and the storage whatever comes of it.
     pub(crate) fn on(&mut self, input: Input, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut commands = Vec::new();

@@ -122,7 +122,11 @@ impl State {
             actions.extend(self.network.values().cloned().map(Action::Duplicate));
         }
         if self.early_ticks > 0 && !self.is_silent() {
-            actions.extend(self.ticks());
+            let may = |action: &Action| match (plan.ticks_only, action) {
+                (Some(only), Action::Tick(at)) => self.servers[*at].id.0 == only,
+                _ => true,
+            };
+            actions.extend(self.ticks().filter(may));
         }
         for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.node.is_some()) {
             if self.collections > 0 {
@@ -131,7 +135,8 @@ impl State {
             if self.crashes > 0 && plan.crash_only.is_none_or(|only| server.id.0 == only) {
                 let kept = 0..=server.log.len() - server.durable;
                 let crash = |kept, persists| Action::Crash { server: at, kept, persists };
-                actions.extend(kept.flat_map(|kept| [crash(kept, false), crash(kept, true)]));
+                let persists = [false, true].into_iter().take(1 + usize::from(server.has_unpersisted()));
+                actions.extend(kept.flat_map(|kept| persists.clone().map(move |persists| crash(kept, persists))));
             }
         }
         actions

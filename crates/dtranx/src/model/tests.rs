@@ -43,9 +43,10 @@ fn transfers_and_audit() -> Plan {
     plan
 }
 
-/// A coordinator that holds nothing, two participants.
+/// A coordinator that holds nothing, two participants. One is impatient, the other crashes.
 fn two_participants() -> Plan {
-    Plan::new(3, vec![tx(1, &[], &["2b", "3c"])])
+    let plan = Plan::new(3, vec![tx(1, &[], &["2b", "3c"])]);
+    Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ticks_only: Some(2), ..plan }
 }
 
 /// Both change the same key, on one server.
@@ -86,7 +87,7 @@ fn transfer_then_transfer_with_duplicate_and_loss() {
 
 #[test]
 fn two_participants_with_crash_and_early_timers() {
-    holds(Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ..two_participants() });
+    holds(two_participants());
 }
 
 #[test]
@@ -114,7 +115,7 @@ flaws! {
     flaw_reads_not_locked_is_noticed: ReadsNotLocked in write_skew(),
     flaw_versions_not_checked_is_noticed: VersionsNotChecked in write_skew(),
     flaw_promise_not_logged_is_noticed: PromiseNotLogged in
-        Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ..two_participants() },
+        two_participants(),
     flaw_vote_before_durable_is_noticed: VoteBeforeDurable in Plan { crashes: 1, ..one_participant() },
     flaw_answer_before_durable_is_noticed: AnswerBeforeDurable in
         Plan { crashes: 1, losses: 1, ..one_participant() },

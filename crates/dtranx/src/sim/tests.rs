@@ -25,37 +25,37 @@ fn run_seeds(seeds: std::ops::Range<u64>, options: &Options) -> Report {
 
 #[test]
 fn simulate_three_servers_is_correct() {
-    let total = run_seeds(0..150, &Options::default());
-    assert!(total.committed > 150 * 50 && total.crashes > 150 * 2, "little happens: {total:?}");
-    assert!(total.unknown_committed > 10, "no answer is lost: {total:?}");
+    let total = run_seeds(0..80, &Options::default());
+    assert!(total.committed > 80 * 50 && total.crashes > 80 * 2, "little happens: {total:?}");
+    assert!(total.unknown_committed > 2, "no answer is lost: {total:?}");
     assert!(total.most_segments < 30, "the log grows: {total:?}");
 }
 
 #[test]
 fn simulate_one_server_is_correct() {
-    run_seeds(0..60, &Options { servers: 1, ..Options::default() });
+    run_seeds(0..30, &Options { servers: 1, ..Options::default() });
 }
 
 #[test]
 fn simulate_five_servers_in_trouble_is_correct() {
     let options =
         Options { servers: 5, crashes: 12, partitions: 6, pauses: 6, loss: 10, duplication: 10, ..Options::default() };
-    run_seeds(0..60, &options);
+    run_seeds(0..30, &options);
 }
 
 #[test]
 fn simulate_two_keys_is_correct() {
-    run_seeds(0..100, &Options { servers: 2, keys: 2, clients: 4, crashes: 8, ..Options::default() });
+    run_seeds(0..50, &Options { servers: 2, keys: 2, clients: 4, crashes: 8, ..Options::default() });
 }
 
 #[test]
 fn simulate_servers_without_keys_is_correct() {
-    run_seeds(0..40, &Options { servers: 4, keys: 2, clients: 4, ..Options::default() });
+    run_seeds(0..20, &Options { servers: 4, keys: 2, clients: 4, ..Options::default() });
 }
 
 #[test]
 fn simulate_varied_clusters_is_correct() {
-    for seed in 0..100 {
+    for seed in 0..50 {
         run_seeds(seed..seed + 1, &Options::varied(seed));
     }
 }
