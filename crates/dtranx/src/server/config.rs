@@ -61,6 +61,8 @@ pub struct ServerConfig {
     pub client_window: u32,
     /// How threads are bound to cores.
     pub binding: Binding,
+    /// Where it listens, if that is not its address in the cluster: behind a proxy.
+    pub listen: Option<SocketAddr>,
     /// Where Prometheus may ask.
     pub metrics: Option<SocketAddr>,
     /// May addresses be other than the loopback interface's? Nothing on the wire is encrypted or authenticated.
@@ -122,6 +124,7 @@ struct File {
     storage: StorageKind,
     #[serde(default)]
     allow_remote: bool,
+    listen: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     servers: Vec<Server>,
     partition: Option<FilePartition>,
@@ -187,6 +190,7 @@ impl ServerConfig {
             lock_wait_ms: limits.lock_wait_ms,
             client_window: limits.client_window,
             binding: Binding::default(),
+            listen: None,
             metrics: None,
             allow_remote: false,
         }
@@ -227,6 +231,7 @@ impl ServerConfig {
         config.medium = file.medium;
         config.storage = file.storage;
         config.allow_remote = file.allow_remote;
+        config.listen = file.listen;
         config.metrics = file.metrics;
         config.segment_bytes = file.limits.segment_mib.saturating_mul(1 << 20);
         config.item_cache_bytes = file.limits.item_cache_mib.saturating_mul(1 << 20);
@@ -274,12 +279,12 @@ impl ServerConfig {
         if !(1..=65_536).contains(&self.client_window) {
             return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));
         }
-        match self.metrics {
-            Some(address) if !self.allow_remote && !address.ip().is_loopback() => {
-                field("metrics", format!("{address} is not of the loopback interface; allow_remote permits it"))
+        for (name, address) in [("listen", self.listen), ("metrics", self.metrics)] {
+            if let Some(address) = address.filter(|address| !self.allow_remote && !address.ip().is_loopback()) {
+                return field(name, format!("{address} is not of the loopback interface; allow_remote permits it"));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 

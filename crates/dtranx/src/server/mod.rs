@@ -18,8 +18,7 @@
 //! | GCThread | `gc`: persists the storage, writes the GC log, removes segments |
 //!
 //! The node is one stage because its machines share the lock table and call each other in nearly every event: on separate
-//! threads each transaction would pay three more queues. They stay separable (the coordinator,
-//! [`crate::core::participant`]).
+//! threads each transaction would pay for three more queues. They stay separable: see [`crate::core`].
 
 mod board;
 mod config;

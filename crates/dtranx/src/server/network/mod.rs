@@ -63,7 +63,8 @@ pub(super) struct NetworkStage {
 
 impl NetworkStage {
     pub(super) fn new(config: &ServerConfig, port: Port) -> Result<Self, ServerError> {
-        let address = config.cluster.address(config.server).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+        let address = config.listen.or_else(|| config.cluster.address(config.server));
+        let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let failed = |source| ServerError::Io { action: format!("listen on {address}"), source };
         let mut listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

@@ -1,0 +1,110 @@
+//! A whole cluster on this machine: one process per server. They end with this one, however it ends: each waits for the end
+//! of its standard input.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How many servers
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
+    servers: u16,
+    /// Where their data are; kept when the cluster ends
+    #[arg(long, default_value = "dtranx-cluster")]
+    folder: PathBuf,
+    /// The first server's port; the others' follow. 0 takes free ones
+    #[arg(long, default_value_t = 7101)]
+    port: u16,
+    /// What the logs lie on
+    #[arg(long, value_enum, default_value_t = Medium::Disk)]
+    medium: Medium,
+    /// Where the logs are, instead of in the folder: persistent memory, or tmpfs to emulate it
+    #[arg(long)]
+    log_folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Medium {
+    Disk,
+    PersistentMemory,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    std::fs::create_dir_all(&options.folder)?;
+    let ports = ports(options)?;
+    let mut servers = Vec::new();
+    for at in 0..options.servers {
+        let file = options.folder.join(format!("server-{}.toml", at + 1));
+        std::fs::write(&file, config(options, at + 1, &ports))?;
+        servers.push(start(&file)?);
+    }
+    println!("cluster of {} servers; the first listens on 127.0.0.1:{}", options.servers, ports[0]);
+    println!("configurations and data: {}; end with Ctrl-C", options.folder.display());
+    watch(servers)
+}
+
+fn ports(options: &Options) -> Result<Vec<u16>, Failure> {
+    if options.port != 0 {
+        let last = options.port.checked_add(options.servers - 1);
+        let last = last.ok_or_else(|| Failure::Failed(format!("--port {}: there are not so many", options.port)))?;
+        return Ok((options.port..=last).collect());
+    }
+    // All are held until all are known.
+    let held: Vec<_> = (0..options.servers).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    Ok(held.iter().map(|held| held.local_addr().map(|address| address.port())).collect::<Result<_, _>>()?)
+}
+
+fn config(options: &Options, server: u16, ports: &[u16]) -> String {
+    let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
+    let medium = match options.medium {
+        Medium::Disk => "disk",
+        Medium::PersistentMemory => "persistent-memory",
+    };
+    let folder = quoted(options.folder.join(format!("server-{server}")));
+    let mut text = format!("cluster = \"local\"\nserver = {server}\nfolder = {folder}\nmedium = \"{medium}\"\n");
+    // Writing to a string cannot fail.
+    if let Some(log) = &options.log_folder {
+        let _ = writeln!(text, "log_folder = {}", quoted(log.join(format!("server-{server}"))));
+    }
+    let _ = writeln!(text, "servers = [");
+    for (at, port) in ports.iter().enumerate() {
+        let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
+    }
+    // Several servers share the machine's cores: none may claim them.
+    let _ = writeln!(text, "]\n[threads]\npinned = {}", ports.len() == 1);
+    text
+}
+
+fn start(file: &std::path::Path) -> Result<Child, Failure> {
+    let child = Command::new(std::env::current_exe()?)
+        .args(["serve", "--until-stdin-closes", "--config"])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .spawn()?;
+    Ok(child)
+}
+
+/// Waits until a server ends: then the cluster does.
+fn watch(mut servers: Vec<Child>) -> Result<(), Failure> {
+    loop {
+        for at in 0..servers.len() {
+            if let Some(status) = servers[at].try_wait()? {
+                for server in &mut servers {
+                    // It may have ended already.
+                    let _ = server.kill();
+                    let _ = server.wait();
+                }
+                return Err(Failure::Failed(format!("server {} has ended: {status}", at + 1)));
+            }
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,27 @@
+//! How the commands for people find a cluster.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use dtranx::client::{Client, ClientOptions};
+
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub(crate) struct Connect {
+    /// A server of the cluster; may be given several times, the first that answers tells about all
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7101", global = true)]
+    server: Vec<SocketAddr>,
+    /// How long a request may take, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5000, global = true)]
+    timeout_ms: u64,
+}
+
+impl Connect {
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let longest = Duration::from_secs(3600).as_millis() as u64;
+        let options = ClientOptions { request_ms: self.timeout_ms.min(longest), ..ClientOptions::default() };
+        Ok(Client::connect(&self.server, options)?)
+    }
+}

@@ -1,0 +1,102 @@
+//! One key, or a range of keys.
+
+use clap::Args;
+use dtranx::core::{Key, KeyRange};
+
+use crate::connect::Connect;
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    connect: Connect,
+    /// The key
+    key: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    connect: Connect,
+    /// The key
+    key: String,
+    /// The value
+    value: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    connect: Connect,
+    /// The key
+    key: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    connect: Connect,
+    /// Only keys that begin with this
+    #[arg(long, conflicts_with_all = ["from", "until"])]
+    prefix: Option<String>,
+    /// Only keys from this one on
+    #[arg(long, default_value = "")]
+    from: String,
+    /// Only keys before this one
+    #[arg(long)]
+    until: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+}
+
+pub(crate) fn get(options: &Get) -> Result<(), Failure> {
+    match options.connect.client()?.get(options.key.clone())? {
+        Some(value) => {
+            println!("{}", shown(&value));
+            Ok(())
+        }
+        None => Err(Failure::No(format!("there is no key {:?}", options.key))),
+    }
+}
+
+pub(crate) fn put(options: &Put) -> Result<(), Failure> {
+    Ok(options.connect.client()?.put(options.key.clone(), options.value.clone())?)
+}
+
+pub(crate) fn delete(options: &Delete) -> Result<(), Failure> {
+    Ok(options.connect.client()?.delete(options.key.clone())?)
+}
+
+pub(crate) fn scan(options: &Scan) -> Result<(), Failure> {
+    let range = match (&options.prefix, &options.until) {
+        (Some(prefix), _) => KeyRange::prefix(key(prefix)?),
+        (None, Some(until)) => KeyRange::until(key(&options.from)?, key(until)?),
+        (None, None) => KeyRange { start: key(&options.from)?, end: None },
+    };
+    let found = options.connect.client()?.scan(&range, options.limit)?;
+    print_items(&found.items);
+    if !found.complete {
+        eprintln!("dtranx: the limit of {} was reached", options.limit);
+    }
+    Ok(())
+}
+
+/// Keys and values, a line each.
+pub(crate) fn print_items(items: &[(bytes::Bytes, bytes::Bytes)]) {
+    for (key, value) in items {
+        println!("{}\t{}", shown(key), shown(value));
+    }
+}
+
+/// Text as it is, other bytes escaped.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains(char::is_control) => text.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}
+
+pub(crate) fn key(text: &str) -> Result<Key, Failure> {
+    Key::new(text.to_owned()).map_err(|error| Failure::Failed(error.to_string()))
+}

@@ -1,0 +1,38 @@
+//! Why a command ends with another status than 0.
+
+use std::process::ExitCode;
+
+use dtranx::client::Error;
+
+pub(crate) enum Failure {
+    /// The answer is no: status 1.
+    No(String),
+    /// It could not be carried out: status 2.
+    Failed(String),
+}
+
+impl Failure {
+    pub(crate) fn report(self) -> ExitCode {
+        let (text, status) = match self {
+            Self::No(text) => (text, 1),
+            Self::Failed(text) => (text, 2),
+        };
+        eprintln!("dtranx: {text}");
+        ExitCode::from(status)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(_) | Error::GivenUp { .. } => Self::No(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}

@@ -1,0 +1,65 @@
+//! The `dtranx` command. One file per kind of subcommand; this one only chooses.
+//!
+//! Exit status: 0 all is well, 1 the answer is no (a key is absent, a transaction is refused, a simulation failed), 2 the
+//! request could not be carried out.
+
+mod cluster;
+mod connect;
+mod data;
+mod failure;
+mod serve;
+mod simulate;
+mod status;
+mod txn;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// DTranx: a distributed, transactional key-value store.
+#[derive(Parser)]
+#[command(name = "dtranx", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs one server of a cluster
+    Serve(serve::Options),
+    /// Runs a whole cluster on this machine, and ends it when this command ends
+    Cluster(cluster::Options),
+    /// Shows what a key holds
+    Get(data::Get),
+    /// Lets a key hold a value
+    Put(data::Put),
+    /// Deletes a key
+    Delete(data::Delete),
+    /// Lists keys and values in order
+    Scan(data::Scan),
+    /// Carries out several operations in one transaction
+    Txn(txn::Options),
+    /// Shows how the servers are: stages, queues, log
+    Status(status::Options),
+    /// Simulates whole clusters under crashes and a bad network, and checks what they do
+    Simulate(simulate::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Serve(options) => serve::run(&options),
+        Command::Cluster(options) => cluster::run(&options),
+        Command::Get(options) => data::get(&options),
+        Command::Put(options) => data::put(&options),
+        Command::Delete(options) => data::delete(&options),
+        Command::Scan(options) => data::scan(&options),
+        Command::Txn(options) => txn::run(&options),
+        Command::Status(options) => status::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Simulated clusters, one seed after another.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use dtranx::sim::{self, Report};
+
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How many seeds
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// The first one; a failing seed fails again
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many servers
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=5))]
+    servers: u16,
+    /// How often a server crashes
+    #[arg(long, default_value_t = 4)]
+    crashes: usize,
+    /// Show every event of the runs
+    #[arg(long)]
+    trace: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let wild = sim::Options { servers: options.servers, crashes: options.crashes, ..sim::Options::default() };
+    let mut all = Report::default();
+    let mut told = Instant::now();
+    for seed in options.seed..options.seed.saturating_add(options.seeds) {
+        let done = if options.trace {
+            sim::simulate_traced(seed, &wild, &mut |line| println!("{line}"))
+        } else {
+            sim::simulate(seed, &wild)
+        };
+        let report = done.map_err(|failure| Failure::No(failure.to_string()))?;
+        all.committed += report.committed;
+        all.refused += report.refused;
+        all.unknown_committed += report.unknown_committed;
+        all.unknown_aborted += report.unknown_aborted;
+        all.crashes += report.crashes;
+        all.events += report.events;
+        if told.elapsed() > Duration::from_secs(5) {
+            eprintln!("{} seeds", seed - options.seed + 1);
+            told = Instant::now();
+        }
+    }
+    println!(
+        "{} seeds: {} committed, {} refused, {} unknown; {} crashes, {} events; nothing wrong",
+        options.seeds,
+        all.committed,
+        all.refused,
+        all.unknown_committed + all.unknown_aborted,
+        all.crashes,
+        all.events
+    );
+    Ok(())
+}
