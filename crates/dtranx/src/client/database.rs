@@ -33,13 +33,13 @@ impl Default for ClientOptions {
 /// A client of a cluster. Clones are the same client.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-pub(super) struct Inner {
-    pub(super) cluster: Cluster,
-    pub(super) links: BTreeMap<ServerId, Arc<dyn Link>>,
-    pub(super) options: ClientOptions,
+pub(crate) struct Inner {
+    pub(crate) cluster: Cluster,
+    pub(crate) links: BTreeMap<ServerId, Arc<dyn Link>>,
+    pub(crate) options: ClientOptions,
     pub(super) cache: Cache,
 }
 

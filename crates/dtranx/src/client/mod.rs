@@ -30,4 +30,5 @@ pub use database::{Client, ClientOptions};
 pub use error::{Error, Result, Unknown};
 pub use transaction::{Committed, Scanned, Transaction};
 
+pub(crate) use database::Inner;
 pub(crate) use link::{Answer, Done, Link, Ticket};

@@ -50,6 +50,8 @@ struct State {
     next_id: u64,
     waiting: BTreeMap<u64, Waiting>,
     out: Vec<u8>,
+    /// The writer sleeps: ringing costs a system call otherwise.
+    writer_sleeps: bool,
     /// Why it will never be connected.
     fatal: Option<String>,
     last_error: String,
@@ -151,8 +153,11 @@ impl Shared {
             drop(state);
             return refused.tell();
         }
+        let writer_sleeps = std::mem::take(&mut state.writer_sleeps);
         drop(state);
-        self.written.notify_one();
+        if writer_sleeps {
+            self.written.notify_one();
+        }
     }
 
     fn keep_writing(&self) {
@@ -165,6 +170,7 @@ impl Shared {
             }
             let mut state = self.lock();
             if state.out.is_empty() || state.stream.is_none() {
+                state.writer_sleeps = true;
                 // Looked at again soon even if nobody says so.
                 drop(self.written.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner));
                 continue;
