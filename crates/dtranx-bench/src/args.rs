@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Args, Parser, ValueEnum};
 
 use crate::{
     error::BenchError,
@@ -10,15 +10,48 @@ use crate::{
     workload::{Distribution, Shape},
 };
 
-/// Items that one transaction may have.
+/// More do not fit into the memory of a small machine.
 const MOST_KEYS: u64 = 100_000_000;
+
+/// What DTranx's logs lie on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Medium {
+    /// Synced before a commit is answered, as the rivals' are
+    Disk,
+    /// Mapped; emulated unless --log-folder is on such a device: not as durable as the rivals
+    PersistentMemory,
+}
+
+impl Medium {
+    /// As the configuration has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::PersistentMemory => "persistent-memory",
+        }
+    }
+}
+
+/// How DTranx is started.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct DtranxOptions {
+    /// What DTranx's logs lie on
+    #[arg(long, value_enum, default_value_t = Medium::Disk)]
+    pub(crate) medium: Medium,
+    /// Where DTranx's logs are, if elsewhere than its data
+    #[arg(long)]
+    pub(crate) log_folder: Option<PathBuf>,
+}
+
+/// Threads that wait for DTranx at the same time.
+const MOST_THREADS: u32 = 400;
 
 /// Runs one workload on DTranx and its rivals, in turn, and prints a table.
 #[derive(Parser, Debug, Clone)]
 #[command(name = "dtranx-bench", version)]
-pub(crate) struct Args {
+pub(crate) struct BenchArgs {
     /// What to run on
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "etcd,redis")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "dtranx,etcd")]
     pub(crate) stores: Vec<Kind>,
     /// Servers of each store
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7))]
@@ -53,17 +86,26 @@ pub(crate) struct Args {
     /// Two runs with the same seed do the same work
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) dtranx: DtranxOptions,
+    /// Is one of DTranx's servers
+    #[arg(long, hide = true)]
+    pub(crate) serve_dtranx: Option<PathBuf>,
     /// Writes the figures to this file
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
 }
 
-impl Args {
+impl BenchArgs {
     /// Refuses what makes no sense before anything is started.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
         if self.servers > 1 && self.stores.contains(&Kind::Redis) {
             let why = "redis has no transactions over several servers: leave it out of --stores, or take --servers 1";
             return Err(BenchError::Refused(why.to_owned()));
+        }
+        if self.stores.contains(&Kind::Dtranx) && self.in_flight.iter().any(|many| *many > MOST_THREADS) {
+            let why = format!("--in-flight: dtranx takes a thread for each, {MOST_THREADS} at most");
+            return Err(BenchError::Refused(why));
         }
         if self.shape == Shape::Transfer && self.reads != Self::parse_from(["dtranx-bench"]).reads {
             return Err(BenchError::Refused(

@@ -14,11 +14,11 @@ mod workload;
 
 use clap::Parser;
 
-use crate::{args::Args, error::BenchError};
+use crate::{args::BenchArgs, error::BenchError};
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    match command(&Args::parse()).await {
+    match command(&BenchArgs::parse()).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("dtranx-bench: {error}");
@@ -27,7 +27,10 @@ async fn main() -> std::process::ExitCode {
     }
 }
 
-async fn command(args: &Args) -> Result<(), BenchError> {
+async fn command(args: &BenchArgs) -> Result<(), BenchError> {
+    if let Some(file) = &args.serve_dtranx {
+        return tokio::task::block_in_place(|| rival::serve(file));
+    }
     let rows = run::all(args).await?;
     print!("{}", table::markdown(&rows));
     match &args.json {

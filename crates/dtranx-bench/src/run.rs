@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    args::Args,
+    args::BenchArgs,
     error::BenchError,
     measure::{self, Plan},
     store::{Kind, Store},
@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// A row for each store and each combination of the options.
-pub(crate) async fn all(args: &Args) -> Result<Vec<Row>, BenchError> {
+pub(crate) async fn all(args: &BenchArgs) -> Result<Vec<Row>, BenchError> {
     args.check()?;
     let mut stores = Vec::new();
     for kind in &args.stores {
-        let store = kind.start(args.servers).await?;
+        let store = kind.start(args.servers, &args.dtranx).await?;
         store.load(args.keys, args.value_bytes).await?;
         stores.push((*kind, store));
     }
@@ -30,7 +30,7 @@ pub(crate) async fn all(args: &Args) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-fn plans(args: &Args) -> Vec<Plan> {
+fn plans(args: &BenchArgs) -> Vec<Plan> {
     let mut plans = Vec::new();
     let reads: &[u8] = if args.shape == Shape::Transfer { &[0] } else { &args.reads };
     for distribution in &args.distribution {
@@ -41,7 +41,7 @@ fn plans(args: &Args) -> Vec<Plan> {
     plans
 }
 
-fn plan(args: &Args, distribution: Distribution, reads: u8, in_flight: u32) -> Plan {
+fn plan(args: &BenchArgs, distribution: Distribution, reads: u8, in_flight: u32) -> Plan {
     Plan {
         mix: Mix { shape: args.shape, distribution, keys: args.keys, reads },
         in_flight,
@@ -52,7 +52,7 @@ fn plan(args: &Args, distribution: Distribution, reads: u8, in_flight: u32) -> P
     }
 }
 
-async fn compared(args: &Args, stores: &[(Kind, Box<dyn Store>)], plan: Plan) -> Result<Vec<Row>, BenchError> {
+async fn compared(args: &BenchArgs, stores: &[(Kind, Box<dyn Store>)], plan: Plan) -> Result<Vec<Row>, BenchError> {
     let mut rows: Vec<Row> = stores.iter().map(|(kind, _)| Row::new(kind.name(), args.servers, plan)).collect();
     for round in 0..args.rounds {
         for ((kind, store), row) in stores.iter().zip(&mut rows) {
@@ -64,7 +64,7 @@ async fn compared(args: &Args, stores: &[(Kind, Box<dyn Store>)], plan: Plan) ->
 }
 
 /// Every key is there; and no transfer was lost, doubled or torn: the counters still add up to nothing.
-async fn check(args: &Args, kind: Kind, store: &dyn Store) -> Result<(), BenchError> {
+async fn check(args: &BenchArgs, kind: Kind, store: &dyn Store) -> Result<(), BenchError> {
     let broken = |what: String| BenchError::Broken { store: kind.name(), what };
     let values = store.values(args.keys).await?;
     let counters: Vec<i64> = values.iter().flatten().filter_map(|value| counter(value)).collect();

@@ -18,6 +18,13 @@ fn redis_has_one_server() {
 }
 
 #[test]
+fn dtranx_takes_a_thread_for_each_transaction() {
+    assert!(
+        refusal(&["--stores", "dtranx", "--in-flight", "401"]).contains("--in-flight: dtranx takes a thread for each")
+    );
+}
+
+#[test]
 fn transfers_have_no_part_that_only_reads() {
     assert!(
         refusal(&["--shape", "transfer", "--reads", "50"]).contains("--reads has no meaning with --shape transfer")

@@ -1,5 +1,6 @@
 //! The servers of others: found or built, started on free ports of the loopback interface, ended with their handles.
 
+mod dtranx;
 mod etcd;
 mod redis;
 
@@ -7,7 +8,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-pub(crate) use self::{etcd::Etcd, redis::Redis};
+pub(crate) use self::{
+    dtranx::{Dtranx, serve},
+    etcd::Etcd,
+    redis::Redis,
+};
 use crate::error::BenchError;
 
 /// How long servers may take until they answer.

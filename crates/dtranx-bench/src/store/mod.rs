@@ -3,6 +3,7 @@
 //! Every store is set to answer a commit when it is on disk, and to run each transaction serializably: what was read is
 //! checked when it commits.
 
+mod dtranx;
 mod etcd;
 mod etcd_api;
 mod redis;
@@ -10,11 +11,13 @@ mod redis;
 use async_trait::async_trait;
 use clap::ValueEnum;
 
-use crate::{error::BenchError, workload::Transaction};
+use crate::{args::DtranxOptions, error::BenchError, workload::Transaction};
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
+    /// DTranx: every server has its part of the keys.
+    Dtranx,
     /// etcd: Raft, one order for everything; transactions compare revisions.
     Etcd,
     /// Redis with its append-only file synced at every write; WATCH and MULTI.
@@ -25,14 +28,16 @@ impl Kind {
     /// As tables have it.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Dtranx => "dtranx",
             Self::Etcd => "etcd",
             Self::Redis => "redis",
         }
     }
 
     /// Starts it and connects.
-    pub(crate) async fn start(self, servers: u16) -> Result<Box<dyn Store>, BenchError> {
+    pub(crate) async fn start(self, servers: u16, options: &DtranxOptions) -> Result<Box<dyn Store>, BenchError> {
         Ok(match self {
+            Self::Dtranx => Box::new(dtranx::Dtranx::start(servers, options).await?),
             Self::Etcd => Box::new(etcd::Etcd::start(servers).await?),
             Self::Redis => Box::new(redis::Redis::start().await?),
         })

@@ -1,0 +1,72 @@
+//! DTranx's servers: this program once more for each, told to be one.
+
+use std::{ffi::OsString, fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
+
+use dtranx::server::{Server, ServerConfig};
+use leash::{Process, Start, pick_free_port};
+use tempfile::TempDir;
+
+use super::folder;
+use crate::{args::DtranxOptions, error::BenchError};
+
+const NAME: &str = "dtranx";
+
+/// Servers that run.
+pub(crate) struct Dtranx {
+    addresses: Vec<SocketAddr>,
+    _processes: Vec<Process>,
+    _folder: TempDir,
+    _logs: Option<TempDir>,
+}
+
+impl Dtranx {
+    /// Starts so many of them as one cluster; they do not answer yet.
+    pub(crate) fn start(servers: u16, options: &DtranxOptions) -> Result<Self, BenchError> {
+        let failed = |error: std::io::Error| BenchError::Missing { rival: NAME, reason: error.to_string() };
+        let program = std::env::current_exe().map_err(failed)?;
+        let folder = folder(NAME)?;
+        let logs = options.log_folder.as_ref().map(|logs| tempfile::tempdir_in(logs).map_err(failed)).transpose()?;
+        let ports = (0..servers).map(|_| pick_free_port()).collect::<Result<Vec<_>, _>>()?;
+        let start = |number: usize| {
+            let file = folder.path().join(format!("server-{number}.toml"));
+            let data = folder.path().join(format!("server-{number}"));
+            let log = logs.as_ref().map_or(data.join("log"), |logs| logs.path().join(format!("server-{number}")));
+            std::fs::write(&file, config(number, &ports, (&data, &log), options)).map_err(failed)?;
+            let console = folder.path().join(format!("server-{number}.log"));
+            let args: [OsString; 2] = ["--serve-dtranx".into(), file.into()];
+            let start = Start { program: &program, args: &args, console: &console, folder: folder.path() };
+            Ok(Process::start(&start)?)
+        };
+        let processes = (1..=ports.len()).map(start).collect::<Result<Vec<_>, BenchError>>()?;
+        let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
+        Ok(Self { addresses, _processes: processes, _folder: folder, _logs: logs })
+    }
+
+    /// Where they listen.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+/// Writing to a string cannot fail.
+fn config(number: usize, ports: &[u16], (data, log): (&Path, &Path), options: &DtranxOptions) -> String {
+    let quoted = |path: &Path| format!("{:?}", path.display().to_string());
+    let mut text = format!("cluster = \"bench\"\nserver = {number}\nfolder = {}\n", quoted(data));
+    let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"\nservers = [", quoted(log), options.medium.name());
+    for (at, port) in ports.iter().enumerate() {
+        let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
+    }
+    // Servers and clients share the machine's cores: none may claim them.
+    text.push_str("]\n[threads]\npinned = false\n");
+    text
+}
+
+/// Is one of the servers, until it is killed.
+pub(crate) fn serve(file: &Path) -> Result<(), BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::store(NAME, error);
+    let config = ServerConfig::read(file, None).map_err(|error| failed(&error))?;
+    let server = Server::start(&config).map_err(|error| failed(&error))?;
+    loop {
+        server.wait(Duration::from_secs(3600)).map_err(|error| failed(&error))?;
+    }
+}
