@@ -245,6 +245,8 @@ impl LockTable {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
     use super::*;
     use crate::core::ServerId;
 
@@ -368,5 +370,56 @@ mod tests {
             assert_eq!(ask(&mut table, number, locks(&[], &["a"])), Acquired::Waits);
         }
         assert!(matches!(ask(&mut table, 999, locks(&[], &["a"])), Acquired::Refused(Refusal::Overloaded { .. })));
+    }
+
+    /// What must be true of any table: nobody reads what another may write, and nobody waits who should have been refused
+    /// or granted.
+    fn is_sound(table: &LockTable) {
+        for (owner, held) in &table.held {
+            let others = table.held.iter().filter(|(other, _)| *other != owner);
+            for (other, theirs) in others {
+                for key in &held.exclusive {
+                    let in_range = theirs.ranges.iter().any(|range| range.contains(key));
+                    let is_shared = in_range || theirs.shared.contains(key) || theirs.exclusive.contains(key);
+                    assert!(!is_shared, "{owner} writes {key:?}, {other} has it too");
+                }
+            }
+        }
+        for (at, waiter) in table.waiting.iter().enumerate() {
+            assert_eq!(table.exclusively_held(waiter.owner, &waiter.locks), None);
+            assert!(table.is_read(waiter.owner, &waiter.locks) || table.is_wanted(&waiter.locks, at));
+            assert!(!table.held.contains_key(&waiter.owner));
+        }
+    }
+
+    #[test]
+    fn any_requests_and_releases_leave_a_sound_table() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut table = LockTable::default();
+        for step in 0..5_000 {
+            let mut events = Vec::new();
+            let owner = tranx(rng.random_range(0..12));
+            let mut keys = |most: usize| -> Vec<Key> {
+                (0..rng.random_range(0..=most)).map(|_| key(&rng.random_range(0..6_u8).to_string())).collect()
+            };
+            let (mut shared, exclusive, range) = (keys(2), keys(2), keys(2));
+            shared.retain(|key| !exclusive.contains(key));
+            let ranges = match &range[..] {
+                [from, to] => vec![KeyRange::through(from.clone(), to.clone())],
+                _ => vec![],
+            };
+            match rng.random_range(0..8) {
+                0..4 => {
+                    let locks = Locks { shared, ranges, exclusive };
+                    table.acquire(owner, locks, step + rng.random_range(0..20), &mut events);
+                }
+                4 => table.expire(step, &mut events),
+                _ => table.release(owner, &mut events),
+            }
+            is_sound(&table);
+        }
+        let mut events = Vec::new();
+        (0..12).for_each(|number| table.release(tranx(number), &mut events));
+        assert_eq!(table, LockTable::default());
     }
 }

@@ -380,6 +380,22 @@ fn transactions_beyond_the_limits_are_refused_for_good() {
 }
 
 #[test]
+fn complete_transactions_are_forgotten_a_few_at_a_time() {
+    let mut rig = Rig::new(|_| {});
+    for number in 1..=200 {
+        rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, number), Outcome::Abort)]));
+    }
+    rig.receive(PEER, Message::LowWater { number: 200 });
+    let left = rig.node.status().remembered;
+    assert!(left > 0 && left < 200, "{left}");
+    assert_eq!(rig.prepare(tranx(PEER, 200), put(&["1w"])), [], "remembered or not, it is complete");
+    for _ in 0..5 {
+        rig.receive(PEER, Message::LowWater { number: 200 });
+    }
+    assert_eq!(rig.node.status().remembered, 0);
+}
+
+#[test]
 fn garbage_is_collected_in_order_and_only_once_complete() {
     let mut rig = Rig::new(|_| {});
     let mut summary = SegmentSummary::default();

@@ -41,6 +41,8 @@ pub struct Participant {
     locks: LockTable,
     tranxs: BTreeMap<TranxId, State>,
     low_water: BTreeMap<ServerId, u64>,
+    /// Whose complete transactions are still in the table.
+    reclaiming: BTreeSet<ServerId>,
     /// When to ask about which `Ready` transaction.
     inquiries: BTreeSet<(u64, TranxId)>,
     /// Within one event only.
@@ -116,7 +118,8 @@ impl Participant {
         self.low_water.insert(server, number);
     }
 
-    /// Goes on with those whose locks were decided about, and sends what was acknowledged.
+    /// At the end of each event: goes on with those whose locks were decided about, sends what was acknowledged, and
+    /// forgets a little.
     fn settle(&mut self, ctx: &mut Context<'_>) {
         while !self.lock_events.is_empty() {
             let event = self.lock_events.remove(0);
@@ -133,5 +136,6 @@ impl Participant {
                 ctx.tell(server, Message::Acknowledge(tranxs.to_vec()));
             }
         }
+        self.reclaim();
     }
 }

@@ -14,6 +14,9 @@ use crate::core::{
     record::Record,
 };
 
+/// How many complete transactions are forgotten with one event.
+const RECLAIM_AT_ONCE: usize = 64;
+
 impl Participant {
     /// The decision, from the coordinator or from a peer who knows it.
     pub(crate) fn decide(&mut self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, is_told: bool) {
@@ -69,21 +72,43 @@ impl Participant {
     /// The coordinator's transactions up to `number` are complete: those that are still in doubt here were aborted, and
     /// nothing about any of them needs to be remembered.
     pub(crate) fn raise_low_water(&mut self, ctx: &mut Context<'_>, server: ServerId, number: u64) {
-        if number <= self.low_water(server) {
-            return;
+        if number > self.low_water(server) {
+            self.low_water.insert(server, number);
+            self.reclaiming.insert(server);
+            let is_complete = |tranx: &TranxId| tranx.server == server && tranx.number <= number;
+            let is_undecided = |tranx: &TranxId| !matches!(self.tranxs.get(tranx), Some(State::Committing { .. }));
+            let in_doubt = self.locks.owners().filter(|tranx| is_complete(tranx) && is_undecided(tranx));
+            for tranx in in_doubt.collect::<Vec<TranxId>>() {
+                self.abort(ctx, tranx);
+            }
         }
-        self.low_water.insert(server, number);
-        let complete = TranxId { server, number: 0 }..=TranxId { server, number };
-        let complete: Vec<TranxId> = self.tranxs.range(complete).map(|(tranx, _)| *tranx).collect();
+        self.settle(ctx);
+    }
+
+    /// Forgets a few transactions that are complete: a little with each event, so that no event takes long (section 4.5:
+    /// Delayed In-Memory Reclamation).
+    pub(super) fn reclaim(&mut self) {
+        let Some(server) = self.reclaiming.pop_first() else { return };
+        let complete = TranxId { server, number: 0 }..=TranxId { server, number: self.low_water(server) };
+        let complete: Vec<TranxId> = self.tranxs.range(complete).take(RECLAIM_AT_ONCE).map(|(id, _)| *id).collect();
+        let is_rest = complete.len() < RECLAIM_AT_ONCE;
+        let mut is_kept = false;
         for tranx in complete {
             match self.tranxs.get(&tranx) {
+                Some(State::Committed | State::Aborted { .. }) => {}
+                // Complete although not acknowledged.
                 Some(State::Committing { .. }) => self.anomalies += 1,
-                Some(State::Promising(_)) => self.promise_logged(ctx, tranx),
-                _ => self.abort(ctx, tranx),
+                // Goes by itself, when the disk is done with it.
+                _ => {
+                    is_kept = true;
+                    continue;
+                }
             }
             self.tranxs.remove(&tranx);
         }
-        self.settle(ctx);
+        if is_kept || !is_rest {
+            self.reclaiming.insert(server);
+        }
     }
 
     /// Step 2, commit.
