@@ -2,7 +2,7 @@
 
 use super::{
     explore::explore,
-    plan::{Plan, Tx, tx},
+    plan::{Plan, Tx, key, tx},
 };
 use crate::core::flaw::Flaw;
 
@@ -49,6 +49,12 @@ fn two_participants() -> Plan {
     Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ticks_only: Some(2), ..plan }
 }
 
+/// A key comes and goes behind the back of a reader, who sees what came with it, and not what came when it went.
+fn come_and_gone() -> Plan {
+    let go = Tx { after: Some(0), deletes: vec![key("1a")], ..tx(1, &[], &["2c"]) };
+    Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), go, tx(2, &["1a", "2b", "2c"], &[])])
+}
+
 /// Both change the same key, on one server.
 fn two_increments() -> Plan {
     Plan::new(1, vec![tx(1, &["1a"], &["1a"]), tx(1, &["1a"], &["1a"])])
@@ -77,6 +83,11 @@ fn transfer_and_audit_with_crash() {
 #[test]
 fn transfers_and_audit_undisturbed() {
     holds(transfers_and_audit());
+}
+
+#[test]
+fn come_and_gone_undisturbed() {
+    holds(come_and_gone());
 }
 
 #[test]
@@ -126,6 +137,7 @@ flaws! {
     flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in
         Plan { duplicates: 1, collections: 1, ..one_participant() },
     flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks in transfers_and_audit(),
+    flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated in come_and_gone(),
     flaw_storage_not_persisted_is_noticed: StorageNotPersisted in
         Plan { crashes: 1, collections: 1, ..two_increments() },
     flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in

@@ -1,0 +1,147 @@
+//! A coordinator: which way a transaction takes, who is asked and told what, what is refused.
+
+use super::*;
+
+#[test]
+fn one_phase_checks_logs_applies_and_then_answers() {
+    let mut rig = Rig::new(|_| {});
+    let both = Transaction { reads: read("1r", None).reads, ..put(&["1w"]) };
+    let id = tranx(ME, 1);
+    assert!(matches!(rig.commit(1, both)[..], [Command::Check { tranx, .. }] if tranx == id));
+    let logs = rig.on(Input::Checked { tranx: id, answer: CheckAnswer::default() });
+    assert!(matches!(logs[..], [Command::Log { record: Record::OnePhase { .. }, durable: true, .. }]), "{logs:?}");
+    assert!(matches!(rig.flush()[..], [Command::Apply { tranx, .. }] if tranx == id));
+    let done = rig.on(Input::Applied { tranx: id });
+    assert_eq!(answer(&done), Some(&CommitAnswer::Committed(id)));
+    assert!(rig.node.participant().locks().is_empty());
+}
+
+#[test]
+fn one_phase_stale_read_comes_with_what_is_there() {
+    let mut rig = Rig::new(|_| {});
+    rig.commit(1, Transaction { reads: read("1r", None).reads, ..put(&["1w"]) });
+    let item = Item { value: Value::new("new").unwrap(), version: tranx(PEER, 9) };
+    let current = vec![Current { key: key("1r"), item: Some(item) }];
+    let check = CheckAnswer { stale: current.clone(), stale_scans: false };
+    let done = rig.on(Input::Checked { tranx: tranx(ME, 1), answer: check });
+    assert_eq!(refusal(&done), &Refusal::Stale { current });
+    assert_eq!(refusal(&done).advice(), Advice::Restart);
+    assert!(rig.node.participant().locks().is_empty());
+}
+
+#[test]
+fn two_phases_answer_once_commit_is_durable_and_tell_until_acknowledged() {
+    let mut rig = Rig::new(|_| {});
+    let id = tranx(ME, 1);
+    let first = rig.commit(1, put(&["1w", "2w"]));
+    let [(Record::Ready { .. }, false)] = records(&first)[..] else { panic!("{first:?}") };
+    assert!(matches!(&sent(first)[..], [(PEER, Message::Prepare { .. })]));
+    let decided = rig.receive(PEER, vote(id, Vote::Yes));
+    assert!(matches!(records(&decided)[..], [(Record::Commit { .. }, true)]) && answer(&decided).is_none());
+    let durable = rig.flush();
+    assert_eq!(answer(&durable), Some(&CommitAnswer::Committed(id)));
+    let told = (PEER, Message::Decisions(vec![(id, Outcome::Commit)]));
+    assert_eq!(sent(durable), std::slice::from_ref(&told));
+    rig.on(Input::Applied { tranx: id });
+    rig.now_ms = 10_000;
+    assert_eq!(sent(rig.on(Input::Tick)), [told]);
+    assert_eq!(rig.node.status().low_water, 0);
+    rig.receive(PEER, Message::Acknowledge(vec![id]));
+    assert_eq!((rig.node.status().low_water, rig.node.next_deadline_ms()), (1, None));
+}
+
+#[test]
+fn two_phases_first_no_is_the_answer() {
+    let mut rig = Rig::new(|_| {});
+    let id = tranx(ME, 1);
+    rig.commit(1, put(&["1w", "2w", "3w"]));
+    let no = Refusal::WriteLocked { key: key("2w") };
+    let done = rig.receive(PEER, vote(id, Vote::No(no.clone())));
+    assert_eq!((refusal(&done), refusal(&done).advice()), (&no, Advice::RetryLater));
+    assert_eq!(sent(done), [(THIRD, Message::Decisions(vec![(id, Outcome::Abort)]))], "who said no knows");
+    assert!(rig.node.participant().locks().is_empty());
+    assert_eq!(sent(rig.receive(THIRD, Message::Inquire { tranx: id }))[0].1, told(id, Some(Outcome::Abort)));
+}
+
+#[test]
+fn two_phases_silence_is_asked_again_and_then_refused() {
+    let mut rig = Rig::new(|config| config.vote_attempts = 2);
+    rig.commit(1, put(&["2w", "3w"]));
+    rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
+    rig.now_ms = rig.node.next_deadline_ms().unwrap();
+    assert!(matches!(sent(rig.on(Input::Tick))[..], [(THIRD, Message::Prepare { .. })]));
+    rig.now_ms = rig.node.next_deadline_ms().unwrap();
+    assert_eq!(refusal(&rig.on(Input::Tick)), &Refusal::NoVote { server: THIRD });
+}
+
+#[test]
+fn two_phases_decisions_are_sent_together() {
+    let mut rig = Rig::new(|config| config.decision_delay_ms = 3);
+    rig.commit(1, put(&["2a"]));
+    rig.commit(2, put(&["2b"]));
+    rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
+    rig.receive(PEER, vote(tranx(ME, 2), Vote::Yes));
+    assert_eq!(sent(rig.flush()), []);
+    rig.now_ms = 3;
+    let both = vec![(tranx(ME, 1), Outcome::Commit), (tranx(ME, 2), Outcome::Commit)];
+    assert_eq!(sent(rig.on(Input::Tick)), [(PEER, Message::Decisions(both))]);
+}
+
+#[test]
+fn reads_of_versions_are_validated_without_log_and_locks() {
+    let mut rig = Rig::new(|_| {});
+    let version = Some(tranx(PEER, 1));
+    let mut reads = read("1r", version);
+    reads.reads.extend(read("2r", version).reads);
+    let begun = rig.commit(1, reads);
+    assert!(records(&begun).is_empty() && rig.node.participant().locks().is_empty());
+    assert!(matches!(sent(begun)[..], [(PEER, Message::Validate { .. })]));
+    rig.on(Input::Checked { tranx: tranx(ME, 1), answer: CheckAnswer::default() });
+    let done = rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
+    assert_eq!(answer(&done), Some(&CommitAnswer::Committed(tranx(ME, 1))));
+    assert!(records(&done).is_empty());
+}
+
+#[test]
+fn reads_of_absence_on_several_servers_take_two_phases() {
+    let mut rig = Rig::new(|_| {});
+    let mut reads = read("1r", None);
+    reads.reads.extend(read("2r", Some(tranx(PEER, 1))).reads);
+    assert!(matches!(sent(rig.commit(1, reads))[..], [(PEER, Message::Prepare { .. })]));
+    let alone = rig.commit(2, read("2r", None));
+    assert!(matches!(sent(alone)[..], [(PEER, Message::Validate { .. })]), "one server needs one instant only");
+}
+
+#[test]
+fn limits_are_named_in_refusals() {
+    let limit = |commands: &[Command]| match refusal(commands) {
+        Refusal::Overloaded { limit } => limit.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut rig = Rig::new(|config| config.max_running = 1);
+    rig.commit(1, put(&["2w"]));
+    assert_eq!(limit(&rig.commit(2, put(&["2w"]))), "1 transactions under way");
+    let mut rig = Rig::new(|config| config.max_incomplete = 2);
+    rig.commit(1, put(&["2a"]));
+    rig.commit(2, put(&["2b"]));
+    assert_eq!(limit(&rig.commit(3, put(&["2c"]))), "2 transactions since one that is not complete");
+    let mut rig = Rig::new(|config| config.number_block = 1);
+    rig.commit(1, put(&["2a"]));
+    assert_eq!(limit(&rig.commit(2, put(&["2b"]))), "transaction numbers that are durably reserved");
+    rig.flush();
+    assert!(answer(&rig.commit(3, put(&["2b"]))).is_none());
+}
+
+#[test]
+fn transactions_beyond_the_limits_are_refused_for_good() {
+    let mut rig = Rig::new(|_| {});
+    let twice = put(&["2w", "2w"]);
+    let error = LimitError::KeyTwice { key: key("2w"), list: "writes".to_owned() };
+    assert_eq!(refusal(&rig.commit(1, twice)), &Refusal::Invalid(error));
+    let names: Vec<String> = (0..=transaction::MAX_TRANSACTION_ITEMS).map(|n| n.to_string()).collect();
+    let many = put(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let done = rig.commit(2, many);
+    assert_eq!(refusal(&done), &Refusal::Invalid(LimitError::TooManyItems { items: names.len() }));
+    assert_eq!(refusal(&done).advice(), Advice::GiveUp);
+    assert!(Key::new(vec![0; item::MAX_KEY_BYTES + 1]).is_err() && Key::new(vec![0; item::MAX_KEY_BYTES]).is_ok());
+}
