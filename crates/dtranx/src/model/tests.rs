@@ -102,6 +102,12 @@ fn two_participants_with_crash_and_early_timers() {
 }
 
 #[test]
+fn two_participants_with_any_crashes_and_loss() {
+    let plan = Plan { crashes: 2, crash_only: None, early_ticks: 0, losses: 1, ..two_participants() };
+    holds(plan);
+}
+
+#[test]
 fn two_increments_with_crashes_and_collection() {
     holds(Plan { crashes: 2, collections: 1, ..two_increments() });
 }
