@@ -9,7 +9,7 @@ use super::medium::{Medium, MediumFile};
 use super::segment::SegmentNumber;
 use super::{LogError, Result};
 
-const NAME: &str = "gc.log";
+pub(super) const NAME: &str = "gc.log";
 const MAGIC: [u8; 8] = *b"DTRX-GCL";
 const SLOT_BYTES: usize = 64 * 1024;
 const SLOT_HEADER_BYTES: usize = 40;

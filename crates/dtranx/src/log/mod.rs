@@ -32,7 +32,7 @@ pub use medium::{Durability, Medium, MediumFile};
 pub use memory::Memory;
 pub use pmem::PersistentMemory;
 pub use segment::SegmentNumber;
-pub use tranx_log::{LogOptions, LogSpace, Opened, RECORD_LIMIT_BYTES, TranxLog};
+pub use tranx_log::{LogOptions, LogReader, LogSpace, Opened, RECORD_LIMIT_BYTES, TranxLog};
 
 /// The result of everything in this module.
 pub type Result<T, E = LogError> = std::result::Result<T, E>;

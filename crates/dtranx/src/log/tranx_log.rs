@@ -31,6 +31,34 @@ pub struct LogOptions {
     pub segment_bytes: u64,
 }
 
+/// Somebody who reads a log when it is opened.
+pub trait LogReader {
+    /// What the GC log holds; nothing in a new one. Called once, before all records.
+    ///
+    /// # Errors
+    /// What is wrong with it; the log is not opened then.
+    fn state(&mut self, state: &[u8]) -> Result<(), String>;
+
+    /// The next record, and the segment that it is in.
+    ///
+    /// # Errors
+    /// What is wrong with it; the log is not opened then.
+    fn record(&mut self, segment: SegmentNumber, record: &[u8]) -> Result<(), String>;
+}
+
+/// Reads the records only.
+struct Records<F>(F);
+
+impl<F: FnMut(SegmentNumber, &[u8]) -> Result<(), String>> LogReader for Records<F> {
+    fn state(&mut self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn record(&mut self, segment: SegmentNumber, record: &[u8]) -> Result<(), String> {
+        (self.0)(segment, record)
+    }
+}
+
 /// What was found in a log.
 #[derive(Debug)]
 pub struct Opened {
@@ -70,30 +98,24 @@ impl std::fmt::Debug for TranxLog {
 }
 
 impl TranxLog {
-    /// Opens a log and gives every record in it to `replay`, in the order of their appending, with its segment. The log
+    /// Opens a log and gives `reader` what the GC log holds, then every record in the order of their appending. The log
     /// goes on in a new segment. Everything replayed is durable.
     ///
     /// # Errors
     /// An option is out of range; a file is damaged, missing, foreign or of another version; the medium refuses or is full;
-    /// `replay` cannot read a record.
-    pub fn open(
-        medium: Arc<dyn Medium>,
-        options: &LogOptions,
-        mut replay: impl FnMut(SegmentNumber, &[u8]) -> Result<(), String>,
-    ) -> Result<Opened> {
+    /// `reader` refuses a record.
+    pub fn read(medium: Arc<dyn Medium>, options: &LogOptions, reader: &mut dyn LogReader) -> Result<Opened> {
         check(options)?;
         let gc_log = GcLog::open(&*medium, options.server)?;
+        let unreadable = |what| LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what };
+        reader.state(gc_log.payload()).map_err(unreadable)?;
         let mut records = 0;
-        let manager = LogManager::open(
-            medium.clone(),
-            options.server,
-            options.segment_bytes,
-            gc_log.oldest(),
-            &mut |segment, record| {
-                records += 1;
-                replay(segment, record)
-            },
-        )?;
+        let mut replay = |segment: SegmentNumber, record: &[u8]| {
+            records += 1;
+            reader.record(segment, record)
+        };
+        let oldest = gc_log.oldest();
+        let manager = LogManager::open(medium.clone(), options.server, options.segment_bytes, oldest, &mut replay)?;
         let room = options.segment_bytes as usize - HEADER_BYTES - BLOCK_HEADER_BYTES - format::record_bytes(0);
         let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
         let gc_payload = gc_log.payload().to_vec();
@@ -101,6 +123,18 @@ impl TranxLog {
         let segments = manager.complete().all();
         let log = Self { manager, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
         Ok(Opened { log, collector, segments, records, gc_payload })
+    }
+
+    /// The same for those who need not know what the GC log holds before they read records.
+    ///
+    /// # Errors
+    /// As for [`TranxLog::read`].
+    pub fn open(
+        medium: Arc<dyn Medium>,
+        options: &LogOptions,
+        replay: impl FnMut(SegmentNumber, &[u8]) -> Result<(), String>,
+    ) -> Result<Opened> {
+        Self::read(medium, options, &mut Records(replay))
     }
 
     /// The longest record that this log takes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::{Command, GcRecord, Node, NodeConfig, Record, Recovery, SegmentId};
-use crate::log::{Collector, LogError, LogOptions, Medium, TranxLog};
+use crate::log::{Collector, LogOptions, LogReader, Medium, SegmentNumber, TranxLog};
 use crate::storage::Storage;
 
 use super::ServerError;
@@ -18,9 +18,6 @@ pub(super) struct Recovered {
 }
 
 /// Reads the log of `config.me`, applies what was committed to `storage`, and makes the node.
-///
-/// The GC log is read before the records, so the records are gathered first: one whole log fits in memory, because it is
-/// collected all the time.
 pub(super) fn recover(
     config: NodeConfig,
     medium: Arc<dyn Medium>,
@@ -28,31 +25,37 @@ pub(super) fn recover(
     storage: &dyn Storage,
 ) -> Result<Recovered, ServerError> {
     let options = LogOptions { server: config.me.0, segment_bytes };
-    let mut records = Vec::new();
-    let opened = TranxLog::open(medium, &options, |segment, bytes| {
-        let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
-        records.push((SegmentId(segment.0), record));
-        Ok(())
-    })?;
-    let mut recovery = Recovery::new(config, gc_record(&opened.gc_payload)?);
+    let mut reader = Reader { recovery: Recovery::new(config.clone(), None), config, storage };
+    let opened = TranxLog::read(medium, &options, &mut reader)?;
+    let mut recovery = reader.recovery;
     for info in &opened.segments {
         recovery.segment(SegmentId(info.number.0));
-    }
-    for (segment, record) in records {
-        if let Some((version, writes)) = recovery.record(segment, record) {
-            storage.apply(version, &writes)?;
-        }
     }
     let mut commands = Vec::new();
     let node = recovery.finish(0, &mut commands);
     Ok(Recovered { node, commands, log: opened.log, collector: opened.collector, records: opened.records })
 }
 
-fn gc_record(state: &[u8]) -> Result<Option<GcRecord>, ServerError> {
-    if state.is_empty() {
-        return Ok(None);
+struct Reader<'a> {
+    config: NodeConfig,
+    recovery: Recovery,
+    storage: &'a dyn Storage,
+}
+
+impl LogReader for Reader<'_> {
+    fn state(&mut self, state: &[u8]) -> Result<(), String> {
+        if !state.is_empty() {
+            let record: GcRecord = postcard::from_bytes(state).map_err(|error| error.to_string())?;
+            self.recovery = Recovery::new(self.config.clone(), Some(record));
+        }
+        Ok(())
     }
-    let read = postcard::from_bytes(state);
-    let unreadable = |error: postcard::Error| LogError::Unreadable { file: "gc.log".into(), what: error.to_string() };
-    Ok(Some(read.map_err(unreadable)?))
+
+    fn record(&mut self, segment: SegmentNumber, bytes: &[u8]) -> Result<(), String> {
+        let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
+        match self.recovery.record(SegmentId(segment.0), record) {
+            Some((version, writes)) => self.storage.apply(version, &writes).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! The commands for people, against real servers.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::trio::Trio;
 
@@ -75,4 +77,31 @@ fn bench_commits_and_tells_what_it_measured() {
     assert!(!text.contains("(0 committed"), "{text}");
     let refused = dtranx(None, &["bench", "--medium", "memory", "--keys", "2"], "");
     assert!(refused.status.code() == Some(2) && err(&refused).contains("keys: at least 3"), "{}", err(&refused));
+}
+
+#[test]
+fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_dtranx"))
+        .args(["cluster", "--servers", "3", "--port", "0", "--folder"])
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
+    let line = lines.find(|line| line.as_ref().unwrap().starts_with("cluster of 3")).unwrap().unwrap();
+    let address: SocketAddr = line.rsplit(' ').next().unwrap().parse().unwrap();
+    let begun = Instant::now();
+    // It may take a moment until the first server listens.
+    while !dtranx(None, &["put", "a", "1", "--server", &address.to_string()], "").status.success() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the cluster does not serve");
+    }
+    assert_eq!(out(&dtranx(None, &["get", "a", "--server", &address.to_string()], "")), "1\n");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let begun = Instant::now();
+    while TcpStream::connect(address).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "a server outlives its parent");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
