@@ -4,6 +4,7 @@
 mod alone;
 mod config;
 mod embedded;
+mod exactly_once;
 mod network;
 mod together;
 

@@ -1,29 +1,27 @@
 //! A link over TCP: one thread reads and connects, one writes what has gathered. Requests that were under way when the
 //! connection broke are sent again over the next one, under the same name and number.
 
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
+mod meet;
+mod state;
+
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::meet::{Met, is_timeout, meet};
+use self::state::{Over, State, Waiting};
 use super::{Answer, Done, Link, Ticket};
 use crate::cluster::Cluster;
-use crate::core::{ClientId, ServerId};
-use crate::wire::{
-    Ask, Caller, Hello, PREFACE_BYTES, Request, Response, Welcome, WireError, check_preface, decode, encode,
-    next_frame, preface,
-};
+use crate::core::ServerId;
+use crate::wire::{Ask, Caller, Hello, Response, Welcome, WireError, decode, next_frame};
 
-const CONNECT: Duration = Duration::from_secs(2);
-const HANDSHAKE: Duration = Duration::from_secs(2);
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(50);
 /// A request without an answer is sent again after this (section 4.2); the server knows it by its number.
 const RESEND: Duration = Duration::from_secs(2);
-const WRITE: Duration = Duration::from_secs(5);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(500);
 const CHUNK_BYTES: usize = 64 << 10;
@@ -41,37 +39,6 @@ struct Shared {
     /// There is something to write, or it is over.
     written: Condvar,
     ended: AtomicBool,
-}
-
-#[derive(Default)]
-struct State {
-    stream: Option<Arc<TcpStream>>,
-    name: Option<ClientId>,
-    next_id: u64,
-    waiting: BTreeMap<u64, Waiting>,
-    out: Vec<u8>,
-    /// The writer sleeps: ringing costs a system call otherwise.
-    writer_sleeps: bool,
-    /// Why it will never be connected.
-    fatal: Option<String>,
-    last_error: String,
-}
-
-struct Waiting {
-    ask: Ask,
-    done: Done,
-    until: Instant,
-    /// It was asked before, and may have been carried out.
-    is_again: bool,
-    /// Under which name it was sent, and when.
-    sent: Option<(ClientId, Instant)>,
-}
-
-/// Calls a server and is welcomed: the stream, and what came behind the welcome.
-struct Met {
-    stream: TcpStream,
-    welcome: Welcome,
-    rest: Vec<u8>,
 }
 
 impl SocketLink {
@@ -308,97 +275,4 @@ impl Shared {
         over.into_iter().for_each(Over::tell);
         self.written.notify_one();
     }
-}
-
-/// Somebody to be told, without the lock.
-struct Over {
-    done: Done,
-    answer: Answer,
-}
-
-impl Over {
-    fn tell(self) {
-        (self.done)(self.answer);
-    }
-}
-
-impl Waiting {
-    fn over(self, id: u64, why: &str) -> Over {
-        let answer = match self.sent {
-            Some((client, _)) => Answer::Silence(Ticket { client, id }),
-            None => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
-        };
-        Over { done: self.done, answer }
-    }
-}
-
-impl State {
-    /// Puts a request among the bytes to be written, if there is a connection.
-    fn send(&mut self, id: u64) -> Option<Over> {
-        let (Some(name), Some(_)) = (self.name, &self.stream) else { return None };
-        let waiting = self.waiting.get_mut(&id)?;
-        // The request is lent to the message, not copied.
-        let is_repeated = waiting.is_again || waiting.sent.is_some();
-        let request = Request { id, is_repeated, ask: std::mem::replace(&mut waiting.ask, Ask::Status) };
-        let encoded = encode(&request, &mut self.out);
-        waiting.ask = request.ask;
-        match encoded {
-            Ok(()) => {
-                waiting.sent = Some((name, Instant::now()));
-                None
-            }
-            Err(error) => {
-                let waiting = self.waiting.remove(&id)?;
-                Some(Over { done: waiting.done, answer: Answer::NotCarriedOut(error.to_string()) })
-            }
-        }
-    }
-
-    /// The server gave a name. If it is another one than before, what was sent under the old one has no answer any more.
-    fn renamed(&mut self, name: ClientId) -> Vec<Over> {
-        self.out.clear();
-        let before = self.name.replace(name);
-        if before.is_none_or(|before| before == name) {
-            return Vec::new();
-        }
-        let is_stranded = |w: &Waiting| w.sent.is_some() && matches!(w.ask, Ask::Commit(_));
-        let stranded: Vec<u64> = self.waiting.iter().filter(|(_, w)| is_stranded(w)).map(|(id, _)| *id).collect();
-        stranded
-            .into_iter()
-            .filter_map(|id| self.waiting.remove(&id).map(|waiting| waiting.over(id, "the server was restarted")))
-            .collect()
-    }
-}
-
-fn meet(address: SocketAddr, hello: &Hello) -> Result<Met, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(text)?;
-    stream.set_nodelay(true).map_err(text)?;
-    stream.set_write_timeout(Some(WRITE)).map_err(text)?;
-    stream.set_read_timeout(Some(TICK)).map_err(text)?;
-    let mut out = preface().to_vec();
-    encode(hello, &mut out).map_err(|error| error.to_string())?;
-    stream.write_all(&out).map_err(text)?;
-    let until = Instant::now() + HANDSHAKE;
-    let mut incoming = Vec::new();
-    let mut chunk = [0; 4096];
-    loop {
-        if let Some((bytes, rest)) = incoming.split_first_chunk::<PREFACE_BYTES>() {
-            check_preface(bytes).map_err(|error| error.to_string())?;
-            if let Some((payload, taken)) = next_frame(rest).map_err(|error| error.to_string())? {
-                let welcome = decode(payload).map_err(|error| error.to_string())?;
-                return Ok(Met { stream, welcome, rest: rest[taken..].to_vec() });
-            }
-        }
-        match stream.read(&mut chunk) {
-            Ok(0) => return Err("the server closed the connection".to_owned()),
-            Ok(bytes) => incoming.extend_from_slice(&chunk[..bytes]),
-            Err(error) if is_timeout(&error) && Instant::now() < until => {}
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-}
-
-fn is_timeout(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

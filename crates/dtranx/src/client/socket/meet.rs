@@ -1,0 +1,52 @@
+//! The first words on a connection: preface, hello, welcome.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::TICK;
+use crate::wire::{Hello, PREFACE_BYTES, Welcome, check_preface, decode, encode, next_frame, preface};
+
+const CONNECT: Duration = Duration::from_secs(2);
+const HANDSHAKE: Duration = Duration::from_secs(2);
+const WRITE: Duration = Duration::from_secs(5);
+
+/// Calls a server and is welcomed: the stream, and what came behind the welcome.
+pub(super) struct Met {
+    pub(super) stream: TcpStream,
+    pub(super) welcome: Welcome,
+    pub(super) rest: Vec<u8>,
+}
+
+pub(super) fn meet(address: SocketAddr, hello: &Hello) -> Result<Met, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(text)?;
+    stream.set_nodelay(true).map_err(text)?;
+    stream.set_write_timeout(Some(WRITE)).map_err(text)?;
+    stream.set_read_timeout(Some(TICK)).map_err(text)?;
+    let mut out = preface().to_vec();
+    encode(hello, &mut out).map_err(|error| error.to_string())?;
+    stream.write_all(&out).map_err(text)?;
+    let until = Instant::now() + HANDSHAKE;
+    let mut incoming = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        if let Some((bytes, rest)) = incoming.split_first_chunk::<PREFACE_BYTES>() {
+            check_preface(bytes).map_err(|error| error.to_string())?;
+            if let Some((payload, taken)) = next_frame(rest).map_err(|error| error.to_string())? {
+                let welcome = decode(payload).map_err(|error| error.to_string())?;
+                return Ok(Met { stream, welcome, rest: rest[taken..].to_vec() });
+            }
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => return Err("the server closed the connection".to_owned()),
+            Ok(bytes) => incoming.extend_from_slice(&chunk[..bytes]),
+            Err(error) if is_timeout(&error) && Instant::now() < until => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+pub(super) fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

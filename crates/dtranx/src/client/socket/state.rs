@@ -1,0 +1,94 @@
+//! What waits at a link, and what is to be written. No waiting here, and nobody is told anything: see [`Over`].
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::client::{Answer, Done, Ticket};
+use crate::core::ClientId;
+use crate::wire::{Ask, Request, encode};
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) stream: Option<Arc<TcpStream>>,
+    pub(super) name: Option<ClientId>,
+    pub(super) next_id: u64,
+    pub(super) waiting: BTreeMap<u64, Waiting>,
+    pub(super) out: Vec<u8>,
+    /// The writer sleeps: ringing costs a system call otherwise.
+    pub(super) writer_sleeps: bool,
+    /// Why it will never be connected.
+    pub(super) fatal: Option<String>,
+    pub(super) last_error: String,
+}
+
+pub(super) struct Waiting {
+    pub(super) ask: Ask,
+    pub(super) done: Done,
+    pub(super) until: Instant,
+    /// It was asked before, and may have been carried out.
+    pub(super) is_again: bool,
+    /// Under which name it was sent, and when.
+    pub(super) sent: Option<(ClientId, Instant)>,
+}
+
+/// Somebody to be told, without the lock.
+pub(super) struct Over {
+    pub(super) done: Done,
+    pub(super) answer: Answer,
+}
+
+impl Over {
+    pub(super) fn tell(self) {
+        (self.done)(self.answer);
+    }
+}
+
+impl Waiting {
+    pub(super) fn over(self, id: u64, why: &str) -> Over {
+        let answer = match self.sent {
+            Some((client, _)) => Answer::Silence(Ticket { client, id }),
+            None => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
+        };
+        Over { done: self.done, answer }
+    }
+}
+
+impl State {
+    /// Puts a request among the bytes to be written, if there is a connection.
+    pub(super) fn send(&mut self, id: u64) -> Option<Over> {
+        let (Some(name), Some(_)) = (self.name, &self.stream) else { return None };
+        let waiting = self.waiting.get_mut(&id)?;
+        // The request is lent to the message, not copied.
+        let is_repeated = waiting.is_again || waiting.sent.is_some();
+        let request = Request { id, is_repeated, ask: std::mem::replace(&mut waiting.ask, Ask::Status) };
+        let encoded = encode(&request, &mut self.out);
+        waiting.ask = request.ask;
+        match encoded {
+            Ok(()) => {
+                waiting.sent = Some((name, Instant::now()));
+                None
+            }
+            Err(error) => {
+                let waiting = self.waiting.remove(&id)?;
+                Some(Over { done: waiting.done, answer: Answer::NotCarriedOut(error.to_string()) })
+            }
+        }
+    }
+
+    /// The server gave a name. If it is another one than before, what was sent under the old one has no answer any more.
+    pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
+        self.out.clear();
+        let before = self.name.replace(name);
+        if before.is_none_or(|before| before == name) {
+            return Vec::new();
+        }
+        let is_stranded = |w: &Waiting| w.sent.is_some() && matches!(w.ask, Ask::Commit(_));
+        let stranded: Vec<u64> = self.waiting.iter().filter(|(_, w)| is_stranded(w)).map(|(id, _)| *id).collect();
+        stranded
+            .into_iter()
+            .filter_map(|id| self.waiting.remove(&id).map(|waiting| waiting.over(id, "the server was restarted")))
+            .collect()
+    }
+}
