@@ -105,3 +105,17 @@ fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+#[test]
+fn reader_that_goes_away_is_no_error() {
+    let trio = Trio::start("disk");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dtranx"))
+        .args(["status", "--server", &trio.addresses()[0].to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && err(&output).is_empty(), "{}", err(&output));
+}

@@ -11,6 +11,7 @@ use dtranx::server::{LogMedium, Server, ServerConfig, StorageKind};
 use dtranx::stage::Binding;
 
 use crate::failure::Failure;
+use crate::say::say;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -152,7 +153,7 @@ fn config(options: &Options, cluster: &Cluster, server: ServerId, folder: &std::
 }
 
 fn print(client: &Client, measured: &Measured) -> Result<(), Failure> {
-    println!(
+    say!(
         "{:.0} transactions/s, {:.2} % successful ({} committed, {} refused, {} failed)",
         measured.per_second(),
         measured.success_percent(),
@@ -161,7 +162,7 @@ fn print(client: &Client, measured: &Measured) -> Result<(), Failure> {
         measured.failed
     );
     let at = |percent| measured.latency_us.value_at_quantile(percent);
-    println!("latency in us: p50 {}, p95 {}, p99 {}, p99.9 {}", at(0.5), at(0.95), at(0.99), at(0.999));
+    say!("latency in us: p50 {}, p95 {}, p99 {}, p99.9 {}", at(0.5), at(0.95), at(0.99), at(0.999));
     for member in &client.cluster().servers {
         let status = client.status(member.id)?;
         let busy: Vec<_> = status
@@ -177,7 +178,7 @@ fn print(client: &Client, measured: &Measured) -> Result<(), Failure> {
                 )
             })
             .collect();
-        println!("server {}: log {} MiB on {}; {}", member.id, status.log_bytes >> 20, status.medium, busy.join("; "));
+        say!("server {}: log {} MiB on {}; {}", member.id, status.log_bytes >> 20, status.medium, busy.join("; "));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
+use crate::say::tell;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -46,8 +47,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         std::fs::write(&file, config(options, at + 1, &ports))?;
         servers.push(start(&file)?);
     }
-    println!("cluster of {} servers; the first listens on 127.0.0.1:{}", options.servers, ports[0]);
-    println!("configurations and data: {}; end with Ctrl-C", options.folder.display());
+    tell(format_args!("cluster of {} servers; the first listens on 127.0.0.1:{}", options.servers, ports[0]));
+    tell(format_args!("configurations and data: {}; end with Ctrl-C", options.folder.display()));
     watch(servers)
 }
 

@@ -5,6 +5,7 @@ use dtranx::core::{Key, KeyRange};
 
 use crate::connect::Connect;
 use crate::failure::Failure;
+use crate::say::say;
 
 #[derive(Args)]
 pub(crate) struct Get {
@@ -53,7 +54,7 @@ pub(crate) struct Scan {
 pub(crate) fn get(options: &Get) -> Result<(), Failure> {
     match options.connect.client()?.get(options.key.clone())? {
         Some(value) => {
-            println!("{}", shown(&value));
+            say!("{}", shown(&value));
             Ok(())
         }
         None => Err(Failure::No(format!("there is no key {:?}", options.key))),
@@ -85,7 +86,7 @@ pub(crate) fn scan(options: &Scan) -> Result<(), Failure> {
 /// Keys and values, a line each.
 pub(crate) fn print_items(items: &[(bytes::Bytes, bytes::Bytes)]) {
     for (key, value) in items {
-        println!("{}\t{}", shown(key), shown(value));
+        say!("{}\t{}", shown(key), shown(value));
     }
 }
 

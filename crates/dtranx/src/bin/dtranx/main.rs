@@ -8,6 +8,7 @@ mod cluster;
 mod connect;
 mod data;
 mod failure;
+mod say;
 mod serve;
 mod simulate;
 mod status;

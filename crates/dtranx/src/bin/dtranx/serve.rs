@@ -8,6 +8,7 @@ use clap::Args;
 use dtranx::server::{Server, ServerConfig};
 
 use crate::failure::Failure;
+use crate::say::tell;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -48,14 +49,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         });
     }
     let server = Server::start(&config).map_err(|error| failed(&error))?;
-    println!(
+    tell(format_args!(
         "server {} of {:?} listens on {}; {} records replayed; log: {}",
         config.server,
         config.cluster.name,
         server.address(),
         server.recovered_records(),
         server.medium()
-    );
+    ));
     loop {
         server.wait(Duration::from_secs(3600)).map_err(|error| failed(&error))?;
     }

@@ -6,6 +6,7 @@ use clap::Args;
 use dtranx::sim::{self, Report};
 
 use crate::failure::Failure;
+use crate::say::say;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -32,7 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut told = Instant::now();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
         let done = if options.trace {
-            sim::simulate_traced(seed, &wild, &mut |line| println!("{line}"))
+            sim::simulate_traced(seed, &wild, &mut |line| say!("{line}"))
         } else {
             sim::simulate(seed, &wild)
         };
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             told = Instant::now();
         }
     }
-    println!(
+    say!(
         "{} seeds: {} committed, {} refused, {} unknown; {} crashes, {} events; nothing wrong",
         options.seeds,
         all.committed,

@@ -6,6 +6,7 @@ use dtranx::wire::ServerStatus;
 
 use crate::connect::Connect;
 use crate::failure::Failure;
+use crate::say::say;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -21,7 +22,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut silent = Vec::new();
     for server in &client.cluster().servers {
         match client.status(server.id) {
-            Ok(status) if options.prometheus => print!("{}", prometheus(&status)),
+            Ok(status) if options.prometheus => say!("{}", prometheus(&status).trim_end()),
             Ok(status) => print(&server.address.to_string(), &status),
             Err(error) => silent.push(error.to_string()),
         }
@@ -31,27 +32,39 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
 fn print(address: &str, status: &ServerStatus) {
     let peers: Vec<_> = status.peers.iter().map(ToString::to_string).collect();
-    println!("server {} at {address}, up {} s", status.server, status.uptime_ms / 1000);
-    println!("  log: {} segments, {} MiB, on {}", status.log_segments, status.log_bytes >> 20, status.medium);
-    println!("  committed {}, refused {}, clients {}", status.committed, status.refused, status.clients);
-    println!(
+    say!("server {} at {address}, up {} s", status.server, status.uptime_ms / 1000);
+    say!("  log: {} segments, {} MiB, on {}", status.log_segments, status.log_bytes >> 20, status.medium);
+    say!("  committed {}, refused {}, clients {}", status.committed, status.refused, status.clients);
+    say!(
         "  low-water mark {}, coordinating {}, participating {}, locking {}, anomalies {}",
-        status.low_water, status.coordinating, status.participating, status.locking, status.anomalies
+        status.low_water,
+        status.coordinating,
+        status.participating,
+        status.locking,
+        status.anomalies
     );
-    println!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
-    println!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");
+    say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
+    say!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");
     for stage in &status.readings.stages {
         let busy_ms = stage.busy_ns / 1_000_000;
-        println!(
+        say!(
             "  {:<12} {:>12} {:>10} {:>8} {busy_ms:>10}",
-            stage.name, stage.handled, stage.batches, stage.largest_batch
+            stage.name,
+            stage.handled,
+            stage.batches,
+            stage.largest_batch
         );
     }
-    println!("  {:<12} {:>8} {:>8} {:>8} {:>8} {:>8}", "queue", "length", "longest", "capacity", "refused", "kept");
+    say!("  {:<12} {:>8} {:>8} {:>8} {:>8} {:>8}", "queue", "length", "longest", "capacity", "refused", "kept");
     for queue in &status.readings.queues {
-        println!(
+        say!(
             "  {:<12} {:>8} {:>8} {:>8} {:>8} {:>8}",
-            queue.name, queue.length, queue.longest, queue.capacity, queue.refused, queue.kept_back
+            queue.name,
+            queue.length,
+            queue.longest,
+            queue.capacity,
+            queue.refused,
+            queue.kept_back
         );
     }
 }

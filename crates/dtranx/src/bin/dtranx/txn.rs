@@ -9,6 +9,7 @@ use dtranx::client::{Error, Transaction};
 use crate::connect::Connect;
 use crate::data::{print_items, shown};
 use crate::failure::Failure;
+use crate::say::say;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -88,8 +89,8 @@ fn carry_out(tranx: &mut Transaction, operation: &Operation) -> Result<Option<Ou
 
 fn print(output: Output) {
     match output {
-        Output::Value(key, Some(value)) => println!("{key}\t{}", shown(&value)),
-        Output::Value(key, None) => println!("{key}\t(absent)"),
+        Output::Value(key, Some(value)) => say!("{key}\t{}", shown(&value)),
+        Output::Value(key, None) => say!("{key}\t(absent)"),
         Output::Items(items) => print_items(&items),
     }
 }

@@ -1,0 +1,28 @@
+//! What goes to the standard output. A reader that has gone away (`dtranx status | head`) is no error.
+
+use std::fmt::Arguments;
+use std::io::{ErrorKind, Write, stdout};
+use std::process::exit;
+
+/// Writes a line like `println!`, and ends the command quietly when nobody reads any more.
+macro_rules! say {
+    ($($text:tt)*) => { crate::say::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+pub(crate) fn line(text: Arguments<'_>) {
+    let mut out = stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(0),
+        Err(error) => {
+            eprintln!("dtranx: cannot write the answer: {error}");
+            exit(2);
+        }
+    }
+}
+
+/// A line of a server, which goes on whether or not somebody reads it.
+pub(crate) fn tell(text: Arguments<'_>) {
+    let _ = writeln!(stdout().lock(), "{text}").and_then(|()| stdout().flush());
+}
