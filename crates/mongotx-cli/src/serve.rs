@@ -173,7 +173,11 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         slow: Some(Duration::from_millis(options.log.slow_ms.into())),
         allow_plaintext: options.allow_plaintext,
         limits,
-        client: ClientOptions { tx_database: options.server.tx_database.clone(), ..ClientOptions::default() },
+        client: ClientOptions {
+            tx_database: options.server.tx_database.clone(),
+            count_commands: false,
+            ..ClientOptions::default()
+        },
         retryable_writes: options.retryable_writes.into(),
         test_commands: options.enable_test_commands,
         ..GatewayOptions::default()

@@ -115,13 +115,14 @@ impl Client {
     /// [`ErrorKind::Unsupported`] for a server on which transactions would not be safe, with the reason.
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
-        let driver = driver(uri, &counters, None).await?;
+        let counting = options.count_commands.then_some(&counters);
+        let driver = driver(uri, counting, None).await?;
         let Deployment { replicated, routed } = examine(&driver).await?;
         let shards = Shards::new(&options.shard_keys, routed)?;
         let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), replicated));
         let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
             let epoch = Arc::new(AtomicU64::new(0));
-            let recorder = driver_for_records(uri, &counters, &epoch).await?;
+            let recorder = driver_for_records(uri, counting, &epoch).await?;
             Ok((Server::new(recorder, Arc::clone(&counters), options.hook.clone(), replicated), epoch))
         };
         let log: Arc<dyn TxLog> = match options.layout {
@@ -320,21 +321,22 @@ impl Client {
     }
 }
 
-/// The driver, with its own retries of writes off: a write is sent once.
-async fn options_for(uri: &str, counters: &Arc<Counters>) -> Result<DriverOptions> {
+/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands.
+async fn options_for(uri: &str, counters: Option<&Arc<Counters>>) -> Result<DriverOptions> {
     let mut options = DriverOptions::parse(uri).await.map_err(from_driver)?;
     options.retry_writes = Some(false);
     options.app_name.get_or_insert_with(|| "mongotx".to_owned());
-    let counters = Arc::clone(counters);
-    options.command_event_handler = Some(EventHandler::callback(move |event| {
-        if let CommandEvent::Started(started) = event {
-            counters.count_command(&started.command_name);
-        }
-    }));
+    if let Some(counters) = counters.cloned() {
+        options.command_event_handler = Some(EventHandler::callback(move |event| {
+            if let CommandEvent::Started(started) = event {
+                counters.count_command(&started.command_name);
+            }
+        }));
+    }
     Ok(options)
 }
 
-async fn driver(uri: &str, counters: &Arc<Counters>, pool: Option<u32>) -> Result<mongodb::Client> {
+async fn driver(uri: &str, counters: Option<&Arc<Counters>>, pool: Option<u32>) -> Result<mongodb::Client> {
     let mut options = options_for(uri, counters).await?;
     if pool.is_some() {
         options.max_pool_size = pool;
@@ -344,7 +346,11 @@ async fn driver(uri: &str, counters: &Arc<Counters>, pool: Option<u32>) -> Resul
 
 /// One connection for the writes to client records, and a counter that changes whenever it has to be made anew: the
 /// handler is called before the new connection is tried.
-async fn driver_for_records(uri: &str, counters: &Arc<Counters>, epoch: &Arc<AtomicU64>) -> Result<mongodb::Client> {
+async fn driver_for_records(
+    uri: &str,
+    counters: Option<&Arc<Counters>>,
+    epoch: &Arc<AtomicU64>,
+) -> Result<mongodb::Client> {
     let mut options = options_for(uri, counters).await?;
     options.max_pool_size = Some(1);
     options.min_pool_size = None;

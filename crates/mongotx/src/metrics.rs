@@ -15,7 +15,7 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Metrics {
             $($(#[$doc])* pub $name: u64,)*
-            /// Commands sent to the server, by name.
+            /// Commands sent to the server, by name; none if they are not counted ([`crate::ClientOptions::count_commands`]).
             pub commands: BTreeMap<String, u64>,
         }
 

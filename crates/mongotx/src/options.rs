@@ -131,6 +131,9 @@ pub struct ClientOptions {
     pub max_documents: usize,
     /// Look for leftovers of dead clients when the client starts, and every few leases.
     pub sweep: bool,
+    /// Count the commands that are sent, by name ([`crate::Metrics::commands`]). For that the driver decodes each command and each answer
+    /// once more: a gateway, which passes many documents on, does without.
+    pub count_commands: bool,
     /// The shard keys of collections, as dotted paths: every command about a document of theirs carries its values, and
     /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its
     /// metadata.
@@ -150,6 +153,7 @@ impl Default for ClientOptions {
             retry_limit: Duration::from_secs(120),
             max_documents: 100_000,
             sweep: true,
+            count_commands: true,
             shard_keys: HashMap::new(),
             hook: None,
         }
