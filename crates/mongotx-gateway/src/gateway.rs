@@ -140,6 +140,16 @@ impl Gateway {
         self.server.context.client.shutdown().await
     }
 
+    /// What the library has counted so far, the commands that it sent to the server among it. (What is passed on is not.)
+    pub fn metrics(&self) -> mongotx::Metrics {
+        self.server.context.client.metrics()
+    }
+
+    /// Waits until everything decided so far is finished. False when that takes longer than `limit`.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        self.server.context.client.flush(limit).await
+    }
+
     /// A connection of this process itself, for tests of commands.
     pub fn connect(&self) -> Connection {
         self.server.connection(Peer::Unix)

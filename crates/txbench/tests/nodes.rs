@@ -19,9 +19,27 @@ const DOCS: &str = "docs";
 /// No commit may take longer than this where one node is missing.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// All but the published layout, whose decisions are on one node.
+/// All but the published layout, whose decisions are on one node, and the gateway, whose decisions are on most of them.
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    TARGETS.iter().copied().filter(|entry| entry.traits.name != "mongotx-published")
+    TARGETS.iter().copied().filter(|entry| !["mongotx-published", "gateway"].contains(&entry.traits.name))
+}
+
+/// It keeps what most nodes have, and refuses to be asked for other numbers.
+async fn check_gateway(bench: &Bench) {
+    let gateway = "gateway".parse::<TargetName>().unwrap().entry();
+    let target = connect(gateway, bench, &db(gateway), "").await.unwrap();
+    target.create(DOCS, &[]).await.unwrap();
+    target.load(DOCS, vec![doc! {"_id": 0, "n": 0}, doc! {"_id": 1, "n": 0}]).await.unwrap();
+    let mut session = target.session().await.unwrap();
+    increment(&mut *session, Acknowledged::Majority).await.unwrap();
+    let Err(OpError::Fatal(error)) = increment(&mut *session, Acknowledged::Nodes(3)).await else {
+        panic!("it cannot wait for three nodes");
+    };
+    let said = error.to_string();
+    assert!(said.contains("gateway") && said.contains("--write-concern majority"), "{said}");
+    target.settle().await.unwrap();
+    assert_eq!(values(&*target).await, [1, 1]);
+    target.close().await.unwrap();
 }
 
 /// The target on a database of this name; with these options of the connection besides.
@@ -111,6 +129,7 @@ async fn a_commit_is_on_as_many_nodes_as_asked_or_its_outcome_is_unknown() {
     let published = "mongotx-published".parse::<TargetName>().unwrap().entry();
     let refused = connect(published, &bench, "published", "").await.err().unwrap().to_string();
     assert!(refused.contains("mongotx-published") && refused.contains("3 nodes"), "{refused}");
+    check_gateway(&bench).await;
     for entry in entries() {
         begin_on(entry, &bench).await;
     }

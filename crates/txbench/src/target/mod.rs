@@ -6,6 +6,7 @@
 mod connection;
 pub mod driver;
 pub mod faulty;
+pub mod gateway;
 pub mod mongotx;
 pub mod mvcc;
 pub mod native;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Connection, Target, Traits, faulty, mongotx, mvcc, native, plain, recipe};
+use super::{Connection, Target, Traits, faulty, gateway, mongotx, mvcc, native, plain, recipe};
 use crate::error::BenchError;
 
 /// Connects a target.
@@ -20,8 +20,15 @@ pub struct Entry {
 }
 
 /// In the order in which they are explained.
-pub static TARGETS: &[&Entry] =
-    &[&plain::ENTRY, &native::ENTRY, &mongotx::CLIENT_RECORD, &mongotx::PUBLISHED, &mvcc::ENTRY, &recipe::ENTRY];
+pub static TARGETS: &[&Entry] = &[
+    &plain::ENTRY,
+    &native::ENTRY,
+    &mongotx::CLIENT_RECORD,
+    &mongotx::PUBLISHED,
+    &gateway::ENTRY,
+    &mvcc::ENTRY,
+    &recipe::ENTRY,
+];
 
 /// Broken on purpose, for tests: found by their names, and named nowhere.
 pub static HIDDEN: &[&Entry] = &[&faulty::LOST, &faulty::TWICE, &faulty::KEPT, &faulty::BUSY];

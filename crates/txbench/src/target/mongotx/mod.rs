@@ -163,16 +163,8 @@ impl Target for MongoTx {
         }
     }
 
-    /// No document may have anything of a transaction in it.
     async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        let any: Vec<Document> = RESERVED.iter().map(|field| doc! {*field: {"$exists": true}}).collect();
-        for name in collections {
-            let left = self.db().collection::<Document>(name).find_one(doc! {"$or": &any}).await?;
-            if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
-                return Ok(Some(format!("the document {id} of {name} is still locked")));
-            }
-        }
-        Ok(None)
+        locked_document(&self.db(), collections).await
     }
 
     async fn close(self: Box<Self>) -> Result<(), BenchError> {
@@ -180,6 +172,21 @@ impl Target for MongoTx {
         self.driver.client.shutdown().await;
         Ok(())
     }
+}
+
+/// No document may have anything of a transaction in it, as it is stored: says which one has.
+pub(super) async fn locked_document(
+    stored: &mongodb::Database,
+    collections: &[&str],
+) -> Result<Option<String>, BenchError> {
+    let any: Vec<Document> = RESERVED.iter().map(|field| doc! {*field: {"$exists": true}}).collect();
+    for name in collections {
+        let left = stored.collection::<Document>(name).find_one(doc! {"$or": &any}).await?;
+        if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
+            return Ok(Some(format!("the document {id} of {name} is still locked")));
+        }
+    }
+    Ok(None)
 }
 
 fn transaction_options(connection: &Connection, concerns: Concerns) -> Result<TransactionOptions, BenchError> {
@@ -199,7 +206,7 @@ fn library_isolation(isolation: Isolation) -> ::mongotx::Isolation {
 }
 
 /// The connection string with a pool that has a connection for every session, unless it says otherwise.
-fn with_pool(uri: &str, sessions: u32) -> String {
+pub(super) fn with_pool(uri: &str, sessions: u32) -> String {
     let option = format!("maxPoolSize={}", sessions.max(10));
     match uri.to_ascii_lowercase() {
         lower if lower.contains("maxpoolsize=") => uri.to_owned(),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bson::Document;
 
-use self::session::NativeSession;
+pub(super) use self::session::NativeSession;
 use super::{
     Connection, Feature, Index, Isolation, Session, Target, Traits,
     driver::{self, CountingDriver},

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-pub(super) struct NativeSession {
+pub(in crate::target) struct NativeSession {
     session: ClientSession,
     db: Database,
     concerns: Concerns,
@@ -31,7 +31,12 @@ pub(super) struct NativeSession {
 }
 
 impl NativeSession {
-    pub(super) fn new(session: ClientSession, db: Database, concerns: Concerns, isolation: Isolation) -> Self {
+    pub(in crate::target) fn new(
+        session: ClientSession,
+        db: Database,
+        concerns: Concerns,
+        isolation: Isolation,
+    ) -> Self {
         Self { session, plain: PlainSession::new(db.clone(), concerns), db, concerns, isolation, open: false }
     }
 
