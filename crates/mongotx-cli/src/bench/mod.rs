@@ -1,9 +1,10 @@
 //! `mongotx bench`: measurements on this machine. What they do is in the crate `txbench`; here is only what the command
-//! takes and prints, and the comparison of single queries.
+//! takes and prints, and the comparisons of single queries and of a gateway.
 //!
 //! Interrupted: servers started here end with this process; on a server that was named, databases whose names begin with
 //! `mongotx_bench_` may be left.
 
+mod overhead;
 mod progress;
 mod queries;
 
@@ -44,6 +45,8 @@ enum Command {
     BankTable(Box<TableArgs>),
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
+    /// What a gateway costs: the same commands with it and without it, and its memory
+    Overhead(overhead::OverheadArgs),
     /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
     Acid(AcidArgs),
     /// Shows again what `--json` has written; several files are shown as one result
@@ -69,6 +72,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
         Command::BankFiles(args) => files::run(&args).map(|()| WELL),
         Command::BankTable(args) => bank_table(&args).await,
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
+        Command::Overhead(args) => overhead::run(&args).await.map(|()| WELL),
         Command::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         Command::Report(args) => show_again(&args).map(|()| WELL),
         Command::Papers(args) => papers(&args).await,

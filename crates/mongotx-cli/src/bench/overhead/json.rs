@@ -1,0 +1,36 @@
+//! Everything that was measured, as a file for other programs.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{
+    Findings,
+    measure::{Line, Measured},
+};
+use crate::bench::BenchError;
+
+/// Writes it.
+pub(super) fn write(findings: &Findings, file: &Path) -> Result<(), BenchError> {
+    let lines: Vec<Value> = findings.lines.iter().map(line).collect();
+    let memory = findings.memory.iter().map(
+        |memory| json!({"when": memory.when, "idleConnections": memory.connections, "residentBytes": memory.bytes}),
+    );
+    let memory: Vec<Value> = memory.collect();
+    let whole = json!({"servers": findings.servers, "lines": lines, "memory": memory});
+    std::fs::write(file, format!("{whole:#}\n"))
+        .map_err(|error| BenchError::Failed(format!("--json {}: {error}", file.display())))
+}
+
+fn line(line: &Line) -> Value {
+    json!({
+        "operation": line.operation.title(), "connections": line.connections,
+        "direct": side(&line.direct), "gateway": side(&line.gateway),
+    })
+}
+
+fn side(measured: &Measured) -> Value {
+    json!({
+        "perSecond": measured.per_second(), "seconds": measured.spent.as_secs_f64(), "latenciesNs": measured.latencies,
+    })
+}

@@ -1,0 +1,111 @@
+//! One line of the table: an operation with a number of connections, on both sides in turns.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use rand::{SeedableRng, rngs::StdRng};
+use txbench::measure::Latencies;
+
+use super::{
+    OverheadArgs,
+    operation::Operation,
+    side::{Side, Sides},
+};
+use crate::bench::BenchError;
+
+/// Turns of each side.
+pub(crate) const TURNS: u32 = 6;
+
+/// What both sides needed.
+pub(crate) struct Line {
+    pub(crate) operation: Operation,
+    pub(crate) connections: u32,
+    pub(crate) direct: Measured,
+    pub(crate) gateway: Measured,
+}
+
+/// What one side needed.
+pub(crate) struct Measured {
+    pub(crate) latencies: Latencies,
+    /// How long its turns took.
+    pub(crate) spent: Duration,
+}
+
+impl Measured {
+    fn new() -> Self {
+        Self { latencies: Latencies::new(), spent: Duration::ZERO }
+    }
+
+    /// Operations in a second.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.latencies.count() as f64 / self.spent.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    fn add(&mut self, turn: &Self) {
+        self.latencies.add(&turn.latencies);
+        self.spent += turn.spent;
+    }
+}
+
+/// Warms up; then both sides take turns, and each begins every second time.
+pub(crate) async fn line(
+    args: &OverheadArgs,
+    operation: Operation,
+    connections: u32,
+    sides: &Sides,
+) -> Result<Line, BenchError> {
+    let time = args.seconds / TURNS;
+    let (mut direct, mut gateway) = (Measured::new(), Measured::new());
+    for side in [&sides.direct, &sides.gateway] {
+        turn(side, operation, connections, time / 2, args.seed).await?;
+    }
+    for n in 0..TURNS {
+        let seed = args.seed + u64::from(n) * 1_000;
+        let mut both = [(&sides.direct, &mut direct), (&sides.gateway, &mut gateway)];
+        if n % 2 == 1 {
+            both.reverse();
+        }
+        for (side, measured) in both {
+            measured.add(&turn(side, operation, connections, time, seed).await?);
+        }
+        if operation == Operation::Batch {
+            sides.drop_batches().await?;
+        }
+    }
+    Ok(Line { operation, connections, direct, gateway })
+}
+
+/// All connections of one side ask for so long; what is under way then is waited for.
+async fn turn(
+    side: &Side,
+    operation: Operation,
+    connections: u32,
+    time: Duration,
+    seed: u64,
+) -> Result<Measured, BenchError> {
+    let start = Instant::now();
+    let tasks = (0..connections).map(|n| {
+        let side = side.clone();
+        let asking = async move { ask(&side, operation, start + time, seed + u64::from(n)).await };
+        async move { tokio::spawn(asking).await.map_err(|error| BenchError::Failed(error.to_string()))? }
+    });
+    let mut measured = Measured::new();
+    for latencies in try_join_all(tasks).await? {
+        measured.latencies.add(&latencies);
+    }
+    measured.spent = start.elapsed();
+    Ok(measured)
+}
+
+/// One connection's: at least one.
+async fn ask(side: &Side, operation: Operation, until: Instant, seed: u64) -> Result<Latencies, BenchError> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut session = side.client.start_session().await?;
+    let mut latencies = Latencies::new();
+    while latencies.count() == 0 || Instant::now() < until {
+        let start = Instant::now();
+        operation.ask(side, &mut session, &mut random).await?;
+        latencies.note(start.elapsed());
+    }
+    Ok(latencies)
+}

@@ -1,0 +1,72 @@
+//! Who asks: the driver, directly or through the gateway, each with a collection of its own.
+
+use bson::{Document, doc};
+use mongodb::{Client, Collection, IndexModel, options::ClientOptions};
+
+use super::operation::{BATCHES, documents};
+use crate::bench::BenchError;
+
+/// One side.
+#[derive(Clone)]
+pub(crate) struct Side {
+    pub(crate) client: Client,
+    db: String,
+    name: &'static str,
+}
+
+/// Both.
+pub(crate) struct Sides {
+    pub(crate) direct: Side,
+    pub(crate) gateway: Side,
+}
+
+impl Side {
+    async fn connect(uri: &str, db: &str, name: &'static str, connections: u32) -> Result<Self, BenchError> {
+        let mut options = ClientOptions::parse(uri).await?;
+        (options.max_pool_size, options.min_pool_size) = (Some(connections), Some(connections));
+        Ok(Self { client: Client::with_options(options)?, db: db.to_owned(), name })
+    }
+
+    /// The collection of 10,000 documents.
+    pub(crate) fn items(&self) -> Collection<Document> {
+        self.collection("items")
+    }
+
+    /// One of this side's collections.
+    pub(crate) fn collection(&self, name: &str) -> Collection<Document> {
+        self.client.database(&self.db).collection(&format!("{}_{name}", self.name))
+    }
+}
+
+impl Sides {
+    /// Connects both, with so many connections each.
+    pub(crate) async fn connect(server: &str, gateway: &str, db: &str, connections: u32) -> Result<Self, BenchError> {
+        Ok(Self {
+            direct: Side::connect(server, db, "direct", connections).await?,
+            gateway: Side::connect(gateway, db, "gateway", connections).await?,
+        })
+    }
+
+    /// Loads both collections, past the gateway, and makes the index, through it.
+    pub(crate) async fn load(&self) -> Result<(), BenchError> {
+        for side in [&self.direct, &self.gateway] {
+            let past = Side { client: self.direct.client.clone(), ..side.clone() };
+            past.items().insert_many(documents()).await?;
+            side.items().create_index(IndexModel::builder().keys(doc! {"group": 1}).build()).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what batches have left.
+    pub(crate) async fn drop_batches(&self) -> Result<(), BenchError> {
+        for side in [&self.direct, &self.gateway] {
+            side.collection(BATCHES).drop().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn close(self) {
+        self.direct.client.shutdown().immediate(true).await;
+        self.gateway.client.shutdown().immediate(true).await;
+    }
+}

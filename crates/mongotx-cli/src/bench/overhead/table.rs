@@ -1,0 +1,78 @@
+//! The tables.
+
+use txbench::report::table::{Column, Row, Table};
+
+use super::{
+    Findings,
+    idle::Memory,
+    measure::{Line, Measured},
+};
+
+const NOTES: &str = "throughput: operations a second through the gateway, divided by those without it. added: the \
+gateway's latency less the direct one, at the same part of all. Transactions: directly, the server's own.";
+
+/// Costs, and memory.
+pub(super) fn tables(findings: &Findings) -> Vec<Table> {
+    let mut tables = Vec::new();
+    if !findings.lines.is_empty() {
+        tables.push(costs(&findings.lines));
+    }
+    if !findings.memory.is_empty() {
+        tables.push(memory(&findings.memory));
+    }
+    tables
+}
+
+fn costs(lines: &[Line]) -> Table {
+    let heads = [
+        "connections",
+        "direct /s",
+        "gateway /s",
+        "throughput",
+        "direct p50 µs",
+        "added p50 µs",
+        "direct p99 µs",
+        "added p99 µs",
+    ];
+    let columns = [Column::text("operation")].into_iter().chain(heads.map(Column::number)).collect();
+    Table {
+        title: "What the gateway costs".to_owned(),
+        columns,
+        rows: lines.iter().map(|line| Row::from(cells(line))).collect(),
+        notes: NOTES.to_owned(),
+    }
+}
+
+/// A latency in microseconds.
+pub(super) fn quantile_us(measured: &Measured, quantile: f64) -> f64 {
+    measured.latencies.quantile_ms(quantile) * 1_000.0
+}
+
+fn cells(line: &Line) -> Vec<String> {
+    let Line { operation, connections, direct, gateway } = line;
+    let added = |quantile| quantile_us(gateway, quantile) - quantile_us(direct, quantile);
+    vec![
+        operation.title().to_owned(),
+        connections.to_string(),
+        format!("{:.0}", direct.per_second()),
+        format!("{:.0}", gateway.per_second()),
+        format!("{:.2}", gateway.per_second() / direct.per_second()),
+        format!("{:.0}", quantile_us(direct, 0.5)),
+        format!("{:+.0}", added(0.5)),
+        format!("{:.0}", quantile_us(direct, 0.99)),
+        format!("{:+.0}", added(0.99)),
+    ]
+}
+
+fn memory(measured: &[Memory]) -> Table {
+    let row = |memory: &Memory| {
+        let mb = memory.bytes as f64 / f64::from(1 << 20);
+        Row::from(vec![memory.when.clone(), memory.connections.to_string(), format!("{mb:.1}")])
+    };
+    Table {
+        title: "The gateway's memory".to_owned(),
+        columns: vec![Column::text("when"), Column::number("idle connections"), Column::number("resident MB")],
+        rows: measured.iter().map(row).collect(),
+        notes: String::new(),
+    }
+}
