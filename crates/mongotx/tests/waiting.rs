@@ -148,6 +148,21 @@ async fn write_outside_a_transaction_waits_for_the_commit() {
     assert_eq!(n_of(&two.others, 1).await, Some(11));
 }
 
+/// It is the time that is limited, not how often it looks.
+#[tokio::test]
+async fn write_outside_a_transaction_waits_on_after_many_looks() {
+    let mut two = Two::start().await;
+    let others = two.others.clone();
+    let update = async { others.update_one(doc! {"_id": 1}, add_one()).await };
+    let (other, rival) = (&two.other, &mut two.rival);
+    let end = async {
+        until_waiting(other, 70).await;
+        rival.commit().await.unwrap();
+    };
+    assert_eq!(join(update, end).await.0.unwrap().matched_count, 1);
+    assert_eq!(n_of(&two.others, 1).await, Some(11));
+}
+
 #[tokio::test]
 async fn write_outside_a_transaction_waits_for_the_rollback() {
     let mut two = Two::start().await;

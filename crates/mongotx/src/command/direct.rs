@@ -25,7 +25,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Attempts when nothing is ever in the way.
+/// Attempts without waiting in between. Those between which a rival is waited for are limited by patience alone.
 const ATTEMPTS: usize = 64;
 
 /// What stands between a write and the documents it could match.
@@ -34,6 +34,8 @@ pub(crate) enum Obstacle {
     None,
     /// It is gone now: try again.
     Cleared,
+    /// It was there for a while, and may be there still: try again.
+    Waited,
 }
 
 /// The user's filter and the condition that the document has no lock, in one.
@@ -82,7 +84,7 @@ async fn clear_the_way(
         return Ok(Obstacle::None);
     }
     patience.wait_for(core, ns, &at.id, rival).await?;
-    Ok(Obstacle::Cleared)
+    Ok(Obstacle::Waited)
 }
 
 /// A document that was locked when the write was tried? It may be free now, or locked by the next rival: the next attempt
@@ -140,7 +142,11 @@ impl<'a> Attempts<'a> {
                 format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        *left -= 1;
-        Ok(matches!(clear_the_way(core, ns, filter, terms, *upsert, patience).await?, Obstacle::Cleared))
+        match clear_the_way(core, ns, filter, terms, *upsert, patience).await? {
+            Obstacle::None => return Ok(false),
+            Obstacle::Cleared => *left -= 1,
+            Obstacle::Waited => {}
+        }
+        Ok(true)
     }
 }
