@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use bson::Document;
+use futures_util::FutureExt;
 
 use crate::{
     access, command,
@@ -47,7 +48,8 @@ fn known_name(name: &str) -> &'static str {
 /// Carries out a command. Errors become replies.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
     let since = Instant::now();
-    let reply = check_and_run(context, connection, request).await;
+    // On the heap: idle connections have no use for the room that commands need.
+    let reply = check_and_run(context, connection, request).boxed().await;
     let (name, took) = (known_name(request.name()), since.elapsed());
     context.tx.metrics.command(name, reply.is_ok(), took);
     if context.options.slow.is_some_and(|slow| took >= slow) {

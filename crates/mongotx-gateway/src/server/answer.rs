@@ -100,8 +100,7 @@ fn next_id() -> i32 {
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
 async fn run(context: &Context, connection: &Connection, request: Request) -> Reply {
     let name = request.name().to_owned();
-    // On the heap: idle connections have no use for the room that commands need.
-    let running = Box::pin(dispatch::run(context, connection, &request));
+    let running = dispatch::run(context, connection, &request);
     AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(command = name, "a command panicked");
         CommandError::new(code::INTERNAL_ERROR, format!("{name}: {PANICKED}")).into()
