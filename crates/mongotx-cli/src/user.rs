@@ -81,7 +81,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
 fn list(users: &Users) {
     for (name, roles) in users.list() {
         let roles: Vec<String> = roles.iter().map(Role::to_string).collect();
-        say::line(&say::plain(&format!("{name}\t{}", roles.join(","))));
+        say::line(&format!("{}\t{}", say::plain(&name.to_string()), say::plain(&roles.join(","))));
     }
 }
 

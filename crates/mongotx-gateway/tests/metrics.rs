@@ -172,6 +172,8 @@ async fn open_transactions_are_shown_to_whom_they_belong() {
     let parameters = only.get_document("transaction").unwrap().get_document("parameters").unwrap();
     assert_eq!(parameters.get_i64("txnNumber").unwrap(), 1);
     assert_eq!(code(&client.run_on("admin", doc! {"currentOp": 1, "active": true}).await), 115);
+    let stage = doc! {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": true}}], "cursor": {}};
+    assert_eq!(code(&client.run_on("admin", stage).await), 115);
 
     let (gateway, ..) = guarded(&[("root@admin", "root"), ("writer@admin", "readWrite:d"), ("other@admin", "")]).await;
     let writer = User::log_in(&gateway, "writer").await;

@@ -45,6 +45,11 @@ impl Pipeline {
         };
         fields.ignore(&["bypassDocumentValidation"]);
         fields.finish()?;
+        if parsed.stages.iter().any(|stage| stage.contains_key("$currentOp")) {
+            let message = "the stage $currentOp is not supported: it would show the gateway's own commands, with documents as \
+                           MongoTx stores them; the command currentOp shows what runs in this gateway";
+            return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
+        }
         Ok(parsed)
     }
 
