@@ -4,6 +4,7 @@
 //! library and makes the reply. [`call`] is what a handler may use, [`generic`] the fields that every command may carry.
 
 mod aggregate;
+mod allowed;
 mod body;
 mod call;
 mod clock;
@@ -41,10 +42,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use self::{
-    call::Call,
-    run::{Made, check_name},
-};
+use self::{allowed::check_name, call::Call, run::Made};
 pub(crate) use self::{clock::Clock, fail_point::Hit};
 pub use self::{
     read::read,

@@ -9,6 +9,7 @@ use bson::Document;
 use mongotx::{Concern, Namespace, Session, TransactionOptions};
 
 use super::{
+    allowed::{check_statement, ends_transaction, kills_sessions},
     body::Body,
     call::Call,
     durable,
@@ -39,23 +40,6 @@ use crate::{
 };
 
 const WRITES: [&str; 5] = ["insert", "update", "delete", "findAndModify", "findandmodify"];
-const IN_TRANSACTIONS: [&str; 14] = [
-    "insert",
-    "update",
-    "delete",
-    "findAndModify",
-    "findandmodify",
-    "find",
-    "getMore",
-    "killCursors",
-    "aggregate",
-    "distinct",
-    "create",
-    "createIndexes",
-    "commitTransaction",
-    "abortTransaction",
-];
-
 /// What a handler has made: its own fields, or the server's whole reply.
 pub(super) type Made = Result<Body, Reply>;
 
@@ -203,50 +187,8 @@ fn retryable(failure: Failure) -> Failure {
     if again { failure.labelled(RETRYABLE_WRITE_ERROR) } else { failure }
 }
 
-fn kills_sessions(name: &str) -> bool {
-    ["killSessions", "killAllSessions", "killAllSessionsByPattern", "endSessions"].contains(&name)
-}
-
-fn ends_transaction(name: &str) -> bool {
-    ["commitTransaction", "abortTransaction"].contains(&name)
-}
-
-/// What the server refuses in a transaction before it looks at its state.
-fn check_statement(parts: &Parts<'_>, begins: bool) -> Answer<()> {
-    let refused = |message: String| Err(Failure::new(codes::NOT_IN_TRANSACTION, message));
-    let name = parts.name;
-    check_name(name)?;
-    if ends_transaction(name) {
-        if parts.db != "admin" {
-            let message = format!("{name} may only be run against the admin database.");
-            return Err(Failure::new(codes::UNAUTHORIZED, message));
-        }
-        return if begins { refused(format!("Cannot start a transaction with {name}")) } else { Ok(()) };
-    }
-    if begins && name == "killCursors" {
-        return refused("Cannot run killCursors as the first operation in a multi-document transaction.".to_owned());
-    }
-    parts.generic.check_statement(begins)
-}
-
-/// # Errors
-/// 263 for a command that no transaction may hold.
-pub(super) fn check_name(name: &str) -> Answer<()> {
-    if IN_TRANSACTIONS.contains(&name) {
-        return Ok(());
-    }
-    let message = match name {
-        "count" => {
-            "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.".to_owned()
-        }
-        "ping" | "hello" | "isMaster" | "ismaster" => "This command is not supported in transactions".to_owned(),
-        _ => format!("Cannot run '{name}' in a multi-document transaction."),
-    };
-    Err(Failure::new(codes::NOT_IN_TRANSACTION, message))
-}
-
 async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> Answer<Body> {
-    check_statement(&parts, begins)?;
+    check_statement(parts.name, parts.db, &parts.generic, begins)?;
     let (context, user) = (parts.context, parts.user);
     let state = &context.tx;
     let slot = state.sessions.get(lsid, Instant::now())?;
