@@ -47,7 +47,7 @@ class Example:
             done.write_bytes(listed)
 
 
-NPM = {"fetch": ["npm", "ci", "--no-audit", "--no-fund"], "packages": "package-lock.json"}
+NPM = {"fetch": ["npm", "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"], "packages": "package-lock.json"}
 
 
 def python(place: Place) -> list[Result]:

@@ -1,7 +1,8 @@
 """The list of a suite's tests that are known to fail, each with the reason, and what a run is judged by.
 
 A line of the list is `REASON TEST`; REASON is one word that docs/gateway.md explains. `at-least N` tells how many tests must pass:
-a suite that skips everything has no failures either. Empty lines and those that begin with `#` say nothing.
+a suite that skips everything has no failures either. `unjudged TEST` names one whose outcome is chance, whatever answers the driver; a line
+before it says why. Empty lines and those that begin with `#` say nothing.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ class Outcome:
     failed: set[str] = field(default_factory=set)
     skipped: set[str] = field(default_factory=set)
 
+    def without(self, tests: set[str]) -> "Outcome":
+        """What became of the other tests."""
+        return Outcome(self.passed - tests, self.failed - tests, self.skipped - tests)
+
 
 @dataclass
 class Expected:
@@ -23,6 +28,7 @@ class Expected:
 
     at_least: int
     reasons: dict[str, str]
+    unjudged: set[str] = field(default_factory=set)
 
 
 def read(path: Path) -> Expected:
@@ -36,6 +42,8 @@ def read(path: Path) -> Expected:
             raise ValueError(f"{path}:{number}: not `REASON TEST`, or twice the same test: {line!r}")
         if word == "at-least":
             expected.at_least = int(rest)
+        elif word == "unjudged":
+            expected.unjudged.add(rest.strip())
         else:
             expected.reasons[rest.strip()] = word
     return expected
@@ -44,6 +52,7 @@ def read(path: Path) -> Expected:
 def judge(outcome: Outcome, expected: Expected) -> list[str]:
     """What is wrong with an outcome, a line each; nothing if it is as expected."""
     known = set(expected.reasons)
+    outcome = outcome.without(expected.unjudged)
     wrong = [f"failed: {test}" for test in sorted(outcome.failed - known)]
     wrong += [f"passes, though it is on the list of failures: {test}" for test in sorted(outcome.passed & known)]
     gone = known - outcome.passed - outcome.failed
@@ -55,8 +64,10 @@ def judge(outcome: Outcome, expected: Expected) -> list[str]:
 
 def tell(outcome: Outcome, expected: Expected) -> str:
     """The outcome in one line."""
+    unjudged = len((outcome.passed | outcome.failed) & expected.unjudged)
+    outcome = outcome.without(expected.unjudged)
     known = len(outcome.failed & set(expected.reasons))
     line = f"{len(outcome.passed)} passed, {len(outcome.failed)} failed"
     if known:
         line += f" ({known} of them known)"
-    return line + f", {len(outcome.skipped)} skipped"
+    return line + f", {len(outcome.skipped)} skipped" + (f", {unjudged} not judged" if unjudged else "")

@@ -28,6 +28,14 @@ class Judging(unittest.TestCase):
         [wrong] = judge(Outcome({"a"}, {"known"}, {"b"}), LIST)
         self.assertIn("only 1 tests passed", wrong)
 
+    def test_what_is_chance_is_not_judged(self):
+        expected = Expected(2, {}, {"chance"})
+        for outcome in [Outcome({"a", "b", "chance"}), Outcome({"a", "b"}, {"chance"})]:
+            self.assertEqual(judge(outcome, expected), [])
+            self.assertEqual(tell(outcome, expected), "2 passed, 0 failed, 0 skipped, 1 not judged")
+        [wrong] = judge(Outcome({"a", "chance"}), expected)
+        self.assertIn("only 1 tests passed", wrong)
+
 
 class Reading(unittest.TestCase):
     def read(self, text: str) -> Expected:
@@ -37,8 +45,8 @@ class Reading(unittest.TestCase):
             return read(path)
 
     def test_a_list(self):
-        expected = self.read("# why\nat-least 2\n\nG1 known\n")
-        self.assertEqual(expected, LIST)
+        expected = self.read("# why\nat-least 2\n\nG1 known\nunjudged chance\n")
+        self.assertEqual(expected, Expected(2, {"known": "G1"}, {"chance"}))
 
     def test_lines_that_are_wrong(self):
         for text in ["G1\n", "G1 a\nG2 a\n", "at-least many\n"]:
