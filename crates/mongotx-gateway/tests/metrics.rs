@@ -71,20 +71,25 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
     run(&gateway, &db, three.first(insert(1))).await;
     run(&gateway, &db, three.first(insert(4))).await;
     run(&gateway, "admin", doc! {"killSessions": [three.lsid.clone()]}).await;
+    // A write under a newer number, and the same again.
+    run(&gateway, &db, three.first(insert(5))).await;
+    run(&gateway, &db, three.write(insert(6))).await;
+    run(&gateway, &db, three.again(insert(6))).await;
     let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
     run(&gateway, &db, one.first(update.clone())).await;
     assert_eq!(code(&run(&gateway, &db, two.first(update)).await), 112);
     for (name, wanted) in [
-        ("transactions_started_total", 7.0),
+        ("transactions_started_total", 8.0),
         ("transactions_committed_total", 1.0),
         ("transactions_open", 1.0),
-        ("transactions_aborted_total{reason=\"superseded\"}", 1.0),
+        ("transactions_aborted_total{reason=\"superseded\"}", 2.0),
         ("transactions_aborted_total{reason=\"asked\"}", 1.0),
         ("transactions_aborted_total{reason=\"refused\"}", 1.0),
         ("transactions_aborted_total{reason=\"session_ended\"}", 1.0),
         ("transactions_aborted_total{reason=\"conflict\"}", 1.0),
         ("retries_total{what=\"commit\"}", 1.0),
-        ("commands_total{command=\"insert\",outcome=\"ok\"}", 5.0),
+        ("retries_total{what=\"write\"}", 1.0),
+        ("commands_total{command=\"insert\",outcome=\"ok\"}", 8.0),
         ("commands_total{command=\"update\",outcome=\"error\"}", 1.0),
         ("command_duration_seconds_count{command=\"commitTransaction\"}", 2.0),
         ("sessions", 3.0),
@@ -94,8 +99,8 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
     let status = run(&gateway, "admin", doc! {"serverStatus": 1}).await;
     let told = status.get_document("transactions").unwrap();
     let count = |field: &str| told.get_i64(field).unwrap();
-    assert_eq!((count("totalStarted"), count("totalCommitted"), count("totalAborted")), (7, 1, 5));
-    assert_eq!((count("currentOpen"), count("currentActive"), count("retriedCommandsCount")), (1, 0, 1));
+    assert_eq!((count("totalStarted"), count("totalCommitted"), count("totalAborted")), (8, 1, 6));
+    assert_eq!((count("currentOpen"), count("currentActive"), count("retriedCommandsCount")), (1, 0, 2));
     assert_eq!(told.get_document("abortCause").unwrap().get_i64("conflict").unwrap(), 1);
     assert!(status.contains_key("uptime"));
     let without = run(&gateway, "admin", doc! {"serverStatus": 1, "transactions": 0}).await;
