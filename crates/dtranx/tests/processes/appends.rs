@@ -51,12 +51,16 @@ fn plan(random: &mut StdRng, recorder: &Recorder) -> Vec<Op> {
 
 fn work(client: &Client, seed: u64, recorder: &Recorder, over: &AtomicBool) {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut process = recorder.process();
-    while !over.load(Ordering::Relaxed) {
+    let (mut process, mut done) = (recorder.process(), 0);
+    // However slow the machine: some are done, if need be when all servers are well again.
+    while !over.load(Ordering::Relaxed) || done < 20 {
         let ops = plan(&mut random, recorder);
         recorder.begin(process, &ops);
         let end = match client.transact(|tranx| carry_out(tranx, &ops)) {
-            Ok(done) => End::Done(done),
+            Ok(ops) => {
+                done += 1;
+                End::Done(ops)
+            }
             Err(Error::Unknown(_)) => End::Unknown,
             Err(Error::Unavailable { .. } | Error::GivenUp { .. } | Error::Refused(_)) => End::NotDone,
             Err(error) => panic!("{error}"),
@@ -90,6 +94,5 @@ fn torment_list_appends_are_strictly_serializable() {
         let done = client.transact(|tranx| carry_out(tranx, &ops)).unwrap();
         recorder.end(process, &ops, &End::Done(done));
     }
-    let committed = recorder.judge();
-    assert!(committed > 50, "next to nothing was done: {committed}");
+    recorder.judge();
 }

@@ -16,22 +16,24 @@ pub(crate) struct Options {
     /// The first one; a failing seed fails again
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many servers
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=5))]
-    servers: u16,
-    /// How often a server crashes
-    #[arg(long, default_value_t = 4)]
-    crashes: usize,
+    /// How many servers; else the seed decides
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=5))]
+    servers: Option<u16>,
+    /// How often a server crashes; else the seed decides
+    #[arg(long)]
+    crashes: Option<usize>,
     /// Show every event of the runs
     #[arg(long)]
     trace: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let wild = sim::Options { servers: options.servers, crashes: options.crashes, ..sim::Options::default() };
     let mut all = Report::default();
     let mut told = Instant::now();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
+        let mut wild = sim::Options::varied(seed);
+        wild.servers = options.servers.unwrap_or(wild.servers);
+        wild.crashes = options.crashes.unwrap_or(wild.crashes);
         let done = if options.trace {
             sim::simulate_traced(seed, &wild, &mut |line| say!("{line}"))
         } else {
