@@ -116,9 +116,12 @@ fn outlet_keeps_order_when_the_queue_is_full() {
     let counters = Counters::new();
     let (inlet, source) = queue("q", 1, &Arc::new(Signal::new()), &counters);
     let mut outlet = inlet.outlet();
-    (1..=4).for_each(|event| outlet.send(event));
-    assert!(!outlet.is_clear());
     let mut batch = Vec::new();
+    (1..=3).for_each(|event| outlet.send(event));
+    assert!(!outlet.is_clear());
+    source.take(10, &mut batch);
+    // There is room now, but others were here before.
+    outlet.send(4);
     for _ in 0..4 {
         outlet.flush();
         source.take(10, &mut batch);

@@ -116,23 +116,3 @@ fn storage_of_another_server_is_refused_by_name() {
     let refused = Lsm::open(folder.path(), ServerId(4), LsmOptions::default()).err().unwrap();
     assert!(matches!(refused, StorageError::Foreign { field: "server", found: 3, expected: 4, .. }), "{refused}");
 }
-
-/// A reader that fills the cache while a writer replaces the item must never leave the old one there.
-#[test]
-fn cache_never_keeps_what_a_writer_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let storage = open(&folder);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                for _ in 0..4000 {
-                    storage.get(&key("hot")).unwrap();
-                }
-            });
-        }
-        for number in 1..2000 {
-            storage.apply(version(number), &[put("hot", &number.to_string())]).unwrap();
-            assert_eq!(storage.get(&key("hot")).unwrap().map(|item| item.version.number), Some(number));
-        }
-    });
-}

@@ -56,3 +56,38 @@ impl Cache {
         self.cache.insert(key, item);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::core::{ServerId, TranxId, Value};
+
+    fn item(number: u64) -> Option<Item> {
+        let version = TranxId { server: ServerId(1), number };
+        Some(Item { value: Value::new(&b"value"[..]).unwrap(), version })
+    }
+
+    fn nothing_read() -> Result<Option<Item>> {
+        panic!("it is in the cache")
+    }
+
+    #[test]
+    fn get_reader_slower_than_a_writer_does_not_leave_its_value() {
+        let (cache, key) = (Cache::new(1 << 20), Key::smallest());
+        let read = cache.get(&key, || {
+            // Between the reader's look at the storage and its return.
+            cache.put(key.clone(), item(2));
+            Ok(item(1))
+        });
+        assert_eq!(read.unwrap(), item(1));
+        assert_eq!(cache.get(&key, nothing_read).unwrap(), item(2));
+    }
+
+    #[test]
+    fn get_second_reader_finds_what_the_first_brought_absence_too() {
+        let (cache, key) = (Cache::new(1 << 20), Key::smallest());
+        assert_eq!(cache.get(&key, || Ok(None)).unwrap(), None);
+        assert_eq!(cache.get(&key, nothing_read).unwrap(), None);
+    }
+}
