@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use mongotx::{ClientOptions, Step, StepHook};
-use mongotx_gateway::{Gateway, Options, RetryableWrites};
+use mongotx_gateway::{Gateway, Options, RetryableWrites, SessionLimits};
 use testkit::signal;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -92,8 +92,10 @@ pub(crate) async fn serve_or_check_words() {
     };
     let retryable_writes = if job.durable { RetryableWrites::Durable } else { RetryableWrites::Memory };
     let listen = Some("127.0.0.1:0".parse().unwrap());
-    let gateway = Gateway::start(Options { uri: job.uri, listen, client, retryable_writes, ..Options::default() });
-    let gateway = gateway.await.unwrap();
+    // A client whose answer was lost on the way to it leaves its transaction open: nobody has to wait for that for a minute.
+    let sessions = SessionLimits { transaction_lifetime: Duration::from_secs(4), ..SessionLimits::default() };
+    let options = Options { uri: job.uri, listen, client, sessions, retryable_writes, ..Options::default() };
+    let gateway = Gateway::start(options).await.unwrap();
     say(&format!("listening {}", gateway.address().unwrap()));
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();
     gateway.shutdown(LIMIT).await.unwrap();
