@@ -1,4 +1,6 @@
 //! DTranx, through its client library. Each worker is a thread while it waits, as an application's would be.
+//!
+//! What a transaction reads counts only if it commits: before that a key may not have what an acknowledged transaction wrote.
 
 use async_trait::async_trait;
 use dtranx::client::{Client, ClientOptions, Error, Transaction as Tranx};
@@ -66,7 +68,7 @@ impl Store for Dtranx {
 
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError> {
         let read = |batch: std::ops::Range<u64>| {
-            let found = self.client.begin().multi_get(batch.map(key))?;
+            let found = self.client.transact(|tranx| tranx.multi_get(batch.clone().map(key)))?;
             Ok(found.into_iter().map(|value| value.map(Vec::from)).collect::<Vec<_>>())
         };
         let all: Result<Vec<Vec<_>>, Error> = block_in_place(|| batches(keys).map(read).collect());
@@ -81,23 +83,38 @@ struct DtranxWorker {
 }
 
 impl DtranxWorker {
-    fn write(&mut self, tranx: &mut Tranx, transaction: &Transaction) -> Result<(), BenchError> {
+    /// Reads and writes. The inner error tells that it read what cannot be, which counts if that commits.
+    fn write(&mut self, tranx: &mut Tranx, transaction: &Transaction) -> Result<Result<(), BenchError>, Error> {
+        let keys = |numbers: &[u64]| numbers.iter().map(|number| key(*number)).collect::<Vec<_>>();
         match transaction {
-            Transaction::Read(keys) => {
-                tranx.multi_get(keys.iter().map(|number| key(*number))).map(drop).map_err(failed)
-            }
-            Transaction::Update(keys, written) => {
-                tranx.multi_get(keys.iter().map(|number| key(*number))).map_err(failed)?;
+            Transaction::Read(read) => tranx.multi_get(keys(read)).map(drop)?,
+            Transaction::Update(read, written) => {
+                tranx.multi_get(keys(read))?;
                 self.written += 1;
-                tranx.put(key(*written), value(self.written, self.value_bytes)).map_err(failed)
+                tranx.put(key(*written), value(self.written, self.value_bytes))?;
             }
             Transaction::Transfer(from, to) => {
-                let found = tranx.multi_get([key(*from), key(*to)]).map_err(failed)?;
+                let found = tranx.multi_get(keys(&[*from, *to]))?;
                 let old = |nth: usize| found.get(nth).and_then(Option::as_deref);
-                let (lowered, raised) = transferred(NAME, old(0), old(1), self.value_bytes)?;
-                tranx.put(key(*from), lowered).map_err(failed)?;
-                tranx.put(key(*to), raised).map_err(failed)
+                match transferred(NAME, old(0), old(1), self.value_bytes) {
+                    Ok((lowered, raised)) => {
+                        tranx.put(key(*from), lowered)?;
+                        tranx.put(key(*to), raised)?;
+                    }
+                    Err(broken) => return Ok(Err(broken)),
+                }
             }
+        }
+        Ok(Ok(()))
+    }
+
+    fn try_once(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError> {
+        let mut tranx = self.client.begin();
+        let judged = self.write(&mut tranx, transaction).map_err(failed)?;
+        match tranx.commit() {
+            Ok(_) => judged.map(|()| Attempt::Committed),
+            Err(Error::Refused(_)) => Ok(Attempt::Conflict),
+            Err(error) => Err(failed(error)),
         }
     }
 }
@@ -105,14 +122,6 @@ impl DtranxWorker {
 #[async_trait]
 impl Worker for DtranxWorker {
     async fn attempt(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError> {
-        block_in_place(|| {
-            let mut tranx = self.client.begin();
-            self.write(&mut tranx, transaction)?;
-            match tranx.commit() {
-                Ok(_) => Ok(Attempt::Committed),
-                Err(Error::Refused(_)) => Ok(Attempt::Conflict),
-                Err(error) => Err(failed(error)),
-            }
-        })
+        block_in_place(|| self.try_once(transaction))
     }
 }
