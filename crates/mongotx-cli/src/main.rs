@@ -24,6 +24,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::{Failure, Status};
 
+/// A gateway allocates for every command, from many threads, and gives large messages back: the system's allocator costs a
+/// tenth of its time and keeps what the largest burst needed.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// ACID transactions on MongoDB servers that have none.
 #[derive(Parser)]
 #[command(name = "mongotx", version, about, arg_required_else_help = true)]
