@@ -10,8 +10,10 @@ use super::binding::bind;
 use super::counters::{Counters, StageCounter};
 use super::signal::Signal;
 
-/// How often a thread looks for work before it sleeps.
+/// How often a thread looks for work before it sleeps, if each has a core: to be woken takes longer.
 const SPINS: u32 = 200;
+/// The same if threads share cores: who looks in vain keeps another from its work.
+const SPINS_SHARED: u32 = 20;
 /// How long a thread sleeps at most.
 const LONGEST_SLEEP_MS: u64 = 100;
 
@@ -69,7 +71,7 @@ impl Worker {
         self.stages.push((stage, counter));
     }
 
-    fn work(&mut self, started: Instant, ending: &Ending) -> Result<(), StageError> {
+    fn work(&mut self, started: Instant, spins: u32, ending: &Ending) -> Result<(), StageError> {
         self.signal.answer_here();
         if let Some(core) = self.core {
             // A machine or container that does not allow it is none the worse.
@@ -79,7 +81,7 @@ impl Worker {
         while !ending.is_set() {
             if self.round(started)? > 0 {
                 idle = 0;
-            } else if idle < SPINS {
+            } else if idle < spins {
                 idle += 1;
                 std::hint::spin_loop();
             } else {
@@ -158,13 +160,15 @@ impl Crew {
     /// # Errors
     /// The system has no more threads.
     pub fn start(workers: Vec<Worker>, started: Instant) -> std::io::Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let spins = if cores >= workers.len() { SPINS } else { SPINS_SHARED };
         let mut crew = Self { ending: Arc::default(), signals: Vec::new(), threads: Vec::new(), started };
         for mut worker in workers {
             crew.signals.push(worker.signal.clone());
             let ending = crew.ending.clone();
             let name = worker.stages.first().map_or("idle", |(stage, _)| stage.name());
             let thread = thread::Builder::new().name(format!("dtranx-{name}")).spawn(move || {
-                let worked = catch_unwind(AssertUnwindSafe(|| worker.work(started, &ending)));
+                let worked = catch_unwind(AssertUnwindSafe(|| worker.work(started, spins, &ending)));
                 ending.set(match worked {
                     Ok(worked) => worked.err(),
                     Err(_) => Some(StageError { stage: name.to_owned(), message: "it panicked".to_owned() }),

@@ -12,7 +12,8 @@ use crate::wire::{PREFACE_BYTES, WireError, check_preface, encode, next_frame, p
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
 /// How much is read from one connection before others have their turn.
 const TURN_BYTES: usize = 1 << 20;
-const CHUNK_BYTES: usize = 64 << 10;
+/// How much one call of the system reads.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,9 @@ pub(super) struct Connection {
     sent: usize,
     /// There may be more to read.
     pub(super) is_readable: bool,
+    /// The other side has said that it ends, or the connection is broken: after what there is to read comes the end, of which
+    /// the poll says nothing more.
+    pub(super) is_ending: bool,
 }
 
 impl Connection {
@@ -71,6 +75,7 @@ impl Connection {
             outgoing: preface().to_vec(),
             sent: 0,
             is_readable: true,
+            is_ending: false,
         }
     }
 
@@ -105,19 +110,23 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has come, up to one turn.
-    pub(super) fn receive(&mut self) -> Result<(), Over> {
+    /// Reads what has come, up to one turn, through `chunk`.
+    pub(super) fn receive(&mut self, chunk: &mut [u8]) -> Result<(), Over> {
         self.incoming.drain(..self.read);
         self.read = 0;
         let mut turn = 0;
         while turn < TURN_BYTES {
-            let start = self.incoming.len();
-            self.incoming.resize(start + CHUNK_BYTES, 0);
-            let read = self.stream.read(&mut self.incoming[start..]);
-            self.incoming.truncate(start + *read.as_ref().unwrap_or(&0));
-            match read {
+            match self.stream.read(chunk) {
                 Ok(0) => return Err(Over::Closed),
-                Ok(bytes) => turn += bytes,
+                Ok(bytes) => {
+                    self.incoming.extend_from_slice(&chunk[..bytes]);
+                    turn += bytes;
+                    if bytes < chunk.len() && !self.is_ending {
+                        // That was all: the poll says when more has come.
+                        self.is_readable = false;
+                        return Ok(());
+                    }
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => {
                     self.is_readable = false;
                     return Ok(());

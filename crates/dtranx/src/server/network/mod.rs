@@ -16,7 +16,7 @@ use std::time::Duration;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-use self::connection::{Connection, Over, Party};
+use self::connection::{CHUNK_BYTES, Connection, Over, Party};
 use self::peers::Peers;
 use self::sessions::Sessions;
 use super::engine::Port;
@@ -55,6 +55,10 @@ pub(super) struct NetworkStage {
     unsent: BTreeSet<Token>,
     /// Connections with something to read.
     readable: BTreeSet<Token>,
+    /// Is somebody calling?
+    is_called: bool,
+    /// What is read goes through here.
+    chunk: Vec<u8>,
     batch: Vec<Outgoing>,
     housekeeping_at_ms: u64,
     /// Clients that were told to come later; closed once they have been told.
@@ -91,6 +95,8 @@ impl NetworkStage {
             gone: Vec::new(),
             unsent: BTreeSet::new(),
             readable: BTreeSet::new(),
+            is_called: false,
+            chunk: vec![0; CHUNK_BYTES],
             batch: Vec::new(),
             housekeeping_at_ms: 0,
             closing: BTreeSet::new(),
@@ -108,10 +114,15 @@ impl NetworkStage {
         }
         for event in &self.events {
             match event.token() {
-                WAKER | LISTENER => {}
+                WAKER => {}
+                LISTENER => self.is_called = true,
                 token => {
-                    if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    let is_ending = event.is_read_closed() || event.is_error();
+                    if event.is_readable() || is_ending {
                         self.readable.insert(token);
+                    }
+                    if let Some(connection) = self.connections.get_mut(&token).filter(|_| is_ending) {
+                        connection.is_ending = true;
                     }
                     if event.is_writable() {
                         self.unsent.insert(token);
@@ -122,8 +133,14 @@ impl NetworkStage {
     }
 
     fn accept(&mut self, now_ms: u64) {
+        if !self.is_called {
+            return;
+        }
         for _ in 0..64 {
-            let Ok((stream, _)) = self.listener.accept() else { return };
+            let Ok((stream, _)) = self.listener.accept() else {
+                self.is_called = false;
+                return;
+            };
             if self.connections.len() < MAX_CONNECTIONS {
                 self.open(stream, Party::Unknown, now_ms);
             }
@@ -251,7 +268,7 @@ impl NetworkStage {
     fn read(&mut self, token: Token, now_ms: u64) -> Result<usize, Over> {
         let Some(connection) = self.connections.get_mut(&token) else { return Ok(0) };
         connection.is_readable = true;
-        let ended = connection.receive();
+        let ended = connection.receive(&mut self.chunk);
         if connection.is_readable && ended.is_ok() {
             self.readable.insert(token);
         }
@@ -325,7 +342,7 @@ impl Stage for NetworkStage {
     }
 
     fn has_work(&self) -> bool {
-        !self.port.outgoing.is_empty() || !self.readable.is_empty()
+        !self.port.outgoing.is_empty() || !self.readable.is_empty() || self.is_called
     }
 
     fn deadline_ms(&self) -> Option<u64> {
