@@ -1,18 +1,8 @@
-//! Frames: what was written is read; damage, excess and nonsense are refused.
+//! Frames: what was written is read; damage and excess are refused. Nonsense: `corpus`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use dtranx::core::{
-    CommitAnswer, Current, Item, Key, KeyRange, Message, Outcome, Read, Record, Refusal, ScanRead, ServerId,
-    Transaction, TranxId, Value, Vote, Write,
-};
-use dtranx::wire::{
-    Ask, FRAME_LIMIT_BYTES, Hello, Reply, Request, Response, Welcome, WireError, check_preface, decode, encode,
-    next_frame, preface,
-};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use dtranx::core::{Key, Message, Outcome, Read, ServerId, Transaction, TranxId, Value, Write};
+use dtranx::wire::{Ask, FRAME_LIMIT_BYTES, Request, WireError, check_preface, decode, encode, next_frame, preface};
 
 fn request() -> Request {
     let key = |name: &'static [u8]| Key::new(name).unwrap();
@@ -71,73 +61,10 @@ fn key_over_the_limit_is_refused_when_it_is_read() {
     assert!(matches!(decode::<Request>(payload), Err(WireError::Unreadable { .. })));
 }
 
-/// One of each kind of message, encoded.
-fn corpus() -> Vec<Vec<u8>> {
-    let tranx = TranxId { server: ServerId(300), number: u64::MAX };
-    let Ask::Commit(transaction) = request().ask else { panic!("it is a commit") };
-    let key = Key::new(&b"key"[..]).unwrap();
-    let item = Item { value: Value::new(&b"value"[..]).unwrap(), version: tranx };
-    let scan = ScanRead { range: KeyRange::prefix(key.clone()), found: vec![(key.clone(), tranx)] };
-    let scanned = Transaction { scans: vec![scan], ..transaction.clone() };
-    let refusal = Refusal::Stale { current: vec![Current { key: key.clone(), item: Some(item.clone()) }] };
-    let participants = vec![ServerId(1), ServerId(2)];
-    let found = Reply::Found { items: vec![(key.clone(), item.clone())], complete: false };
-    let mut all = Vec::new();
-    let mut add = |encoded: Result<Vec<u8>, postcard::Error>| all.push(encoded.unwrap());
-    add(postcard::to_stdvec(&request()));
-    add(postcard::to_stdvec(&Request { id: 9, is_repeated: true, ask: Ask::Commit(scanned.clone()) }));
-    add(postcard::to_stdvec(&Message::Prepare { tranx, participants: participants.clone(), part: scanned }));
-    add(postcard::to_stdvec(&Message::Vote { tranx, vote: Vote::No(refusal.clone()) }));
-    add(postcard::to_stdvec(&Message::Decisions(vec![(tranx, Outcome::Abort); 5])));
-    add(postcard::to_stdvec(&Response { id: 1, reply: Reply::Commit(CommitAnswer::Refused(refusal)) }));
-    add(postcard::to_stdvec(&Response { id: 2, reply: Reply::Values(vec![None, Some(item)]) }));
-    add(postcard::to_stdvec(&Response { id: 3, reply: found }));
-    add(postcard::to_stdvec(&Record::OnePhase { tranx, writes: transaction.writes.clone() }));
-    add(postcard::to_stdvec(&Record::Ready {
-        tranx,
-        participants,
-        shared: vec![key],
-        ranges: vec![KeyRange::all()],
-        writes: transaction.writes,
-    }));
-    all
-}
-
-/// Whatever is read, is written so that the same is read again; nothing panics.
-fn read_and_write<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(payload: &[u8]) -> bool {
-    let Ok(read) = decode::<T>(payload) else { return false };
-    let mut written = Vec::new();
-    encode(&read, &mut written).unwrap();
-    let (payload, _) = next_frame(&written).unwrap().unwrap();
-    assert_eq!(decode::<T>(payload).unwrap(), read);
-    true
-}
-
 #[test]
-fn nonsense_is_an_error_and_never_a_panic() {
-    let mut random = StdRng::seed_from_u64(1);
-    let corpus = corpus();
-    let mut understood = 0;
-    for _ in 0..20_000 {
-        let mut payload = corpus[random.random_range(0..corpus.len())].clone();
-        for _ in 0..random.random_range(0..4) {
-            let at = random.random_range(0..payload.len());
-            payload[at] = random.random();
-        }
-        if random.random_bool(0.2) {
-            payload.truncate(random.random_range(0..=payload.len()));
-        }
-        understood += usize::from(read_and_write::<Request>(&payload));
-        understood += usize::from(read_and_write::<Response>(&payload));
-        understood += usize::from(read_and_write::<Message>(&payload));
-        understood += usize::from(read_and_write::<Record>(&payload));
-        understood += usize::from(read_and_write::<Hello>(&payload));
-        understood += usize::from(read_and_write::<Welcome>(&payload));
-        // As a stream of frames, too.
-        let _ = next_frame(&payload);
-    }
-    assert!(understood > 5000, "hardly anything was understood: {understood}");
-    let mut followed = corpus[0].clone();
+fn message_with_something_behind_it_is_refused() {
+    let mut followed = postcard::to_stdvec(&request()).unwrap();
+    decode::<Request>(&followed).unwrap();
     followed.push(0);
     assert!(matches!(decode::<Request>(&followed), Err(WireError::Unreadable { .. })));
 }

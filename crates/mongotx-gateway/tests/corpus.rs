@@ -6,8 +6,8 @@
 mod common;
 #[path = "../../../fuzz/harness.rs"]
 mod harness;
-
-use std::{collections::BTreeMap, path::PathBuf};
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use common::{
@@ -23,17 +23,12 @@ use mongotx_gateway::{
     },
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-
-type Corpus = BTreeMap<String, Vec<u8>>;
+use replay::{Corpus, Target, change, compare, replay};
 
 /// How often the entries of a target are changed, all together.
 const CHANGES: usize = 40_000;
 /// How often a value of every command is changed.
 const CHANGES_OF_VALUES: usize = 200;
-
-fn folder(target: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
-}
 
 /// Commands as drivers send them, and one with everything that BSON has.
 fn commands() -> Vec<(&'static str, Document)> {
@@ -134,8 +129,6 @@ fn bodies() -> Corpus {
     commands().iter().map(with_length).collect()
 }
 
-type Target = (&'static str, fn(&[u8]), Corpus);
-
 /// Every command, outside and inside a transaction.
 fn fields() -> Corpus {
     let named = |(n, command): (usize, Document)| {
@@ -158,69 +151,21 @@ fn targets() -> [Target; 4] {
 
 #[test]
 fn corpus_is_what_the_encoder_makes() {
-    for (target, _, corpus) in targets() {
-        let folder = folder(target);
-        for (name, bytes) in &corpus {
-            let file = folder.join(name);
-            if std::env::var_os("UPDATE_CORPUS").is_some() {
-                std::fs::write(&file, bytes).unwrap();
-            }
-            // What a compressor makes changes with its version; that it can be read is enough.
-            let compressed = Compressor::ALL.iter().any(|compressor| compressor.name() == name);
-            let stored = std::fs::read(&file).unwrap_or_default();
-            assert!(!stored.is_empty() && (compressed || stored == *bytes), "{}", file.display());
-        }
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), corpus.len(), "strange files in {}", folder.display());
-    }
+    // What a compressor makes changes with its version; that it can be read is enough.
+    compare(&targets(), |name| Compressor::ALL.iter().all(|compressor| compressor.name() != name));
 }
 
 #[test]
 fn corpus_and_what_becomes_of_it_are_errors_or_commands() {
-    for (target, run, corpus) in targets() {
-        let entries: Vec<Vec<u8>> = corpus.into_values().collect();
-        let mut random = StdRng::seed_from_u64(5);
-        for (n, entry) in entries.iter().enumerate() {
-            run(entry);
-            for round in 0..CHANGES / entries.len() {
-                let changed = change(entry, &entries, &mut random);
-                let outcome = std::panic::catch_unwind(|| run(&changed));
-                assert!(outcome.is_ok(), "{target}: entry {n}, round {round}: {changed:02x?}");
-            }
-        }
-    }
+    replay(targets().into(), CHANGES, |changed, random| fit_length(changed, random));
 }
 
-/// One to four changes at random places: a bit, a byte, a number that lengths are confused with, a piece cut out, doubled
-/// or taken from another entry.
-fn change(entry: &[u8], entries: &[Vec<u8>], random: &mut impl Rng) -> Vec<u8> {
-    const NUMBERS: [i32; 10] = [0, 1, -1, 4, 5, 16, 255, 48_000_000, i32::MAX, i32::MIN];
-    let mut bytes = entry.to_vec();
-    for _ in 0..random.random_range(1..=4) {
-        if bytes.len() < 4 {
-            break;
-        }
-        let at = random.random_range(0..bytes.len() - 3);
-        let end = random.random_range(at..=bytes.len());
-        match random.random_range(0..7) {
-            0 => bytes[at] ^= 1 << random.random_range(0..8),
-            1 => bytes[at] = random.random(),
-            2 => bytes[at..at + 4].copy_from_slice(&NUMBERS.choose(random).unwrap().to_le_bytes()),
-            3 => drop(bytes.drain(at..end)),
-            4 => bytes.extend_from_within(at..end),
-            5 => bytes.truncate(at),
-            _ => {
-                let other = entries.choose(random).unwrap();
-                let from = random.random_range(0..other.len());
-                bytes.splice(at..end, other[from..].iter().copied());
-            }
-        }
-    }
-    // Mostly with a length that fits: the rest of the message is looked at then.
+/// Mostly with a length that fits: the rest of the message is looked at then.
+fn fit_length(bytes: &mut [u8], random: &mut impl Rng) {
     if bytes.len() >= 4 && random.random_bool(0.8) {
         let length = i32::try_from(bytes.len()).unwrap();
         bytes[..4].copy_from_slice(&length.to_le_bytes());
     }
-    bytes
 }
 
 /// What stays BSON gets further than what does not.
@@ -283,7 +228,9 @@ async fn changed_messages_disturb_nobody_else() {
     let mut good = Raw::connect(address).await;
     for entry in entries.iter().cycle().take(200) {
         let mut bad = Raw::connect(address).await;
-        bad.send(&change(entry, &entries, &mut random)).await;
+        let mut changed = change(entry, &entries, &mut random);
+        fit_length(&mut changed, &mut random);
+        bad.send(&changed).await;
         let answer = good.ask(doc! {"whatsmyuri": 1, "$db": "admin"}).await.unwrap();
         assert_eq!(answer.get_str("you").unwrap(), good.stream.local_addr().unwrap().to_string());
     }

@@ -6,7 +6,7 @@
 
 use super::format::{FORMAT_VERSION, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
-use super::segment::SegmentNumber;
+use super::segment::{COUNT_LIMIT, SegmentNumber};
 use super::{LogError, Result};
 
 pub(super) const NAME: &str = "gc.log";
@@ -63,6 +63,10 @@ impl GcLog {
         };
         if slot.server != server {
             return Err(LogError::Foreign { file: NAME.to_owned(), found: slot.server, expected: server });
+        }
+        if slot.generation >= COUNT_LIMIT || slot.oldest.0 >= COUNT_LIMIT {
+            let what = format!("generation {}, oldest segment {}", slot.generation, slot.oldest.0);
+            return Err(LogError::corrupt(NAME, 0, what));
         }
         Ok(Self { file, server, generation: slot.generation, oldest: slot.oldest, payload: slot.payload })
     }

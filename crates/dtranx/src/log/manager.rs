@@ -130,6 +130,10 @@ impl LogManager {
 fn list(medium: &dyn Medium, oldest: SegmentNumber) -> Result<Vec<SegmentNumber>> {
     let mut numbers: Vec<_> = medium.list()?.iter().filter_map(|name| SegmentNumber::from_file_name(name)).collect();
     numbers.sort_unstable();
+    // Segments are removed when later ones hold everything that is needed.
+    if let Some(last) = numbers.last().filter(|last| **last < oldest) {
+        return Err(LogError::Missing { missing: oldest.file_name(), found: last.file_name() });
+    }
     while let Some(number) = numbers.first().copied().filter(|number| *number < oldest) {
         medium.remove(&number.file_name())?;
         numbers.remove(0);

@@ -4,6 +4,12 @@ use super::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, FORMAT_VE
 use super::medium::{Medium, MediumFile};
 use super::{LogError, Result, format};
 
+/// The largest segment.
+pub(super) const SEGMENT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// No log counts blocks, segments or generations so far; counting on from below this never overflows.
+pub(super) const COUNT_LIMIT: u64 = 1 << 63;
+
 /// A segment's place in the order of creation. The names of files sort in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentNumber(pub u64);
@@ -91,6 +97,11 @@ impl Read {
         let name = number.file_name();
         let mut file = medium.open(&name)?;
         file.persist()?;
+        if file.size_bytes() > SEGMENT_MAX_BYTES {
+            // A sparse file may claim any size, and all of it would be read.
+            let what = format!("it has {} bytes; a segment has at most {SEGMENT_MAX_BYTES}", file.size_bytes());
+            return Err(LogError::corrupt(&name, 0, what));
+        }
         let mut bytes = vec![0; file.size_bytes() as usize];
         file.read(0, &mut bytes)?;
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
@@ -116,6 +127,10 @@ impl Read {
                 header.size_bytes,
                 bytes.len()
             );
+            return Err(LogError::corrupt(&name, 0, what));
+        }
+        if header.first_sequence >= COUNT_LIMIT {
+            let what = format!("its first block would be number {}", header.first_sequence);
             return Err(LogError::corrupt(&name, 0, what));
         }
         Ok(Some(Self { name, bytes, header }))

@@ -10,7 +10,7 @@ use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES};
 use super::gc_log::GcLog;
 use super::manager::LogManager;
 use super::medium::Medium;
-use super::segment::SegmentNumber;
+use super::segment::{SEGMENT_MAX_BYTES, SegmentNumber};
 use super::{LogError, Result};
 
 /// The longest record; a segment may be too small even for that.
@@ -20,7 +20,6 @@ pub const RECORD_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 const BLOCK_TARGET_BYTES: usize = 64 * 1024;
 
 const SEGMENT_MIN_BYTES: u64 = 4096;
-const SEGMENT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// How a log is laid out.
 #[derive(Clone, Debug)]

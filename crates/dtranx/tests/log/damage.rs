@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dtranx::log::{LogError, Memory, SegmentNumber};
+use dtranx::log::{LogError, Medium, Memory, SegmentNumber};
 
 use crate::{open, reclaim, record, segment_file};
 
@@ -84,13 +84,30 @@ fn missing_segments_are_named() {
     for _ in 0..3 {
         drop(open(medium.clone(), SEGMENT_BYTES).unwrap());
     }
-    dtranx::log::Medium::remove(&medium, &segment_file(2)).unwrap();
+    Medium::remove(&medium, &segment_file(2)).unwrap();
     match open(medium.clone(), SEGMENT_BYTES) {
         Err(LogError::Missing { missing, found }) => assert_eq!((missing, found), (segment_file(2), segment_file(3))),
         other => panic!("{other:?}"),
     }
-    dtranx::log::Medium::remove(&medium, &segment_file(1)).unwrap();
+    Medium::remove(&medium, &segment_file(1)).unwrap();
     assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Missing { .. })));
+}
+
+/// All would be taken for leftovers, and removed.
+#[test]
+fn segments_that_end_before_the_oldest_needed_one_are_kept_and_it_is_missing() {
+    let medium = five_blocks();
+    let first = medium.contents(&segment_file(1)).unwrap();
+    let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+    reclaim(&mut opened, SegmentNumber(2), b"").unwrap();
+    drop(opened);
+    Medium::remove(&medium, &segment_file(2)).unwrap();
+    Medium::create(&medium, &segment_file(1), SEGMENT_BYTES).unwrap().write(0, &first).unwrap();
+    match open(medium.clone(), SEGMENT_BYTES) {
+        Err(LogError::Missing { missing, found }) => assert_eq!((missing, found), (segment_file(2), segment_file(1))),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(medium.contents(&segment_file(1)), Some(first));
 }
 
 #[test]
@@ -105,7 +122,7 @@ fn another_version_and_another_server_are_refused() {
     header[12..16].fill(0);
     let checksum = crc32c::crc32c(&header);
     header[12..16].copy_from_slice(&checksum.to_le_bytes());
-    dtranx::log::Medium::open(&medium, &segment_file(1)).unwrap().write(0, &header).unwrap();
+    Medium::open(&medium, &segment_file(1)).unwrap().write(0, &header).unwrap();
     assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Version { found: 9, supported: 1, .. })));
 }
 

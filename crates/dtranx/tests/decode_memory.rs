@@ -1,0 +1,90 @@
+//! What is allocated while bytes are decoded is bounded by how many they are, whatever lengths they name.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::alloc::System;
+use std::fmt::Debug;
+
+use cap::Cap;
+use dtranx::core::{GcRecord, Message, Record};
+use dtranx::log::{Disk, LogError, Medium};
+use dtranx::wire::{Hello, Request, Response, Welcome, decode, next_frame};
+use serde::de::DeserializeOwned;
+
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+
+/// An empty key takes one byte in a message and four words in memory; growing a list copies it.
+const FACTOR: usize = 128;
+const ERROR_BYTES: usize = 1024;
+
+/// How many bytes were allocated for it, all together.
+fn allocated(run: impl FnOnce()) -> usize {
+    let before = MEMORY.total_allocated();
+    run();
+    MEMORY.total_allocated() - before
+}
+
+fn check<T: DeserializeOwned + Debug>(payload: &[u8]) {
+    let bytes = allocated(|| drop(decode::<T>(payload)));
+    assert!(bytes <= FACTOR * payload.len() + ERROR_BYTES, "{bytes} for {payload:02x?}");
+}
+
+/// A number as `postcard` writes it.
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// One test, because other threads would allocate meanwhile.
+#[test]
+fn lengths_that_lie_allocate_nothing() {
+    for length in [1_u64 << 20, 1 << 31, 1 << 32, 1 << 60, u64::MAX] {
+        // Wherever in a message a length is: up to eight bytes before it, and some behind it.
+        for before in 0..8 {
+            for fill in [0, 1, 2, 3] {
+                let payload = [vec![fill; before], varint(length), vec![fill; 40]].concat();
+                check::<Hello>(&payload);
+                check::<Welcome>(&payload);
+                check::<Request>(&payload);
+                check::<Response>(&payload);
+                check::<Message>(&payload);
+                check::<Record>(&payload);
+                check::<GcRecord>(&payload);
+            }
+        }
+    }
+    for length in [FRAME_LIMIT, u32::MAX] {
+        let header = [length.to_le_bytes(), [0; 4]].concat();
+        assert_eq!(allocated(|| drop(next_frame(&header))), 0);
+    }
+    sparse_segment_is_refused_unread();
+}
+
+const FRAME_LIMIT: u32 = dtranx::wire::FRAME_LIMIT_BYTES as u32;
+
+/// A file may claim any size without having it.
+fn sparse_segment_is_refused_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = dtranx::log::LogOptions { server: 7, segment_bytes: 4096 };
+    let open = || {
+        let medium: std::sync::Arc<dyn Medium> = std::sync::Arc::new(Disk::open(folder.path()).unwrap());
+        dtranx::log::TranxLog::open(medium, &options, |_, _| Ok(()))
+    };
+    drop(open().unwrap());
+    for name in ["segment-00000000000000000001.wal", "gc.log"] {
+        let file = std::fs::OpenOptions::new().write(true).open(folder.path().join(name)).unwrap();
+        let size = file.metadata().unwrap().len();
+        file.set_len(1 << 40).unwrap();
+        let mut refused = None;
+        let bytes = allocated(|| refused = open().err());
+        assert!(matches!(&refused, Some(LogError::Corrupt { file, .. }) if file.contains(name)), "{name}: {refused:?}");
+        assert!(bytes < 1 << 20, "{name}: {bytes}");
+        file.set_len(size).unwrap();
+    }
+    drop(open().unwrap());
+}
