@@ -63,6 +63,14 @@ impl std::fmt::Debug for Collector {
 }
 
 impl Collector {
+    /// Is the log still where it was opened?
+    ///
+    /// # Errors
+    /// [`super::LogError::Gone`].
+    pub fn check(&self) -> Result<()> {
+        self.medium.check()
+    }
+
     /// Replaces the state in the GC log; durable when this returns.
     ///
     /// # Errors

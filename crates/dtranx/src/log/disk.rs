@@ -21,7 +21,7 @@ impl Disk {
     /// Opens a folder, creating it if need be.
     ///
     /// # Errors
-    /// The folder can be neither found nor created.
+    /// [`LogError::InUse`]; the folder can be neither found nor created.
     pub fn open(folder: &Path) -> Result<Self> {
         Ok(Self { folder: Folder::open(folder)? })
     }
@@ -45,6 +45,10 @@ impl Medium for Disk {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.folder.remove(name)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.folder.check()
     }
 
     fn durability(&self) -> Durability {

@@ -15,6 +15,18 @@ pub enum LogError {
         /// Its size.
         bytes: u64,
     },
+    /// Another process has the folder open, or another log of this one.
+    #[error("the log in {folder} is in use by another server")]
+    InUse {
+        /// The folder.
+        folder: String,
+    },
+    /// The folder was removed or replaced while it was in use.
+    #[error("the folder of the log, {folder}, was removed or replaced")]
+    Gone {
+        /// The folder.
+        folder: String,
+    },
     /// The operating system refused something.
     #[error("cannot {action} {file}: {source}")]
     Io {

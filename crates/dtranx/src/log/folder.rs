@@ -1,25 +1,44 @@
-//! What the two media on a file system share: their folder, and making names durable by syncing it.
+//! What the two media on a file system share: their folder, which is one server's alone, and making names durable by
+//! syncing it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use super::{LogError, Result};
 
-/// A folder that exists.
+/// Locked by the process that uses the folder; the system unlocks it when that ends, however it does.
+const LOCK: &str = "lock";
+
+/// A folder that exists, and that nobody else uses.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
+    lock: File,
 }
 
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(|source| LogError::io("create the folder", &shown(path), source))?;
-        let folder = Self { path: path.to_owned() };
+        let folder = Self { path: path.to_owned(), lock: lock(path)? };
         folder.sync()?;
         Ok(folder)
+    }
+
+    /// Is it still where it was? What is written into a folder that was removed is lost.
+    pub(super) fn check(&self) -> Result<()> {
+        let path = self.path.join(LOCK);
+        let failed = |source| LogError::io("look at", &shown(&path), source);
+        let held = self.lock.metadata().map_err(failed)?;
+        match fs::metadata(&path) {
+            Ok(found) if (found.dev(), found.ino()) == (held.dev(), held.ino()) => Ok(()),
+            Ok(_) => Err(LogError::Gone { folder: shown(&self.path) }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(LogError::Gone { folder: shown(&self.path) }),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     pub(super) fn shown(&self, name: &str) -> String {
@@ -65,7 +84,9 @@ impl Folder {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             // A name that is not Unicode is not one of ours.
-            if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
+            if let Ok(name) = entry.map_err(failed)?.file_name().into_string()
+                && name != LOCK
+            {
                 names.push(name);
             }
         }
@@ -82,6 +103,17 @@ impl Folder {
         File::open(&self.path)
             .and_then(|folder| folder.sync_all())
             .map_err(|source| LogError::io("sync the folder", &shown(&self.path), source))
+    }
+}
+
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(LOCK);
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(|source| LogError::io("open", &shown(&path), source))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(error) if error == rustix::io::Errno::WOULDBLOCK => Err(LogError::InUse { folder: shown(folder) }),
+        Err(error) => Err(LogError::io("lock", &shown(&path), error.into())),
     }
 }
 

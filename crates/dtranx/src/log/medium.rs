@@ -14,7 +14,7 @@ pub enum Durability {
     Nothing,
 }
 
-/// A folder of log files. Creating and removing a file is durable when the call returns.
+/// A folder of log files, which nobody else uses. Creating and removing a file is durable when the call returns.
 pub trait Medium: Send + Sync {
     /// Creates a file of `bytes` zeros with all its room reserved, so that no later write can run out of room.
     ///
@@ -39,6 +39,12 @@ pub trait Medium: Send + Sync {
     /// # Errors
     /// It does not exist, or the operating system refuses.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Is what is written here still to be found?
+    ///
+    /// # Errors
+    /// [`super::LogError::Gone`]: the folder was removed or replaced behind the log's back.
+    fn check(&self) -> Result<()>;
 
     /// What a persisted byte survives.
     fn durability(&self) -> Durability;

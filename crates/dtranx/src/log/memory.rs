@@ -118,6 +118,10 @@ impl Medium for Memory {
         self.lock().by_name.remove(name).map(drop).ok_or_else(|| missing("remove", name))
     }
 
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn durability(&self) -> Durability {
         Durability::Nothing
     }

@@ -26,7 +26,7 @@ impl PersistentMemory {
     /// Opens a folder, creating it if need be, and finds out whether its file system is DAX.
     ///
     /// # Errors
-    /// The folder can be neither found nor created, or files in it cannot be mapped.
+    /// [`LogError::InUse`]; the folder can be neither found nor created, or files in it cannot be mapped.
     pub fn open(folder: &Path) -> Result<Self> {
         let folder = Folder::open(folder)?;
         if folder.list()?.iter().any(|name| name == PROBE) {
@@ -73,6 +73,10 @@ impl Medium for PersistentMemory {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.folder.remove(name)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.folder.check()
     }
 
     fn durability(&self) -> Durability {

@@ -142,6 +142,7 @@ impl Inner<'_> {
                 source: from_gc,
                 tell: internal.outlet(),
                 batch: Vec::new(),
+                check_at_ms: 0,
             }),
         ]
     }

@@ -32,6 +32,7 @@ impl Default for LsmOptions {
 
 /// A storage on a disk.
 pub struct Lsm {
+    folder: String,
     keyspace: Keyspace,
     items: PartitionHandle,
     cache: Cache,
@@ -43,24 +44,24 @@ impl Lsm {
     /// # Errors
     /// The folder belongs to another server or has another format; the engine fails.
     pub fn open(folder: &Path, server: ServerId, options: LsmOptions) -> Result<Self> {
-        let keyspace = Config::new(folder)
-            .cache_size(options.block_cache_bytes)
-            .open()
-            .map_err(|error| engine("open its folder", &error))?;
-        let partition = |name| {
-            let opened = keyspace.open_partition(name, PartitionCreateOptions::default());
-            opened.map_err(|error| engine("open its folder", &error))
-        };
+        let shown = folder.display().to_string();
+        let failed = |error| engine(&shown, "open its files", &error);
+        let keyspace = Config::new(folder).cache_size(options.block_cache_bytes).open().map_err(failed)?;
+        let partition = |name| keyspace.open_partition(name, PartitionCreateOptions::default()).map_err(failed);
         let about = partition("about")?;
-        agree(&about, folder, "format version", FORMAT_VERSION)?;
-        agree(&about, folder, "server", server.0)?;
+        agree(&about, &shown, "format version", FORMAT_VERSION)?;
+        agree(&about, &shown, "server", server.0)?;
         let items = partition("items")?;
-        keyspace.persist(PersistMode::SyncAll).map_err(|error| engine("sync", &error))?;
-        Ok(Self { keyspace, items, cache: Cache::new(options.item_cache_bytes) })
+        keyspace.persist(PersistMode::SyncAll).map_err(|error| engine(&shown, "sync", &error))?;
+        Ok(Self { folder: shown, keyspace, items, cache: Cache::new(options.item_cache_bytes) })
+    }
+
+    fn failed(&self, action: &'static str, error: &fjall::Error) -> StorageError {
+        engine(&self.folder, action, error)
     }
 
     fn read(&self, key: &Key) -> Result<Option<Item>> {
-        let stored = self.items.get(stored_key(key)).map_err(|error| engine("read", &error))?;
+        let stored = self.items.get(stored_key(key)).map_err(|error| self.failed("read", &error))?;
         stored.map(|stored| decode(key, &stored)).transpose()
     }
 }
@@ -74,7 +75,7 @@ impl Storage for Lsm {
         let mut found = Gather::new(limit);
         let Some((start, end)) = range.bounds() else { return Ok(found.complete()) };
         for entry in self.items.range((start.map(stored_key), end.map(stored_key))) {
-            let (key, stored) = entry.map_err(|error| engine("scan", &error))?;
+            let (key, stored) = entry.map_err(|error| self.failed("scan", &error))?;
             let damaged = |what: String| StorageError::Damaged { key: key.to_vec(), what };
             let bare = key.strip_prefix(&[KEY_MARK]).ok_or_else(|| damaged("it is no key of ours".to_owned()))?;
             let key = Key::new(Bytes::copy_from_slice(bare)).map_err(|error| damaged(error.to_string()))?;
@@ -94,7 +95,7 @@ impl Storage for Lsm {
                 None => batch.remove(&self.items, stored_key(&write.key)),
             }
         }
-        batch.commit().map_err(|error| engine("write", &error))?;
+        batch.commit().map_err(|error| self.failed("write", &error))?;
         for write in writes {
             let item = write.value.clone().map(|value| Item { value, version });
             self.cache.put(write.key.clone(), item);
@@ -103,7 +104,7 @@ impl Storage for Lsm {
     }
 
     fn persist(&self) -> Result<()> {
-        self.keyspace.persist(PersistMode::SyncData).map_err(|error| engine("sync", &error))
+        self.keyspace.persist(PersistMode::SyncData).map_err(|error| self.failed("sync", &error))
     }
 }
 
@@ -138,19 +139,32 @@ fn decode(key: &Key, stored: &[u8]) -> Result<Item> {
 }
 
 /// A number that the folder was made with: written the first time, compared ever after.
-fn agree(about: &PartitionHandle, folder: &Path, field: &'static str, expected: u16) -> Result<()> {
-    match about.get(field).map_err(|error| engine("read", &error))? {
-        None => about.insert(field, expected.to_le_bytes()).map_err(|error| engine("write", &error)),
+fn agree(about: &PartitionHandle, folder: &str, field: &'static str, expected: u16) -> Result<()> {
+    match about.get(field).map_err(|error| engine(folder, "read", &error))? {
+        None => about.insert(field, expected.to_le_bytes()).map_err(|error| engine(folder, "write", &error)),
         Some(found) => {
             let found = found.first_chunk::<2>().map_or(u16::MAX, |found| u16::from_le_bytes(*found));
             if found == expected {
                 return Ok(());
             }
-            Err(StorageError::Foreign { folder: folder.display().to_string(), field, found, expected })
+            Err(StorageError::Foreign { folder: folder.to_owned(), field, found, expected })
         }
     }
 }
 
-fn engine(action: &'static str, error: &fjall::Error) -> StorageError {
-    StorageError::Engine { action, message: error.to_string() }
+fn engine(folder: &str, action: &'static str, error: &fjall::Error) -> StorageError {
+    let message = match error {
+        // The engine does not tell any more why: mostly for want of room.
+        fjall::Error::Poisoned => format!("an earlier write in the background failed; {}", free(folder)),
+        error => error.to_string(),
+    };
+    StorageError::Engine { folder: folder.to_owned(), action, message }
+}
+
+/// The room that is left on a folder's disk, in words.
+fn free(folder: &str) -> String {
+    match rustix::fs::statvfs(folder) {
+        Ok(disk) => format!("{} bytes are free there", disk.f_bavail.saturating_mul(disk.f_frsize)),
+        Err(error) => format!("its disk cannot be looked at: {error}"),
+    }
 }

@@ -25,8 +25,10 @@ const PIGGYBACK_LIMIT_BYTES: usize = 256 << 10;
 #[non_exhaustive]
 pub enum StorageError {
     /// The engine reported an error; a full disk among others.
-    #[error("the storage cannot {action}: {message}")]
+    #[error("the storage in {folder} cannot {action}: {message}")]
     Engine {
+        /// The folder.
+        folder: String,
         /// What was tried.
         action: &'static str,
         /// What it said.

@@ -65,15 +65,41 @@ fn persistent_memory_says_whether_it_is_emulated() {
 #[test]
 fn file_that_cannot_be_reserved_is_full_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    for medium in [
-        Box::new(Disk::open(folder.path()).unwrap()) as Box<dyn Medium>,
-        Box::new(PersistentMemory::open(folder.path()).unwrap()),
-    ] {
+    let disk = || Box::new(Disk::open(folder.path()).unwrap()) as Box<dyn Medium>;
+    let mapped = || Box::new(PersistentMemory::open(folder.path()).unwrap()) as Box<dyn Medium>;
+    for open in [&disk as &dyn Fn() -> Box<dyn Medium>, &mapped] {
+        let medium = open();
         let refused = medium.create("huge", 1 << 60).err().unwrap();
         assert!(matches!(&refused, LogError::Full { bytes, .. } if *bytes == 1 << 60), "{refused}");
         assert!(refused.to_string().contains("huge"));
         assert!(medium.list().unwrap().is_empty());
     }
+}
+
+#[test]
+fn folder_has_one_user_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Disk::open(folder.path()).unwrap();
+    let refused = PersistentMemory::open(folder.path()).unwrap_err();
+    assert!(
+        matches!(&refused, LogError::InUse { folder: named } if named == folder.path().to_str().unwrap()),
+        "{refused}"
+    );
+    assert!(first.list().unwrap().is_empty(), "the lock is no file of the log");
+    drop(first);
+    PersistentMemory::open(folder.path()).unwrap();
+}
+
+#[test]
+fn folder_that_was_removed_or_replaced_is_noticed() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("log");
+    let medium = Disk::open(&folder).unwrap();
+    medium.check().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(matches!(medium.check(), Err(LogError::Gone { .. })));
+    let _other = Disk::open(&folder).unwrap();
+    assert!(matches!(medium.check(), Err(LogError::Gone { .. })));
 }
 
 #[test]

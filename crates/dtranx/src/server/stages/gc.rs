@@ -10,12 +10,16 @@ use crate::server::event::Collect;
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::Storage;
 
+/// How often is looked whether the log's folder is still there.
+const CHECK_EVERY_MS: u64 = 1000;
+
 pub(in crate::server) struct GcStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) collector: Collector,
     pub(in crate::server) source: Source<Collect>,
     pub(in crate::server) tell: Outlet<Input>,
     pub(in crate::server) batch: Vec<Collect>,
+    pub(in crate::server) check_at_ms: u64,
 }
 
 impl Stage for GcStage {
@@ -23,7 +27,11 @@ impl Stage for GcStage {
         "gc"
     }
 
-    fn run(&mut self, _: u64) -> Result<usize, String> {
+    fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        if self.check_at_ms <= now_ms {
+            self.check_at_ms = now_ms + CHECK_EVERY_MS;
+            self.collector.check().map_err(|error| error.to_string())?;
+        }
         let handled = self.source.take(BATCH, &mut self.batch);
         for collect in self.batch.drain(..) {
             match collect {
@@ -48,5 +56,9 @@ impl Stage for GcStage {
 
     fn has_work(&self) -> bool {
         !self.source.is_empty() || !self.tell.is_clear()
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        Some(self.check_at_ms)
     }
 }
