@@ -1,14 +1,18 @@
-//! What the garbage collection does to a log (section 3.3.2): it writes the GC log and removes complete segments.
+//! What the garbage collection does to a log (section 3.3.2): it writes the GC log and removes complete segments. It makes
+//! the next segment, too, because it may wait for the medium.
 //!
-//! It shares nothing with the thread that appends but the list of complete segments, so appending never waits for it.
+//! With the thread that appends it shares the list of complete segments and the place where the next one is put: appending
+//! waits for it only if the next segment is needed while it is being made.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Result;
+use super::ahead::Ahead;
 use super::gc_log::GcLog;
 use super::medium::Medium;
 use super::segment::SegmentNumber;
+use super::tranx_log::LogSpace;
 
 /// A segment that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,25 +44,39 @@ impl Complete {
         self.lock().iter().copied().collect()
     }
 
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.lock().iter().map(|info| info.size_bytes).sum()
-    }
-
     fn lock(&self) -> MutexGuard<'_, VecDeque<SegmentInfo>> {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The side of a log that forgets.
+/// What the side that appends and the side that forgets share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) complete: Complete,
+    pub(super) ahead: Ahead,
+    /// The size of the segment in use, and of those to come.
+    pub(super) size_bytes: u64,
+}
+
+impl Shared {
+    pub(super) fn space(&self) -> LogSpace {
+        let others = 1 + u64::from(self.ahead.is_made());
+        let complete = self.complete.lock();
+        let complete_bytes: u64 = complete.iter().map(|info| info.size_bytes).sum();
+        LogSpace { segments: complete.len() as u64 + others, bytes: complete_bytes + others * self.size_bytes }
+    }
+}
+
+/// The side of a log that forgets, and prepares.
 pub struct Collector {
     pub(super) medium: Arc<dyn Medium>,
     pub(super) gc_log: GcLog,
-    pub(super) complete: Complete,
+    pub(super) shared: Shared,
 }
 
 impl std::fmt::Debug for Collector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Collector").field("complete", &self.complete.all()).finish_non_exhaustive()
+        f.debug_struct("Collector").field("complete", &self.shared.complete.all()).finish_non_exhaustive()
     }
 }
 
@@ -69,6 +87,20 @@ impl Collector {
     /// [`super::LogError::Gone`].
     pub fn check(&self) -> Result<()> {
         self.medium.check()
+    }
+
+    /// The room that the segments take.
+    pub fn space(&self) -> LogSpace {
+        self.shared.space()
+    }
+
+    /// Makes the next segment, so that whoever appends finds it when the current one is full; nothing if it is there.
+    ///
+    /// # Errors
+    /// [`super::LogError::Full`], which is no failure yet: it will be tried again by whoever needs the segment, and there
+    /// may be room then. Or the medium refuses.
+    pub fn make_ahead(&self) -> Result<()> {
+        self.shared.ahead.make(&*self.medium)
     }
 
     /// Replaces the state in the GC log; durable when this returns.
@@ -86,13 +118,13 @@ impl Collector {
     /// # Errors
     /// The medium refuses.
     pub fn remove_through(&mut self, through: SegmentNumber) -> Result<usize> {
-        let going: Vec<_> = self.complete.all().into_iter().filter(|info| info.number <= through).collect();
+        let going: Vec<_> = self.shared.complete.all().into_iter().filter(|info| info.number <= through).collect();
         let Some(last) = going.last() else { return Ok(0) };
         let state = self.gc_log.payload().to_vec();
         self.gc_log.write(last.number.next(), &state)?;
         for info in &going {
             self.medium.remove(&info.number.file_name())?;
-            self.complete.lock().pop_front();
+            self.shared.complete.lock().pop_front();
         }
         Ok(going.len())
     }

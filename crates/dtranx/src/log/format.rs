@@ -1,12 +1,18 @@
 //! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this file in words.
 
 /// The version of everything the log writes, the records included.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 
 /// Everything begins at multiples of this: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const BLOCK_HEADER_BYTES: usize = 32;
+
+/// No log counts blocks, segments or generations so far; counting on from below this never overflows.
+pub(super) const COUNT_LIMIT: u64 = 1 << 63;
+
+/// In the place of the first sequence in the header of a segment that was made ahead.
+const MADE_AHEAD: u64 = u64::MAX;
 
 const MAGIC: [u8; 8] = *b"DTRX-WAL";
 
@@ -16,8 +22,9 @@ pub(super) struct SegmentHeader {
     pub(super) server: u16,
     pub(super) number: u64,
     pub(super) size_bytes: u64,
-    /// The sequence of the segment's first block. All blocks below were durable when the segment was made.
-    pub(super) first_sequence: u64,
+    /// The sequence of the segment's first block, unless the segment was made ahead: then its blocks say it. All blocks
+    /// below were durable when the first was written.
+    pub(super) first_sequence: Option<u64>,
 }
 
 /// Why 64 bytes are not a header.
@@ -35,7 +42,7 @@ impl SegmentHeader {
         bytes[10..12].copy_from_slice(&self.server.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size_bytes.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first_sequence.unwrap_or(MADE_AHEAD).to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -56,17 +63,25 @@ impl SegmentHeader {
             server: u16_at(bytes, 10),
             number: u64_at(bytes, 16),
             size_bytes: u64_at(bytes, 24),
-            first_sequence: u64_at(bytes, 32),
+            first_sequence: Some(u64_at(bytes, 32)).filter(|first| *first != MADE_AHEAD),
         })
     }
 }
 
-/// A block, read or to be written.
+/// Where a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block<'a> {
+pub(super) struct BlockPosition {
     pub(super) sequence: u64,
     /// All blocks with a lower sequence were durable when this one was written.
     pub(super) durable_below: u64,
+    /// The sequence of the first block in the same segment.
+    pub(super) first_sequence: u64,
+}
+
+/// A block that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block<'a> {
+    pub(super) position: BlockPosition,
     /// Records, each after its length.
     pub(super) payload: &'a [u8],
 }
@@ -77,12 +92,12 @@ pub(super) fn block_bytes(payload_bytes: usize) -> usize {
 }
 
 /// Completes a block in place: `buffer` begins with room for the header, then comes the payload.
-pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, sequence: u64, durable_below: u64) {
+pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, position: BlockPosition) {
     let length = (buffer.len() - BLOCK_HEADER_BYTES) as u32;
-    buffer[..BLOCK_HEADER_BYTES].fill(0);
     buffer[..4].copy_from_slice(&length.to_le_bytes());
-    buffer[8..16].copy_from_slice(&sequence.to_le_bytes());
-    buffer[16..24].copy_from_slice(&durable_below.to_le_bytes());
+    buffer[8..16].copy_from_slice(&position.sequence.to_le_bytes());
+    buffer[16..24].copy_from_slice(&position.durable_below.to_le_bytes());
+    buffer[24..32].copy_from_slice(&position.first_sequence.to_le_bytes());
     let checksum = block_checksum(segment, buffer);
     buffer[4..8].copy_from_slice(&checksum.to_le_bytes());
     buffer.resize(buffer.len().next_multiple_of(ALIGN_BYTES), 0);
@@ -92,8 +107,16 @@ pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, sequence: u64, du
 pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usize)> {
     let header = bytes.get(..BLOCK_HEADER_BYTES)?;
     let length = u32_at(header, 0) as usize;
+    let position = BlockPosition {
+        sequence: u64_at(header, 8),
+        durable_below: u64_at(header, 16),
+        first_sequence: u64_at(header, 24),
+    };
     // Cheap refusals first: most places that are not blocks are zeros.
-    if length == 0 || header[24..32].iter().any(|byte| *byte != 0) {
+    if length == 0
+        || position.sequence >= COUNT_LIMIT
+        || position.durable_below.max(position.first_sequence) > position.sequence
+    {
         return None;
     }
     let block = bytes.get(..BLOCK_HEADER_BYTES.checked_add(length)?)?;
@@ -101,9 +124,7 @@ pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usi
         return None;
     }
     let taken = block_bytes(length).min(bytes.len());
-    let found =
-        Block { sequence: u64_at(header, 8), durable_below: u64_at(header, 16), payload: &block[BLOCK_HEADER_BYTES..] };
-    Some((found, taken))
+    Some((Block { position, payload: &block[BLOCK_HEADER_BYTES..] }, taken))
 }
 
 /// Over the segment's number and everything but the checksum itself: a block of another segment never passes.

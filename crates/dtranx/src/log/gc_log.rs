@@ -4,9 +4,9 @@
 //! caller's bytes (the low-water marks) it holds the oldest segment that is needed. The order is always: write the GC
 //! log, then remove segments.
 
-use super::format::{FORMAT_VERSION, u32_at, u64_at};
+use super::format::{COUNT_LIMIT, FORMAT_VERSION, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
-use super::segment::{COUNT_LIMIT, SegmentNumber};
+use super::segment::SegmentNumber;
 use super::{LogError, Result};
 
 pub(super) const NAME: &str = "gc.log";
@@ -48,14 +48,14 @@ impl GcLog {
         }
         let mut file = medium.open(NAME)?;
         file.persist()?;
-        if file.size_bytes() != 2 * SLOT_BYTES as u64 {
-            return Err(LogError::corrupt(NAME, 0, format!("it has {} bytes", file.size_bytes())));
-        }
-        let slots = [read_slot(&*file, 0)?, read_slot(&*file, 1)?];
+        let has_room = file.size_bytes() == 2 * SLOT_BYTES as u64;
+        let slots = if has_room { [read_slot(&*file, 0)?, read_slot(&*file, 1)?] } else { [None, None] };
         let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.generation) else {
             // Its creation was interrupted, if nothing was built on it.
             if names.iter().any(|name| SegmentNumber::from_file_name(name).is_some()) {
-                return Err(LogError::corrupt(NAME, 0, "both slots are damaged"));
+                let bytes = file.size_bytes();
+                let what = if has_room { "both slots are damaged".to_owned() } else { format!("it has {bytes} bytes") };
+                return Err(LogError::corrupt(NAME, 0, what));
             }
             drop(file);
             medium.remove(NAME)?;

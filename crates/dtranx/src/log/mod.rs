@@ -7,8 +7,9 @@
 //! | TranxLog | [`TranxLog`] | records, one append-only log of them, and the fixed-size GC log beside it |
 //!
 //! The bytes are described in `docs/dtranx-log-format.md`. What a record *means* is not here: this module carries bytes.
-//! One thread writes a log; there are no locks in it.
+//! One thread appends to a log, another may collect garbage and make segments ahead ([`Collector`]).
 
+mod ahead;
 mod collector;
 mod disk;
 mod error;
@@ -20,6 +21,7 @@ mod mapped;
 mod medium;
 mod memory;
 mod pmem;
+mod reader;
 mod segment;
 mod tranx_log;
 

@@ -47,11 +47,12 @@ impl PersistentMemory {
 
     fn map(&self, name: &str, file: &std::fs::File, bytes: u64) -> Result<Box<dyn MediumFile>> {
         let shown = self.folder.shown(name);
-        let length = usize::try_from(bytes).ok().filter(|length| *length > 0);
-        let Some(length) = length else {
+        let Ok(length) = usize::try_from(bytes) else {
             return Err(LogError::corrupt(&shown, 0, format!("a file of {bytes} bytes cannot be mapped")));
         };
-        let mapped = Mapped::new(file, length).map_err(|source| LogError::io("map", &shown, source))?;
+        let failed = |source| LogError::io("map", &shown, source);
+        // One whose creation was interrupted may be empty, and nothing can be mapped then.
+        let mapped = (length > 0).then(|| Mapped::new(file, length).map_err(failed)).transpose()?;
         Ok(Box::new(MappedFile { name: shown, mapped, dirty: None }))
     }
 }
@@ -90,21 +91,23 @@ impl Medium for PersistentMemory {
 
 struct MappedFile {
     name: String,
-    mapped: Mapped,
+    /// Nothing if it has no bytes.
+    mapped: Option<Mapped>,
     /// From where to where something was written since the last persist.
     dirty: Option<(usize, usize)>,
 }
 
 impl MediumFile for MappedFile {
     fn size_bytes(&self) -> u64 {
-        self.mapped.bytes().len() as u64
+        self.mapped.as_ref().map_or(0, |mapped| mapped.bytes().len() as u64)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         check_range(&self.name, self.size_bytes(), offset, bytes.len())?;
         let start = offset as usize;
         let end = start + bytes.len();
-        self.mapped.bytes_mut()[start..end].copy_from_slice(bytes);
+        let Some(mapped) = &mut self.mapped else { return Ok(()) };
+        mapped.bytes_mut()[start..end].copy_from_slice(bytes);
         self.dirty = Some(match self.dirty {
             Some((from, to)) => (from.min(start), to.max(end)),
             None => (start, end),
@@ -113,8 +116,8 @@ impl MediumFile for MappedFile {
     }
 
     fn persist(&mut self) -> Result<()> {
-        if let Some((start, end)) = self.dirty {
-            self.mapped.persist(start, end - start).map_err(|source| LogError::io("write back", &self.name, source))?;
+        if let (Some((start, end)), Some(mapped)) = (self.dirty, &self.mapped) {
+            mapped.persist(start, end - start).map_err(|source| LogError::io("write back", &self.name, source))?;
             self.dirty = None;
         }
         Ok(())
@@ -123,7 +126,8 @@ impl MediumFile for MappedFile {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         check_range(&self.name, self.size_bytes(), offset, into.len())?;
         let start = offset as usize;
-        into.copy_from_slice(&self.mapped.bytes()[start..start + into.len()]);
+        let Some(mapped) = &self.mapped else { return Ok(()) };
+        into.copy_from_slice(&mapped.bytes()[start..start + into.len()]);
         Ok(())
     }
 }

@@ -1,14 +1,13 @@
 //! One segment: a file of fixed size, named by when it was made among the others; writing it and reading it whole.
 
-use super::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, FORMAT_VERSION, HEADER_BYTES, SegmentHeader};
+use super::format::{
+    ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, SegmentHeader,
+};
 use super::medium::{Medium, MediumFile};
 use super::{LogError, Result, format};
 
 /// The largest segment.
 pub(super) const SEGMENT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
-
-/// No log counts blocks, segments or generations so far; counting on from below this never overflows.
-pub(super) const COUNT_LIMIT: u64 = 1 << 63;
 
 /// A segment's place in the order of creation. The names of files sort in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +35,8 @@ impl SegmentNumber {
 /// The segment that is being written.
 pub(super) struct Segment {
     pub(super) header: SegmentHeader,
+    /// The sequence of its first block: whoever uses a segment that was made ahead sets it.
+    pub(super) first_sequence: u64,
     file: Box<dyn MediumFile>,
     /// Where the next block goes.
     end: u64,
@@ -47,7 +48,8 @@ impl Segment {
         let mut file = medium.create(&SegmentNumber(header.number).file_name(), header.size_bytes)?;
         file.write(0, &header.encode())?;
         file.persist()?;
-        Ok(Self { header, file, end: HEADER_BYTES as u64 })
+        let first_sequence = header.first_sequence.unwrap_or_default();
+        Ok(Self { header, first_sequence, file, end: HEADER_BYTES as u64 })
     }
 
     pub(super) fn number(&self) -> SegmentNumber {
@@ -129,26 +131,41 @@ impl Read {
             );
             return Err(LogError::corrupt(&name, 0, what));
         }
-        if header.first_sequence >= COUNT_LIMIT {
-            let what = format!("its first block would be number {}", header.first_sequence);
-            return Err(LogError::corrupt(&name, 0, what));
+        if let Some(first) = header.first_sequence.filter(|first| *first >= COUNT_LIMIT) {
+            return Err(LogError::corrupt(&name, 0, format!("its first block would be number {first}")));
         }
         Ok(Some(Self { name, bytes, header }))
     }
 
-    /// Gives every record to `replay`, up to the block `until` (the first of the next segment, if there is one).
+    /// The sequence of its first block, as the header or any block says it: all blocks below were durable then.
+    pub(super) fn first_sequence(&self) -> Option<u64> {
+        let in_blocks = || {
+            let at = find_block(&self.bytes, HEADER_BYTES, self.header.number, |_| true)?;
+            self.block_at(at).map(|(block, _)| block.position.first_sequence)
+        };
+        self.header.first_sequence.or_else(in_blocks)
+    }
+
+    /// Was nothing ever written into it?
+    pub(super) fn is_blank(&self) -> bool {
+        self.bytes[HEADER_BYTES..].iter().all(|byte| *byte == 0)
+    }
+
+    /// Gives every record from the block `first` on to `replay`, up to the block `until` (the first of the next segment, if there is one).
     ///
     /// Without a next segment the log ends at the first place that is no block, unless something shows that the block
     /// which should be there had been durable.
     pub(super) fn replay(
         &self,
+        first: u64,
         until: Option<u64>,
         replay: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<End> {
         let mut at = HEADER_BYTES;
-        let mut sequence = self.header.first_sequence;
+        let mut sequence = first;
         while until.is_none_or(|until| sequence < until) {
-            let Some((block, taken)) = self.block_at(at).filter(|(block, _)| block.sequence == sequence) else {
+            let Some((block, taken)) = self.block_at(at).filter(|(block, _)| block.position.sequence == sequence)
+            else {
                 self.check_torn(at, sequence, until)?;
                 break;
             };
@@ -170,7 +187,7 @@ impl Read {
     fn check_torn(&self, at: usize, sequence: u64, until: Option<u64>) -> Result<()> {
         let evidence = match until {
             Some(_) => Some("the next segment".to_owned()),
-            None => find_block(&self.bytes, at, self.header.number, |block| block.durable_below > sequence)
+            None => find_block(&self.bytes, at, self.header.number, |block| block.position.durable_below > sequence)
                 .map(|later| format!("the block at offset {later}")),
         };
         match evidence {

@@ -65,7 +65,7 @@ pub struct Opened {
     pub log: TranxLog,
     /// What reclaims its room.
     pub collector: Collector,
-    /// The segments that were found, oldest first; those without a record too.
+    /// The segments that were found and kept, oldest first: also those that have no whole record.
     pub segments: Vec<SegmentInfo>,
     /// How many records were replayed.
     pub records: u64,
@@ -76,7 +76,7 @@ pub struct Opened {
 /// The room that a log takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSpace {
-    /// How many segments there are.
+    /// How many segments there are: complete ones, the one in use, and one made ahead.
     pub segments: u64,
     /// Their size together, in bytes.
     pub bytes: u64,
@@ -118,8 +118,9 @@ impl TranxLog {
         let room = options.segment_bytes as usize - HEADER_BYTES - BLOCK_HEADER_BYTES - format::record_bytes(0);
         let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
         let gc_payload = gc_log.payload().to_vec();
-        let collector = Collector { medium, gc_log, complete: manager.complete().clone() };
-        let segments = manager.complete().all();
+        let shared = manager.shared().clone();
+        let segments = shared.complete.all();
+        let collector = Collector { medium, gc_log, shared };
         let log = Self { manager, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
         Ok(Opened { log, collector, segments, records, gc_payload })
     }
@@ -194,7 +195,7 @@ impl TranxLog {
 
     /// The room that the segments take.
     pub fn space(&self) -> LogSpace {
-        LogSpace { segments: self.manager.complete().all().len() as u64 + 1, bytes: self.manager.size_bytes() }
+        self.manager.shared().space()
     }
 }
 

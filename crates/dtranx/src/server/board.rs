@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::core::{ClientId, Incarnation, NodeStatus, ServerId};
+use crate::log::LogSpace;
 use crate::stage::Counters;
 use crate::wire::ServerStatus;
 
@@ -16,8 +17,8 @@ pub(super) struct Board {
     /// 0 until the server may accept clients.
     incarnation: AtomicU64,
     next_client: AtomicU64,
-    pub(super) log_segments: AtomicU64,
-    pub(super) log_bytes: AtomicU64,
+    log_segments: AtomicU64,
+    log_bytes: AtomicU64,
     low_water: AtomicU64,
     coordinating: AtomicU64,
     participating: AtomicU64,
@@ -63,6 +64,12 @@ impl Board {
                 Some(ClientId { incarnation: Incarnation(incarnation), number })
             }
         }
+    }
+
+    /// Both who appends and who collects tell it: between two that meet, the older may stay until the next change.
+    pub(super) fn note_space(&self, space: LogSpace) {
+        self.log_segments.store(space.segments, Ordering::Relaxed);
+        self.log_bytes.store(space.bytes, Ordering::Relaxed);
     }
 
     pub(super) fn note(&self, status: &NodeStatus) {

@@ -128,7 +128,7 @@ impl Inner<'_> {
                 collect_at_ms: config.gc_interval_ms,
                 note_at_ms: 0,
             }),
-            Box::new(WalStage::new(recovered.log, board.clone(), from_wal, internal.outlet())),
+            Box::new(WalStage::new(recovered.log, board.clone(), from_wal, internal.outlet(), gc.outlet())),
             Box::new(StorageStage {
                 storage: storage.clone(),
                 source: from_store,
@@ -139,6 +139,7 @@ impl Inner<'_> {
             Box::new(GcStage {
                 storage,
                 collector: recovered.collector,
+                board: board.clone(),
                 source: from_gc,
                 tell: internal.outlet(),
                 batch: Vec::new(),

@@ -32,6 +32,8 @@ pub(super) enum Collect {
     Persist,
     Write(GcRecord),
     Remove(SegmentId),
+    /// The next segment of the log, before it is needed.
+    MakeAhead,
 }
 
 /// To the stage that reads for clients.

@@ -29,6 +29,18 @@ fn segment(each_durable: bool) -> Vec<u8> {
     medium.contents(SEGMENT).unwrap()
 }
 
+/// The one behind the first, made ahead, with so many records in it and the one before.
+fn made_ahead(records: u64) -> Vec<u8> {
+    let medium = Memory::new();
+    let Opened { mut log, collector, .. } = open(&medium);
+    collector.make_ahead().unwrap();
+    for number in 0..records {
+        log.append(&[number as u8; 600]).unwrap();
+        log.persist().unwrap();
+    }
+    medium.contents("segment-00000000000000000002.wal").unwrap()
+}
+
 /// Without the zeros at its end. The header's size no longer fits then; the harness puts that right.
 fn short(mut segment: Vec<u8>) -> Vec<u8> {
     let used = segment.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -45,6 +57,8 @@ pub(crate) fn segments() -> Corpus {
     torn[end - 64..].fill(0);
     damaged[64..128].fill(0);
     let entries = [
+        ("made_ahead", made_ahead(0)),
+        ("made_ahead_used", short(made_ahead(9))),
         ("whole", segment(true)),
         ("fresh", fresh),
         ("torn", torn),

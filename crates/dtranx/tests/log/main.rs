@@ -1,11 +1,13 @@
 //! The log on its media: what comes back after crashes, and what is refused.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod ahead;
 mod crashes;
 mod damage;
 mod golden;
 mod limits;
 mod media;
+mod stopping;
 
 use std::sync::Arc;
 

@@ -1,13 +1,12 @@
 //! The WAL stage: appends a batch of records, makes it durable once, says so once (group commit).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::BATCH;
 use crate::core::{Input, LogTicket, SegmentId, SegmentSummary};
 use crate::log::{SegmentNumber, TranxLog};
 use crate::server::board::Board;
-use crate::server::event::Append;
+use crate::server::event::{Append, Collect};
 use crate::stage::{Outlet, Source, Stage};
 
 /// How long a record that nobody waits for may wait for one that is in a hurry.
@@ -18,6 +17,7 @@ pub(in crate::server) struct WalStage {
     board: Arc<Board>,
     source: Source<Append>,
     tell: Outlet<Input>,
+    gc: Outlet<Collect>,
     batch: Vec<Append>,
     buffer: Vec<u8>,
     segment: SegmentNumber,
@@ -34,13 +34,15 @@ impl WalStage {
         board: Arc<Board>,
         source: Source<Append>,
         tell: Outlet<Input>,
+        gc: Outlet<Collect>,
     ) -> Self {
         let segment = log.current();
-        let stage = Self {
+        let mut stage = Self {
             log,
             board,
             source,
             tell,
+            gc,
             batch: Vec::new(),
             buffer: Vec::new(),
             segment,
@@ -49,7 +51,8 @@ impl WalStage {
             told: LogTicket(0),
             persist_at_ms: None,
         };
-        stage.note_space();
+        stage.board.note_space(stage.log.space());
+        stage.gc.send(Collect::MakeAhead);
         stage
     }
 
@@ -62,7 +65,8 @@ impl WalStage {
             let summary = std::mem::take(&mut self.summary);
             self.tell.send(Input::SegmentSealed { segment: SegmentId(self.segment.0), summary });
             self.segment = segment;
-            self.note_space();
+            self.gc.send(Collect::MakeAhead);
+            self.board.note_space(self.log.space());
         }
         self.summary.note(&append.record);
         self.appended = append.ticket;
@@ -75,12 +79,6 @@ impl WalStage {
         self.told = self.appended;
         self.tell.send(Input::Logged { through: self.told });
         Ok(())
-    }
-
-    fn note_space(&self) {
-        let space = self.log.space();
-        self.board.log_segments.store(space.segments, Ordering::Relaxed);
-        self.board.log_bytes.store(space.bytes, Ordering::Relaxed);
     }
 }
 
@@ -100,16 +98,16 @@ impl Stage for WalStage {
         self.batch = batch;
         if hurry || self.persist_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             self.persist()?;
-            self.note_space();
         } else if self.appended > self.told && self.persist_at_ms.is_none() {
             self.persist_at_ms = Some(now_ms + LAZY_MS);
         }
         self.tell.flush();
+        self.gc.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.source.is_empty() || !self.tell.is_clear()
+        !self.source.is_empty() || !self.tell.is_clear() || !self.gc.is_clear()
     }
 
     fn deadline_ms(&self) -> Option<u64> {
