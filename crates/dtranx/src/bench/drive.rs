@@ -98,7 +98,7 @@ impl Driver<'_> {
     }
 
     fn ask(&self, terminal: usize, server: ServerId, ask: Ask) {
-        let Some(link) = self.inner.links.get(&server) else { return };
+        let Ok(link) = self.inner.link(server) else { return };
         let tell = self.tell.clone();
         let until = Instant::now() + Duration::from_millis(self.inner.options.request_ms);
         // Nobody listens any more when the run is over.

@@ -81,5 +81,5 @@ pub enum BenchError {
 
 /// A client's links, for those who do not wait.
 fn links(client: &Client) -> &crate::client::Inner {
-    &client.inner
+    client.shared()
 }

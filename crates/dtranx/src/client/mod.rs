@@ -14,21 +14,35 @@
 //! # }
 //! ```
 //!
-//! All calls block, each for a limited time ([`ClientOptions::request_ms`]). A client may be shared by many threads.
+//! The calls of [`Client`] block, those of [`AsyncClient`] are futures; each lasts for a limited time
+//! ([`ClientOptions::request_ms`]). A client may be shared by many threads or tasks: their requests go out together.
+//!
+//! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous` asks servers through a link
+//! (`link`, `socket`) and waits for answers (`call`); `blocking` waits for `asynchronous`.
 
+mod asynchronous;
 mod backoff;
+mod blocking;
 mod cache;
-mod database;
+mod call;
 mod error;
+mod inner;
 mod link;
+mod options;
+mod outcome;
+mod retry;
 mod scan;
 mod socket;
-mod transact;
-mod transaction;
+mod state;
+mod unknown;
 
-pub use database::{Client, ClientOptions};
-pub use error::{Error, Result, Unknown};
-pub use transaction::{Committed, Scanned, Transaction};
+pub use asynchronous::{AsyncClient, AsyncTransaction};
+pub use blocking::{Client, Transaction};
+pub use error::{Error, Result};
+pub use options::ClientOptions;
+pub use outcome::{Committed, Scanned};
+pub use socket::MAX_WAITING;
+pub use unknown::Unknown;
 
-pub(crate) use database::Inner;
+pub(crate) use inner::Inner;
 pub(crate) use link::{Answer, Done, Link, Ticket};

@@ -1,36 +1,96 @@
-//! Ordered scans over all servers of a range, merged, with the transaction's own writes in them.
+//! Ordered scans over all servers of a range: what each found is merged, and the transaction's own writes are laid over it.
+//! Pure, as [`TransactionState`] is.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::database::unexpected;
-use super::{Error, Result, Scanned, Transaction};
+use super::state::TransactionState;
+use super::{Error, Result, Scanned};
 use crate::core::{Item, Key, KeyRange, LimitError, ScanRead, transaction::MAX_TRANSACTION_ITEMS};
-use crate::wire::{Ask, Reply};
 
-/// What all servers of a range have, up to where all of them were looked at.
-struct Part {
-    items: BTreeMap<Key, Item>,
-    /// The last key up to which that is so; `None`: the whole range.
+/// A scan under way: round after round all servers are asked for what is left, until there is enough or no more.
+pub(super) struct Scan {
+    range: KeyRange,
+    limit: usize,
+    rest: KeyRange,
+    found: BTreeMap<Key, Item>,
+    /// The last key up to which all servers were looked at; `None`: the whole range.
     through: Option<Key>,
 }
 
-impl Transaction {
-    /// The keys of a range, in order, at most `limit`, as this transaction sees them.
-    ///
+/// What the servers have, up to where all of them were looked at in one round.
+#[derive(Default)]
+pub(super) struct Round {
+    items: BTreeMap<Key, Item>,
+    through: Option<Key>,
+}
+
+impl Scan {
     /// # Errors
-    /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
-    pub fn scan(&mut self, range: KeyRange, limit: usize) -> Result<Scanned> {
+    /// `limit` is 0 or beyond what a transaction may hold.
+    pub(super) fn new(range: KeyRange, limit: usize) -> Result<Self> {
         if limit == 0 || limit >= MAX_TRANSACTION_ITEMS {
             return Err(Error::Limit(LimitError::TooManyItems { items: limit }));
         }
-        if range.is_empty() {
-            return Ok(Scanned { items: Vec::new(), complete: true });
+        Ok(Self { rest: range.clone(), range, limit, found: BTreeMap::new(), through: None })
+    }
+
+    /// What to ask for in the next round: the range, and how many items.
+    pub(super) fn next(&self) -> (&KeyRange, usize) {
+        (&self.rest, self.limit - self.found.len())
+    }
+
+    /// Takes in a round. Is it the last one?
+    pub(super) fn heard(&mut self, round: Round) -> bool {
+        let (items, through) = round.cut(self.limit - self.found.len());
+        self.found.extend(items);
+        self.through = through;
+        let Some(through) = &self.through else { return true };
+        if self.found.len() >= self.limit {
+            return true;
         }
-        let (found, through) = self.look(&range, limit)?;
+        // The smallest key after it; none is longer than the longest key.
+        let mut next = through.as_bytes().to_vec();
+        next.push(0);
+        match Key::new(next) {
+            Ok(start) => {
+                self.rest.start = start;
+                false
+            }
+            Err(_) => true,
+        }
+    }
+}
+
+impl Round {
+    /// Takes in what one server found, in order, and whether that was all.
+    pub(super) fn add(&mut self, items: Vec<(Key, Item)>, complete: bool) {
+        let last = items.last().map(|(key, _)| key.clone()).filter(|_| !complete);
+        self.through = [self.through.take(), last].into_iter().flatten().min();
+        self.items.extend(items);
+    }
+
+    /// What all servers were looked at for, at most `limit` items.
+    fn cut(mut self, limit: usize) -> (BTreeMap<Key, Item>, Option<Key>) {
+        if let Some(through) = &self.through {
+            self.items.retain(|key, _| key <= through);
+        }
+        // Several servers may have found more than was wanted.
+        if self.items.len() > limit {
+            self.through = self.items.keys().nth(limit.saturating_sub(1)).cloned();
+            self.items = self.items.into_iter().take(limit).collect();
+        }
+        (self.items, self.through)
+    }
+}
+
+impl TransactionState {
+    /// Takes in a scan that is over: what the transaction sees in its range.
+    pub(super) fn finish_scan(&mut self, scan: Scan) -> Scanned {
+        let Scan { range, limit, found, through, .. } = scan;
         let covered = match &through {
-            Some(last) => KeyRange::through(range.start.clone(), last.clone()),
+            Some(last) => KeyRange::through(range.start, last.clone()),
             None => range,
         };
         let items = self.overlaid(&covered, &found);
@@ -38,56 +98,7 @@ impl Transaction {
         self.scans.push(ScanRead { range: covered, found: versions });
         self.scanned.extend(found);
         let complete = through.is_none() && items.len() <= limit;
-        Ok(Scanned { items: items.into_iter().take(limit).collect(), complete })
-    }
-
-    /// Asks until there is enough or no more: what is stored, and how far that goes.
-    fn look(&self, range: &KeyRange, limit: usize) -> Result<(BTreeMap<Key, Item>, Option<Key>)> {
-        let mut found = BTreeMap::new();
-        let mut rest = range.clone();
-        loop {
-            let part = self.look_once(&rest, limit - found.len())?;
-            found.extend(part.items);
-            let Some(through) = part.through else { return Ok((found, None)) };
-            if found.len() >= limit {
-                return Ok((found, Some(through)));
-            }
-            // The smallest key after it.
-            let mut next = through.as_bytes().to_vec();
-            next.push(0);
-            match Key::new(next) {
-                Ok(start) => rest.start = start,
-                Err(_) => return Ok((found, Some(through))),
-            }
-        }
-    }
-
-    fn look_once(&self, range: &KeyRange, limit: usize) -> Result<Part> {
-        let servers = self.client.inner.cluster.partition.servers_of(range);
-        let ask = Ask::Scan { range: range.clone(), items: limit as u32 };
-        let calls: Vec<_> =
-            servers.into_iter().map(|server| self.client.start(server, ask.clone())).collect::<Result<_>>()?;
-        let mut part = Part { items: BTreeMap::new(), through: None };
-        for call in calls {
-            let server = call.0;
-            match self.client.finish(call)? {
-                Reply::Found { items, complete } => {
-                    let last = items.last().map(|(key, _)| key.clone()).filter(|_| !complete);
-                    part.through = [part.through, last].into_iter().flatten().min();
-                    part.items.extend(items);
-                }
-                other => return Err(unexpected(server, &other)),
-            }
-        }
-        if let Some(through) = &part.through {
-            part.items.retain(|key, _| key <= through);
-        }
-        // Several servers may have found more than was wanted.
-        if part.items.len() > limit {
-            part.through = part.items.keys().nth(limit - 1).cloned();
-            part.items = part.items.into_iter().take(limit).collect();
-        }
-        Ok(part)
+        Scanned { items: items.into_iter().take(limit).collect(), complete }
     }
 
     fn overlaid(&self, covered: &KeyRange, found: &BTreeMap<Key, Item>) -> Vec<(Bytes, Bytes)> {

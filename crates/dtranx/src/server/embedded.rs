@@ -12,7 +12,7 @@ use super::engine::{self, Engine, Port};
 use super::event::{Outgoing, ReadFor};
 use super::stages::BATCH;
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
-use crate::client::{Answer, Client, ClientOptions, Done, Link, Ticket};
+use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
 use crate::core::{ClientId, CommitAnswer, Input, MessageId, Refusal, ServerId};
 use crate::stage::{Inlet, Source, Stage};
@@ -21,6 +21,8 @@ use crate::wire::{Ask, Reply};
 const ME: ServerId = ServerId(1);
 /// How long the engine may take to reserve its first numbers.
 const OPENING: Duration = Duration::from_secs(10);
+/// How often deadlines are looked at, when there is something to do; else as often as stages sleep at the longest.
+const EXPIRE_MS: u64 = 100;
 
 /// An engine in this process. Dropping it ends it; what was committed is durable.
 pub struct Embedded {
@@ -61,7 +63,7 @@ impl Embedded {
         let engine = engine::start(config, |port| {
             let Port { entry, reads, outgoing, .. } = port;
             ways = Some((entry, reads));
-            Ok(Box::new(LocalStage { outgoing, waiting: waiting.clone(), batch: Vec::new() }))
+            Ok(Box::new(LocalStage { outgoing, waiting: waiting.clone(), batch: Vec::new(), expired_at_ms: 0 }))
         })?;
         let client = name(&engine.board)?;
         let Some((entry, reads)) = ways else {
@@ -100,22 +102,58 @@ fn name(board: &Board) -> Result<ClientId, ServerError> {
     Err(ServerError::Io { action: "reserve transaction numbers".into(), source: std::io::ErrorKind::TimedOut.into() })
 }
 
+/// Who waits for answers.
 #[derive(Default)]
 struct Waiting {
-    by_id: Mutex<HashMap<u64, Done>>,
+    asked: Mutex<Asked>,
+}
+
+#[derive(Default)]
+struct Asked {
+    by_id: HashMap<u64, (Instant, Done)>,
+    /// The engine has ended: there will be no more answers.
+    is_over: bool,
 }
 
 impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Done>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds somebody who waits; gives it back if the engine has ended or as many wait as may.
+    fn add(&self, id: u64, until: Instant, done: Done) -> Result<(), (Done, String)> {
+        let mut asked = self.lock();
+        if asked.is_over {
+            return Err((done, "the engine has ended".to_owned()));
+        }
+        if asked.by_id.len() >= MAX_WAITING {
+            return Err((done, format!("{MAX_WAITING} requests are under way already")));
+        }
+        asked.by_id.insert(id, (until, done));
+        Ok(())
     }
 
     fn tell(&self, id: u64, answer: Answer) {
         // Taken out first: whoever is told may ask again at once.
-        let done = self.lock().remove(&id);
-        if let Some(done) = done {
+        let waiting = self.lock().by_id.remove(&id);
+        if let Some((_, done)) = waiting {
             done(answer);
         }
+    }
+
+    /// Forgets who has waited for too long: that tells them, too. Outside of the lock, because they may ask again at once.
+    fn expire(&self) {
+        let now = Instant::now();
+        let late: Vec<_> = self.lock().by_id.extract_if(|_, (until, _)| *until <= now).collect();
+        drop(late);
+    }
+
+    fn end(&self) {
+        let mut asked = self.lock();
+        asked.is_over = true;
+        let all = std::mem::take(&mut asked.by_id);
+        drop(asked);
+        drop(all);
     }
 }
 
@@ -129,8 +167,7 @@ struct LocalLink {
 
 impl LocalLink {
     /// Puts a request into its queue; the answer to give at once if there is no room.
-    fn send(&self, id: u64, ask: Ask, done: Done) -> Result<(), Reply> {
-        self.waiting.lock().insert(id, done);
+    fn send(&self, id: u64, ask: Ask) -> Result<(), Reply> {
         let client = self.client;
         match ask {
             Ask::Commit(transaction) => {
@@ -148,17 +185,27 @@ impl LocalLink {
 }
 
 impl Link for LocalLink {
-    fn ask(&self, ask: Ask, _: Instant, done: Done) {
+    fn ask(&self, ask: Ask, until: Instant, done: Done) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        if let Err(reply) = self.send(id, ask, done) {
-            self.waiting.tell(id, Answer::Reply(reply));
+        match self.waiting.add(id, until, done) {
+            Err((done, why)) => done(Answer::NotCarriedOut(why)),
+            Ok(()) => {
+                if let Err(reply) = self.send(id, ask) {
+                    self.waiting.tell(id, Answer::Reply(reply));
+                }
+            }
         }
     }
 
-    fn ask_again(&self, ticket: Ticket, ask: Ask, _: Instant, done: Done) {
-        // No room says nothing about the earlier copy.
-        if self.send(ticket.id, ask, done).is_err() {
-            self.waiting.tell(ticket.id, Answer::Silence(ticket));
+    fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
+        match self.waiting.add(ticket.id, until, done) {
+            Err((done, _)) => done(Answer::Silence(ticket)),
+            Ok(()) => {
+                // No room says nothing about the earlier copy.
+                if self.send(ticket.id, ask).is_err() {
+                    self.waiting.tell(ticket.id, Answer::Silence(ticket));
+                }
+            }
         }
     }
 }
@@ -168,6 +215,13 @@ struct LocalStage {
     outgoing: Source<Outgoing>,
     waiting: Arc<Waiting>,
     batch: Vec<Outgoing>,
+    expired_at_ms: u64,
+}
+
+impl Drop for LocalStage {
+    fn drop(&mut self) {
+        self.waiting.end();
+    }
 }
 
 impl Stage for LocalStage {
@@ -175,7 +229,11 @@ impl Stage for LocalStage {
         "network"
     }
 
-    fn run(&mut self, _: u64) -> Result<usize, String> {
+    fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        if now_ms >= self.expired_at_ms + EXPIRE_MS {
+            self.expired_at_ms = now_ms;
+            self.waiting.expire();
+        }
         let handled = self.outgoing.take(BATCH, &mut self.batch);
         for outgoing in self.batch.drain(..) {
             // There are no other servers.

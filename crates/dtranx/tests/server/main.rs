@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod alone;
+mod asynchronous;
 mod config;
 mod embedded;
 mod exactly_once;

@@ -1,6 +1,10 @@
 //! A link over TCP: one thread reads and connects, one writes what has gathered. Requests that were under way when the
 //! connection broke are sent again over the next one, under the same name and number.
+//!
+//! A request that finds nothing else under way is written by whoever asks, which spares waking the writer (`alone`);
+//! others are left to the writer, so that those that gather while it writes go out together.
 
+mod alone;
 mod meet;
 mod state;
 
@@ -26,6 +30,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(500);
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// The most requests of one client that wait for the answers of one server. More are refused: they were not carried out.
+pub const MAX_WAITING: usize = 65_536;
+
 /// A link to one server. Dropping it ends its threads.
 pub(super) struct SocketLink {
     shared: Arc<Shared>,
@@ -43,7 +50,7 @@ struct Shared {
 
 impl SocketLink {
     pub(super) fn new(address: SocketAddr, cluster: &str, server: Option<ServerId>) -> std::io::Result<Self> {
-        let state = Mutex::new(State { next_id: 1, ..State::default() });
+        let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
             address,
             cluster: cluster.to_owned(),
@@ -111,18 +118,26 @@ impl Shared {
     }
 
     fn add(&self, mut state: MutexGuard<'_, State>, id: u64, waiting: Waiting) {
-        if let Some(why) = state.fatal.clone() {
+        let why = match &state.fatal {
+            Some(why) => Some(why.clone()),
+            None if state.waiting.len() >= MAX_WAITING => Some(format!("{MAX_WAITING} requests are under way already")),
+            None => None,
+        };
+        if let Some(why) = why {
             drop(state);
             return waiting.over(id, &why).tell();
         }
         state.waiting.insert(id, waiting);
-        if let Some(refused) = state.send(id) {
-            drop(state);
-            return refused.tell();
-        }
-        let writer_sleeps = std::mem::take(&mut state.writer_sleeps);
+        let refused = state.send(id);
+        let alone = state.take_alone();
+        let wakes_writer = state.can_write() && std::mem::take(&mut state.writer_sleeps);
         drop(state);
-        if writer_sleeps {
+        if let Some(refused) = refused {
+            refused.tell();
+        }
+        if let Some(alone) = alone {
+            self.write_alone(alone);
+        } else if wakes_writer {
             self.written.notify_one();
         }
     }
@@ -136,7 +151,7 @@ impl Shared {
                 looked = Instant::now();
             }
             let mut state = self.lock();
-            if state.out.is_empty() || state.stream.is_none() {
+            if !state.can_write() {
                 state.writer_sleeps = true;
                 // Looked at again soon even if nobody says so.
                 drop(self.written.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner));
@@ -145,13 +160,17 @@ impl Shared {
             let stream = state.stream.clone();
             bytes.clear();
             std::mem::swap(&mut bytes, &mut state.out);
+            state.is_writing = true;
+            let over = state.catch_up();
             drop(state);
+            over.into_iter().for_each(Over::tell);
             if let Some(stream) = stream
                 && (&*stream).write_all(&bytes).is_err()
             {
                 // The reader notices, and connects anew.
                 let _ = stream.shutdown(Shutdown::Both);
             }
+            self.lock().is_writing = false;
         }
     }
 
@@ -189,8 +208,7 @@ impl Shared {
                 let stream = Arc::new(met.stream);
                 over = state.renamed(client);
                 state.stream = Some(stream.clone());
-                let ids: Vec<u64> = state.waiting.keys().copied().collect();
-                over.extend(ids.into_iter().filter_map(|id| state.send(id)));
+                over.extend(state.send_all(|_| true));
                 Some((stream, met.rest))
             }
             Welcome::Refused { why, is_temporary } => {
@@ -254,7 +272,7 @@ impl Shared {
     fn lost(&self, error: String) {
         let mut state = self.lock();
         state.stream = None;
-        state.out.clear();
+        state.forget_unsent();
         state.last_error = error;
     }
 
@@ -269,8 +287,7 @@ impl Shared {
         let mut over: Vec<_> =
             late.into_iter().filter_map(|id| state.waiting.remove(&id).map(|waiting| waiting.over(id, &why))).collect();
         let is_unheard = |w: &Waiting| w.sent.is_none_or(|(_, at)| now.duration_since(at) >= RESEND);
-        let again: Vec<u64> = state.waiting.iter().filter(|(_, w)| is_unheard(w)).map(|(id, _)| *id).collect();
-        over.extend(again.into_iter().filter_map(|id| state.send(id)));
+        over.extend(state.send_all(is_unheard));
         drop(state);
         over.into_iter().for_each(Over::tell);
         self.written.notify_one();

@@ -9,6 +9,9 @@ use crate::client::{Answer, Done, Ticket};
 use crate::core::ClientId;
 use crate::wire::{Ask, Request, encode};
 
+/// What may lie here to be written, beside the last request. Requests beyond it wait where they are.
+const UNSENT_LIMIT_BYTES: usize = 16 << 20;
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) stream: Option<Arc<TcpStream>>,
@@ -16,6 +19,11 @@ pub(super) struct State {
     pub(super) next_id: u64,
     pub(super) waiting: BTreeMap<u64, Waiting>,
     pub(super) out: Vec<u8>,
+    /// Somebody has taken bytes and is writing them: others would come in between.
+    pub(super) is_writing: bool,
+    /// Requests were held back because there is too much to be written. Later ones wait behind them: a server forgets
+    /// numbers in their order.
+    is_behind: bool,
     /// The writer sleeps: ringing costs a system call otherwise.
     pub(super) writer_sleeps: bool,
     /// Why it will never be connected.
@@ -56,9 +64,40 @@ impl Waiting {
 }
 
 impl State {
+    pub(super) fn new() -> Self {
+        Self { next_id: 1, ..Self::default() }
+    }
+
+    /// Is there something to write, somewhere to write it, and nobody who does?
+    pub(super) fn can_write(&self) -> bool {
+        !self.out.is_empty() && self.stream.is_some() && !self.is_writing
+    }
+
+    /// What was to be written is not: its connection is lost. The requests are still waiting.
+    pub(super) fn forget_unsent(&mut self) {
+        self.out.clear();
+        self.is_behind = false;
+    }
+
+    /// Sends those of the waiting requests for which this holds, in their order.
+    pub(super) fn send_all(&mut self, is_due: impl Fn(&Waiting) -> bool) -> Vec<Over> {
+        self.is_behind = false;
+        let ids: Vec<u64> = self.waiting.iter().filter(|(_, waiting)| is_due(waiting)).map(|(id, _)| *id).collect();
+        ids.into_iter().filter_map(|id| self.send(id)).collect()
+    }
+
+    /// There is room again: sends what was held back.
+    pub(super) fn catch_up(&mut self) -> Vec<Over> {
+        if self.is_behind { self.send_all(|waiting| waiting.sent.is_none()) } else { Vec::new() }
+    }
+
     /// Puts a request among the bytes to be written, if there is a connection.
     pub(super) fn send(&mut self, id: u64) -> Option<Over> {
         let (Some(name), Some(_)) = (self.name, &self.stream) else { return None };
+        if self.is_behind || self.out.len() > UNSENT_LIMIT_BYTES {
+            self.is_behind = true;
+            return None;
+        }
         let waiting = self.waiting.get_mut(&id)?;
         // The request is lent to the message, not copied.
         let is_repeated = waiting.is_again || waiting.sent.is_some();
@@ -79,7 +118,7 @@ impl State {
 
     /// The server gave a name. If it is another one than before, what was sent under the old one has no answer any more.
     pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
-        self.out.clear();
+        self.forget_unsent();
         let before = self.name.replace(name);
         if before.is_none_or(|before| before == name) {
             return Vec::new();

@@ -1,0 +1,74 @@
+//! The client whose calls are futures. They need no runtime: the links' own threads send, receive and keep deadlines.
+
+mod transact;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub use self::transaction::AsyncTransaction;
+use super::call::unexpected;
+use super::inner::{Inner, discover};
+use super::state::TransactionState;
+use super::{ClientOptions, Link, Result};
+use crate::cluster::Cluster;
+use crate::core::ServerId;
+use crate::wire::{Ask, Reply, ServerStatus};
+
+/// A client of a cluster whose calls are futures, for any runtime or none. Clones are the same client, and any number of
+/// transactions may be under way in it, up to a limit of requests per server ([`crate::client::MAX_WAITING`]).
+///
+/// Every call ends within [`ClientOptions::request_ms`] for each of its requests, whether it is polled in between or not.
+/// Dropping a future neither takes back what it has sent nor sends it twice.
+#[derive(Clone)]
+pub struct AsyncClient {
+    pub(super) inner: Arc<Inner>,
+}
+
+impl AsyncClient {
+    /// Connects to a cluster: any of the addresses tells about all of its servers.
+    ///
+    /// # Errors
+    /// [`crate::client::Error::Unreachable`]: none of them answers.
+    pub async fn connect(addresses: &[SocketAddr], options: ClientOptions) -> Result<Self> {
+        Self::of_cluster(discover(addresses, options.request_ms).await?, options)
+    }
+
+    /// A client of a cluster whose description is known. Servers are connected when they can be.
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
+        Ok(Self { inner: Arc::new(Inner::of_cluster(cluster, options)?) })
+    }
+
+    pub(super) fn with_links(
+        cluster: Cluster,
+        links: BTreeMap<ServerId, Arc<dyn Link>>,
+        options: ClientOptions,
+    ) -> Self {
+        Self { inner: Arc::new(Inner::new(cluster, links, options)) }
+    }
+
+    /// Begins a transaction. It costs nothing until it reads or commits.
+    pub fn begin(&self) -> AsyncTransaction {
+        AsyncTransaction { client: self.clone(), state: TransactionState::default() }
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.inner.cluster
+    }
+
+    /// How a server is.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn status(&self, server: ServerId) -> Result<ServerStatus> {
+        match self.inner.start(server, Ask::Status)?.reply().await? {
+            Reply::Status(status) => Ok(*status),
+            other => Err(unexpected(server, &other)),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Transactions that are tried again ([`Retry`] says whether and when), and single operations, which are transactions too.
+//!
+//! Back-off waits with `futures-timer`: one thread for all clients of a process, started when somebody first waits, and no
+//! runtime to agree on. The links' own threads look at the time every 50 ms only, and waits begin at half a millisecond.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_timer::Delay;
+
+use super::{AsyncClient, AsyncTransaction};
+use crate::client::retry::{Next, Retry};
+use crate::client::state::{Brought, TransactionState};
+use crate::client::{Error, Result, Scanned};
+use crate::core::KeyRange;
+
+impl AsyncClient {
+    /// Runs a transaction, again and again as far as the options allow, until it is committed. `body` may be called several
+    /// times and must do nothing else that cannot be repeated.
+    ///
+    /// ```no_run
+    /// # use dtranx::client::{AsyncClient, Result};
+    /// # async fn transfer(client: &AsyncClient) -> Result<()> {
+    /// client
+    ///     .transact(async |tranx| {
+    ///         let balance = tranx.get("alice").await?.unwrap_or_default();
+    ///         tranx.put("bob", balance)
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
+    ///
+    /// The future is `Send` if `body` owns what it uses (`async move`, clones); with borrowed values the compiler cannot
+    /// tell so far.
+    ///
+    /// If the future is dropped while it commits, the commit goes on without it: see [`AsyncTransaction::commit`].
+    ///
+    /// # Errors
+    /// What `body` returns, or [`Error::GivenUp`], or [`Error::Unknown`] if the answer to a commit stays out.
+    pub async fn transact<T>(&self, mut body: impl AsyncFnMut(&mut AsyncTransaction) -> Result<T>) -> Result<T> {
+        let mut retry = Retry::new(&self.inner.options);
+        let mut brought = Brought::new();
+        loop {
+            let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(brought) };
+            let value = body(&mut tranx).await?;
+            brought = loop {
+                let refusal = match tranx.commit_surely().await {
+                    Ok(_) => return Ok(value),
+                    Err(Error::Refused(refusal)) => refusal,
+                    Err(error) => return Err(error),
+                };
+                match retry.refused(refusal) {
+                    Next::CommitAgain(wait) => pause(wait).await,
+                    Next::BeginAgain(wait, brought) => {
+                        pause(wait).await;
+                        break brought;
+                    }
+                    Next::GiveUp(error) => return Err(error),
+                }
+            };
+        }
+    }
+
+    /// What a key holds: a transaction of one read.
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::transact`].
+    pub async fn get(&self, key: impl Into<Bytes>) -> Result<Option<Bytes>> {
+        let key = key.into();
+        self.transact(async move |tranx| tranx.get(key.clone()).await).await
+    }
+
+    /// Lets a key hold a value: a transaction of one write.
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::transact`].
+    pub async fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<()> {
+        let (key, value) = (key.into(), value.into());
+        self.transact(async move |tranx| tranx.put(key.clone(), value.clone())).await
+    }
+
+    /// Deletes a key: a transaction of one write.
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::transact`].
+    pub async fn delete(&self, key: impl Into<Bytes>) -> Result<()> {
+        let key = key.into();
+        self.transact(async move |tranx| tranx.delete(key.clone())).await
+    }
+
+    /// The keys of a range, in order: a transaction of one scan.
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::transact`] and [`AsyncTransaction::scan`].
+    pub async fn scan(&self, range: &KeyRange, limit: usize) -> Result<Scanned> {
+        let range = range.clone();
+        self.transact(async move |tranx| tranx.scan(range.clone(), limit).await).await
+    }
+}
+
+async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        Delay::new(wait).await;
+    }
+}

@@ -1,0 +1,168 @@
+//! One transaction of the asynchronous client: asks for what its state misses, and commits it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::AsyncClient;
+use crate::client::call::unexpected;
+use crate::client::link::Answer;
+use crate::client::scan::{Round, Scan};
+use crate::client::state::TransactionState;
+use crate::client::unknown::Again;
+use crate::client::{Committed, Error, Result, Scanned, Unknown};
+use crate::core::{CommitAnswer, Key, KeyRange, ServerId};
+use crate::wire::{Ask, Reply};
+
+/// A transaction. Dropping it is the same as [`AsyncTransaction::abort`]: nobody knows of it before the commit.
+pub struct AsyncTransaction {
+    pub(super) client: AsyncClient,
+    pub(super) state: TransactionState,
+}
+
+impl AsyncTransaction {
+    /// What a key holds, as this transaction sees it.
+    ///
+    /// # Errors
+    /// The key is too long, or its server does not answer.
+    pub async fn get(&mut self, key: impl Into<Bytes>) -> Result<Option<Bytes>> {
+        let key = Key::new(key)?;
+        self.fetch(std::slice::from_ref(&key)).await?;
+        Ok(self.state.seen(&key))
+    }
+
+    /// What several keys hold, in their order. Each server is asked once, all at the same time.
+    ///
+    /// # Errors
+    /// As for [`AsyncTransaction::get`].
+    pub async fn multi_get<K: Into<Bytes>>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Bytes>>> {
+        let keys: Vec<Key> = keys.into_iter().map(Key::new).collect::<Result<_, _>>()?;
+        self.fetch(&keys).await?;
+        Ok(keys.iter().map(|key| self.state.seen(key)).collect())
+    }
+
+    async fn fetch(&mut self, keys: &[Key]) -> Result<()> {
+        let inner = &self.client.inner;
+        let mut calls = Vec::new();
+        for (server, keys) in self.state.missing(keys, &inner.cache, &inner.cluster.partition) {
+            calls.push((server, inner.start(server, Ask::Get(keys.clone()))?, keys));
+        }
+        for (server, call, keys) in calls {
+            match call.reply().await? {
+                Reply::Values(items) if items.len() == keys.len() => self.state.fetched(keys, items),
+                other => return Err(unexpected(server, &other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a key hold a value from the commit on.
+    ///
+    /// # Errors
+    /// Key or value are too long.
+    pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<()> {
+        Ok(self.state.put(key.into(), value.into())?)
+    }
+
+    /// Deletes a key at the commit, whether it is there or not.
+    ///
+    /// # Errors
+    /// The key is too long.
+    pub fn delete(&mut self, key: impl Into<Bytes>) -> Result<()> {
+        Ok(self.state.delete(key.into())?)
+    }
+
+    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing comes in between is part
+    /// of what is checked.
+    ///
+    /// # Errors
+    /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
+    pub async fn scan(&mut self, range: KeyRange, limit: usize) -> Result<Scanned> {
+        if range.is_empty() {
+            return Scan::new(range, limit).map(|_| Scanned { items: Vec::new(), complete: true });
+        }
+        let mut scan = Scan::new(range, limit)?;
+        while !scan.heard(self.look(&scan).await?) {}
+        Ok(self.state.finish_scan(scan))
+    }
+
+    /// As [`AsyncTransaction::scan`], over the keys that begin with `prefix`.
+    ///
+    /// # Errors
+    /// The prefix is too long, and as for [`AsyncTransaction::scan`].
+    pub async fn scan_prefix(&mut self, prefix: impl Into<Bytes>, limit: usize) -> Result<Scanned> {
+        self.scan(KeyRange::prefix(Key::new(prefix)?), limit).await
+    }
+
+    /// One round over all servers of what a scan has left, at the same time.
+    async fn look(&self, scan: &Scan) -> Result<Round> {
+        let (range, items) = scan.next();
+        let inner = &self.client.inner;
+        let ask = Ask::Scan { range: range.clone(), items: items as u32 };
+        let start = |server: ServerId| Ok((server, inner.start(server, ask.clone())?));
+        let calls: Vec<_> = inner.cluster.partition.servers_of(range).into_iter().map(start).collect::<Result<_>>()?;
+        let mut round = Round::default();
+        for (server, call) in calls {
+            match call.reply().await? {
+                Reply::Found { items, complete } => round.add(items, complete),
+                other => return Err(unexpected(server, &other)),
+            }
+        }
+        Ok(round)
+    }
+
+    /// Gives it up. Nobody else notices.
+    pub fn abort(self) {}
+
+    /// Commits it: everything that it read is still so, and everything that it writes is there, at one instant.
+    ///
+    /// If the future is dropped before it is polled, nothing happens. If it is dropped later, the commit goes on without
+    /// it, once: whether it is committed is unknown to the program, as after [`Error::Unknown`], and only reading shows it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: it is not committed. [`Error::Unknown`]: it may be. Others: it is not.
+    pub async fn commit(mut self) -> Result<Committed> {
+        self.try_commit().await
+    }
+
+    async fn try_commit(&mut self) -> Result<Committed> {
+        let transaction = self.state.gathered();
+        transaction.validate()?;
+        if transaction.is_empty() {
+            return Ok(Committed { tranx: None });
+        }
+        let inner = &self.client.inner;
+        let server = self.state.coordinator(&inner.cluster.partition);
+        let answer = inner.start(server, Ask::Commit(transaction))?.answer().await;
+        let ticket = match answer {
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => {
+                return self.state.settled(Ok(tranx), &inner.cache);
+            }
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Refused(refusal)))) => {
+                return self.state.settled(Err(refusal), &inner.cache);
+            }
+            Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => {
+                return Err(Error::Unavailable { server, why });
+            }
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Indeterminate))) | None => None,
+            Some(Answer::Reply(other)) => return Err(unexpected(server, &other)),
+            Some(Answer::Silence(ticket)) => Some(ticket),
+        };
+        // Gathered anew, the transaction is the same: nobody has touched it.
+        let ask = Ask::Commit(self.state.gathered());
+        Err(Error::Unknown(Unknown::new(server, Arc::clone(inner.link(server)?), ticket, ask)))
+    }
+
+    /// Commits, and if there is no answer, asks once more for as long as a request may take.
+    pub(super) async fn commit_surely(&mut self) -> Result<Committed> {
+        let unknown = match self.try_commit().await {
+            Err(Error::Unknown(unknown)) => unknown,
+            other => return other,
+        };
+        let inner = &self.client.inner;
+        match unknown.again(inner.until()).await {
+            Again::Answer(answer) => self.state.settled(answer, &inner.cache),
+            Again::Silence(unknown) => Err(Error::Unknown(unknown)),
+        }
+    }
+}

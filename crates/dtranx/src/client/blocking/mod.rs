@@ -1,0 +1,123 @@
+//! The client whose calls block: the asynchronous one, waited for.
+
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pollster::block_on;
+
+pub use self::transaction::Transaction;
+use super::{AsyncClient, AsyncTransaction, ClientOptions, Link, Result, Scanned};
+use crate::cluster::Cluster;
+use crate::core::{KeyRange, ServerId};
+use crate::wire::ServerStatus;
+
+/// A client of a cluster whose calls block. Clones are the same client.
+#[derive(Clone)]
+pub struct Client {
+    inner: AsyncClient,
+}
+
+impl Client {
+    /// Connects to a cluster: any of the addresses tells about all of its servers.
+    ///
+    /// # Errors
+    /// [`crate::client::Error::Unreachable`]: none of them answers.
+    pub fn connect(addresses: &[SocketAddr], options: ClientOptions) -> Result<Self> {
+        Ok(Self { inner: block_on(AsyncClient::connect(addresses, options))? })
+    }
+
+    /// A client of a cluster whose description is known. Servers are connected when they can be.
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
+        Ok(Self { inner: AsyncClient::of_cluster(cluster, options)? })
+    }
+
+    pub(crate) fn with_links(
+        cluster: Cluster,
+        links: BTreeMap<ServerId, Arc<dyn Link>>,
+        options: ClientOptions,
+    ) -> Self {
+        Self { inner: AsyncClient::with_links(cluster, links, options) }
+    }
+
+    pub(crate) fn shared(&self) -> &super::Inner {
+        &self.inner.inner
+    }
+
+    /// The same client, for those who do not want to block.
+    pub fn asynchronous(&self) -> AsyncClient {
+        self.inner.clone()
+    }
+
+    /// Begins a transaction. It costs nothing until it reads or commits.
+    pub fn begin(&self) -> Transaction {
+        Transaction { inner: self.inner.begin() }
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        self.inner.cluster()
+    }
+
+    /// How a server is.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn status(&self, server: ServerId) -> Result<ServerStatus> {
+        block_on(self.inner.status(server))
+    }
+
+    /// Runs a transaction, again and again as far as the options allow, until it is committed. `body` may be called several
+    /// times and must do nothing else that cannot be repeated.
+    ///
+    /// # Errors
+    /// What `body` returns, or [`crate::client::Error::GivenUp`], or [`crate::client::Error::Unknown`] if the answer to a
+    /// commit stays out.
+    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        block_on(self.inner.transact(async |tranx: &mut AsyncTransaction| {
+            // Lent to the body, and given back.
+            let mut lent = Transaction { inner: std::mem::replace(tranx, self.inner.begin()) };
+            let value = body(&mut lent);
+            *tranx = lent.inner;
+            value
+        }))
+    }
+
+    /// What a key holds: a transaction of one read.
+    ///
+    /// # Errors
+    /// As for [`Client::transact`].
+    pub fn get(&self, key: impl Into<Bytes>) -> Result<Option<Bytes>> {
+        block_on(self.inner.get(key))
+    }
+
+    /// Lets a key hold a value: a transaction of one write.
+    ///
+    /// # Errors
+    /// As for [`Client::transact`].
+    pub fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<()> {
+        block_on(self.inner.put(key, value))
+    }
+
+    /// Deletes a key: a transaction of one write.
+    ///
+    /// # Errors
+    /// As for [`Client::transact`].
+    pub fn delete(&self, key: impl Into<Bytes>) -> Result<()> {
+        block_on(self.inner.delete(key))
+    }
+
+    /// The keys of a range, in order: a transaction of one scan.
+    ///
+    /// # Errors
+    /// As for [`Client::transact`] and [`Transaction::scan`].
+    pub fn scan(&self, range: &KeyRange, limit: usize) -> Result<Scanned> {
+        block_on(self.inner.scan(range, limit))
+    }
+}

@@ -1,0 +1,75 @@
+//! One transaction of the blocking client: the asynchronous one, waited for.
+
+use bytes::Bytes;
+use pollster::block_on;
+
+use crate::client::{AsyncTransaction, Committed, Result, Scanned};
+use crate::core::KeyRange;
+
+/// A transaction. Dropping it is the same as [`Transaction::abort`]: nobody knows of it before the commit.
+pub struct Transaction {
+    pub(super) inner: AsyncTransaction,
+}
+
+impl Transaction {
+    /// What a key holds, as this transaction sees it.
+    ///
+    /// # Errors
+    /// The key is too long, or its server does not answer.
+    pub fn get(&mut self, key: impl Into<Bytes>) -> Result<Option<Bytes>> {
+        block_on(self.inner.get(key))
+    }
+
+    /// What several keys hold, in their order. Each server is asked once, all at the same time.
+    ///
+    /// # Errors
+    /// As for [`Transaction::get`].
+    pub fn multi_get<K: Into<Bytes>>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Bytes>>> {
+        block_on(self.inner.multi_get(keys))
+    }
+
+    /// Lets a key hold a value from the commit on.
+    ///
+    /// # Errors
+    /// Key or value are too long.
+    pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<()> {
+        self.inner.put(key, value)
+    }
+
+    /// Deletes a key at the commit, whether it is there or not.
+    ///
+    /// # Errors
+    /// The key is too long.
+    pub fn delete(&mut self, key: impl Into<Bytes>) -> Result<()> {
+        self.inner.delete(key)
+    }
+
+    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing comes in between is part
+    /// of what is checked.
+    ///
+    /// # Errors
+    /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
+    pub fn scan(&mut self, range: KeyRange, limit: usize) -> Result<Scanned> {
+        block_on(self.inner.scan(range, limit))
+    }
+
+    /// As [`Transaction::scan`], over the keys that begin with `prefix`.
+    ///
+    /// # Errors
+    /// The prefix is too long, and as for [`Transaction::scan`].
+    pub fn scan_prefix(&mut self, prefix: impl Into<Bytes>, limit: usize) -> Result<Scanned> {
+        block_on(self.inner.scan_prefix(prefix, limit))
+    }
+
+    /// Gives it up. Nobody else notices.
+    pub fn abort(self) {}
+
+    /// Commits it: everything that it read is still so, and everything that it writes is there, at one instant.
+    ///
+    /// # Errors
+    /// [`crate::client::Error::Refused`]: it is not committed. [`crate::client::Error::Unknown`]: it may be. Others: it is
+    /// not.
+    pub fn commit(self) -> Result<Committed> {
+        block_on(self.inner.commit())
+    }
+}

@@ -1,0 +1,51 @@
+//! A request under way, as a future. It needs no runtime: the link's threads keep its deadline and wake whoever waits.
+
+use std::time::Instant;
+
+use futures_channel::oneshot;
+
+use super::link::{Answer, Link, Ticket};
+use super::{Error, Result};
+use crate::core::ServerId;
+use crate::wire::{Ask, Reply};
+
+/// A request under way. Dropping it does not take the request back.
+pub(super) struct Call {
+    server: ServerId,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Call {
+    pub(super) fn start(link: &dyn Link, server: ServerId, ask: Ask, until: Instant) -> Self {
+        let (tell, answer) = oneshot::channel();
+        // Nobody listens any more if the future was dropped.
+        link.ask(ask, until, Box::new(move |answer| drop(tell.send(answer))));
+        Self { server, answer }
+    }
+
+    pub(super) fn start_again(link: &dyn Link, server: ServerId, ticket: Ticket, ask: Ask, until: Instant) -> Self {
+        let (tell, answer) = oneshot::channel();
+        link.ask_again(ticket, ask, until, Box::new(move |answer| drop(tell.send(answer))));
+        Self { server, answer }
+    }
+
+    /// `None` when the link itself is gone.
+    pub(super) async fn answer(self) -> Option<Answer> {
+        self.answer.await.ok()
+    }
+
+    /// The answer to something that may be asked twice.
+    pub(super) async fn reply(self) -> Result<Reply> {
+        let server = self.server;
+        let why = match self.answer().await {
+            Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => why,
+            Some(Answer::Reply(reply)) => return Ok(reply),
+            Some(Answer::Silence(_)) | None => "it did not answer in time".to_owned(),
+        };
+        Err(Error::Unavailable { server, why })
+    }
+}
+
+pub(super) fn unexpected(server: ServerId, reply: &Reply) -> Error {
+    Error::Unavailable { server, why: format!("it answered something else: {reply:?}") }
+}

@@ -1,0 +1,81 @@
+//! What all clones of a client share: its links, its options, its cache.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+
+use super::cache::Cache;
+use super::call::Call;
+use super::socket::SocketLink;
+use super::{ClientOptions, Error, Link, Result};
+use crate::cluster::Cluster;
+use crate::core::ServerId;
+use crate::wire::Ask;
+
+pub(crate) struct Inner {
+    pub(crate) cluster: Cluster,
+    pub(crate) options: ClientOptions,
+    pub(super) cache: Cache,
+    links: BTreeMap<ServerId, Arc<dyn Link>>,
+}
+
+impl Inner {
+    pub(super) fn new(cluster: Cluster, links: BTreeMap<ServerId, Arc<dyn Link>>, options: ClientOptions) -> Self {
+        let cache = Cache::new(options.cache_items);
+        Self { cluster, options, cache, links }
+    }
+
+    /// A link to each server; they connect by themselves.
+    pub(super) fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
+        let mut links: BTreeMap<ServerId, Arc<dyn Link>> = BTreeMap::new();
+        for server in &cluster.servers {
+            let link = SocketLink::new(server.address, &cluster.name, Some(server.id)).map_err(unreachable)?;
+            links.insert(server.id, Arc::new(link));
+        }
+        Ok(Self::new(cluster, links, options))
+    }
+
+    pub(crate) fn link(&self, server: ServerId) -> Result<&Arc<dyn Link>> {
+        let missing = || Error::Unavailable { server, why: "it is not of this cluster".to_owned() };
+        self.links.get(&server).ok_or_else(missing)
+    }
+
+    /// When a request that is sent now must be answered.
+    pub(super) fn until(&self) -> Instant {
+        Instant::now() + Duration::from_millis(self.options.request_ms)
+    }
+
+    /// Sends a request. It is under way from now on, whether it is waited for or not.
+    pub(super) fn start(&self, server: ServerId, ask: Ask) -> Result<Call> {
+        Ok(Call::start(&**self.link(server)?, server, ask, self.until()))
+    }
+}
+
+/// Asks one address after the other which cluster this is. Connecting blocks, so that it has a thread of its own.
+pub(super) async fn discover(addresses: &[SocketAddr], limit_ms: u64) -> Result<Cluster> {
+    let (tell, told) = oneshot::channel();
+    let addresses = addresses.to_vec();
+    let discovering = move || {
+        let until = Instant::now() + Duration::from_millis(limit_ms);
+        let mut answer = Err(unreachable("no address was given"));
+        for address in addresses {
+            answer = SocketLink::discover(address, until)
+                .map_err(|why| Error::Unreachable { why: format!("{address}: {why}") });
+            // Nobody asks any more, or it is known.
+            if answer.is_ok() || tell.is_canceled() {
+                break;
+            }
+        }
+        drop(tell.send(answer));
+    };
+    thread::Builder::new().name("dtranx-discover".to_owned()).spawn(discovering).map_err(unreachable)?;
+    told.await.map_err(unreachable)?
+}
+
+fn unreachable(why: impl std::fmt::Display) -> Error {
+    Error::Unreachable { why: why.to_string() }
+}

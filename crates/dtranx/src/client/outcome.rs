@@ -1,0 +1,21 @@
+//! What transactions give back.
+
+use bytes::Bytes;
+
+use crate::core::TranxId;
+
+/// What a committed transaction is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its id, and the version of everything that it wrote. `None` if it neither read nor wrote.
+    pub tranx: Option<TranxId>,
+}
+
+/// What a scan found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Keys and values, in the order of the keys.
+    pub items: Vec<(Bytes, Bytes)>,
+    /// Was the whole range looked at? If not, the limit was reached.
+    pub complete: bool,
+}

@@ -1,0 +1,113 @@
+//! Whether, how and when a refused transaction is tried again, as section 3.2 says.
+//!
+//! - Read lock refused, or what was read is stale: begun again at once, with what the refusal brought along (section 4.1).
+//! - Write lock refused, or the server is at a limit: the same transaction is committed again, after a wait that doubles.
+
+use std::time::{Duration, Instant};
+
+use super::backoff::Backoff;
+use super::state::Brought;
+use super::{ClientOptions, Error};
+use crate::core::{Advice, Refusal};
+
+/// Immediate restarts before restarts wait too: whoever holds the lock is being slow.
+const IMMEDIATE_RESTARTS: u32 = 3;
+
+/// The attempts at one transaction.
+pub(super) struct Retry {
+    attempts: u32,
+    limit: u32,
+    until: Instant,
+    backoff: Backoff,
+}
+
+/// What to do after a refusal.
+pub(super) enum Next {
+    /// Wait, then commit the same again.
+    CommitAgain(Duration),
+    /// Wait, then begin anew with what the refusal brought along.
+    BeginAgain(Duration, Brought),
+    GiveUp(Error),
+}
+
+impl Retry {
+    pub(super) fn new(options: &ClientOptions) -> Self {
+        Self {
+            attempts: 0,
+            limit: options.attempts.max(1),
+            until: Instant::now() + Duration::from_millis(options.transact_ms),
+            backoff: Backoff::new(),
+        }
+    }
+
+    /// One more attempt was refused.
+    pub(super) fn refused(&mut self, refusal: Refusal) -> Next {
+        self.attempts += 1;
+        let advice = refusal.advice();
+        if advice == Advice::GiveUp {
+            return Next::GiveUp(Error::Refused(refusal));
+        }
+        let waits = advice == Advice::RetryLater || self.attempts > IMMEDIATE_RESTARTS;
+        let wait = if waits { self.backoff.next() } else { Duration::ZERO };
+        if self.attempts >= self.limit || Instant::now() + wait >= self.until {
+            return Next::GiveUp(Error::GivenUp { attempts: self.attempts, last: refusal });
+        }
+        match refusal {
+            Refusal::Stale { current } => {
+                Next::BeginAgain(wait, current.into_iter().map(|now| (now.key, now.item)).collect())
+            }
+            _ if advice == Advice::RetryLater => Next::CommitAgain(wait),
+            _ => Next::BeginAgain(wait, Brought::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::core::{Current, Key};
+
+    fn locked() -> Refusal {
+        Refusal::WriteLocked { key: Key::smallest() }
+    }
+
+    fn stale() -> Refusal {
+        Refusal::Stale { current: vec![Current { key: Key::new("a").unwrap(), item: None }] }
+    }
+
+    #[test]
+    fn refused_write_lock_commits_the_same_again_after_waits_that_grow() {
+        let mut retry = Retry::new(&ClientOptions::default());
+        let waits: Vec<Duration> = (0..8)
+            .map(|_| match retry.refused(locked()) {
+                Next::CommitAgain(wait) => wait,
+                _ => panic!("something else"),
+            })
+            .collect();
+        // Each lies in the upper half of twice what the one before could be.
+        assert!(waits.windows(2).all(|two| two[0] <= two[1]), "{waits:?}");
+    }
+
+    #[test]
+    fn stale_read_begins_again_at_once_with_what_was_brought() {
+        let mut retry = Retry::new(&ClientOptions::default());
+        for attempt in 0..=IMMEDIATE_RESTARTS {
+            let Next::BeginAgain(wait, brought) = retry.refused(stale()) else { panic!("something else") };
+            assert_eq!(wait.is_zero(), attempt < IMMEDIATE_RESTARTS, "attempt {attempt}");
+            assert_eq!(brought.len(), 1);
+        }
+    }
+
+    #[test]
+    fn attempts_and_time_are_limited_and_hopeless_ones_end_at_once() {
+        let mut retry = Retry::new(&ClientOptions { attempts: 2, ..ClientOptions::default() });
+        assert!(matches!(retry.refused(stale()), Next::BeginAgain(..)));
+        assert!(matches!(retry.refused(stale()), Next::GiveUp(Error::GivenUp { attempts: 2, .. })));
+        let mut retry = Retry::new(&ClientOptions { transact_ms: 0, ..ClientOptions::default() });
+        assert!(matches!(retry.refused(locked()), Next::GiveUp(Error::GivenUp { attempts: 1, .. })));
+        let hopeless = Refusal::NotHere { server: crate::core::ServerId(1), key: Key::smallest() };
+        let mut retry = Retry::new(&ClientOptions::default());
+        assert!(matches!(retry.refused(hopeless), Next::GiveUp(Error::Refused(_))));
+    }
+}

@@ -1,0 +1,123 @@
+//! What a transaction has read and will write, kept at the client until the commit (stage 1 of figure 3). Nothing here
+//! waits or speaks to anybody: the asynchronous transaction asks for what is missing and tells what came.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::cache::Cache;
+use super::{Committed, Error, Result};
+use crate::core::{
+    Current, Item, Key, LimitError, Partition, Read, Refusal, ScanRead, ServerId, Transaction, TranxId, Value, Write,
+};
+
+/// Items that a refusal brought along, for the next attempt (section 4.1).
+pub(super) type Brought = BTreeMap<Key, Option<Item>>;
+
+/// One transaction, so far.
+#[derive(Default)]
+pub(super) struct TransactionState {
+    reads: BTreeMap<Key, Option<Item>>,
+    pub(super) scans: Vec<ScanRead>,
+    /// What scans found: keys in here are covered by the scan.
+    pub(super) scanned: BTreeMap<Key, Item>,
+    pub(super) writes: BTreeMap<Key, Option<Value>>,
+    brought: Brought,
+}
+
+impl TransactionState {
+    pub(super) fn with(brought: Brought) -> Self {
+        Self { brought, ..Self::default() }
+    }
+
+    /// Which of these keys have to be asked for, by server, each once. What was brought along or lies in the cache counts
+    /// as read from now on.
+    pub(super) fn missing(&mut self, keys: &[Key], cache: &Cache, partition: &Partition) -> Vec<(ServerId, Vec<Key>)> {
+        let mut missing: Vec<(ServerId, &Key)> = Vec::with_capacity(keys.len());
+        for key in keys {
+            if self.knows(key) {
+                continue;
+            }
+            match self.brought.remove(key).or_else(|| cache.get(key)) {
+                Some(item) => drop(self.reads.insert(key.clone(), item)),
+                None => missing.push((partition.server_of(key), key)),
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        let of_one = |group: &[(ServerId, &Key)]| group.iter().map(|(_, key)| (*key).clone()).collect();
+        missing.chunk_by(|(left, _), (right, _)| left == right).map(|group| (group[0].0, of_one(group))).collect()
+    }
+
+    /// What a server said that the keys hold.
+    pub(super) fn fetched(&mut self, keys: Vec<Key>, items: Vec<Option<Item>>) {
+        self.reads.extend(keys.into_iter().zip(items));
+    }
+
+    fn knows(&self, key: &Key) -> bool {
+        self.writes.contains_key(key) || self.reads.contains_key(key) || self.scanned.contains_key(key)
+    }
+
+    /// What the transaction knows of a key: its own write, or what it read.
+    pub(super) fn seen(&self, key: &Key) -> Option<Bytes> {
+        if let Some(value) = self.writes.get(key) {
+            return value.clone().map(Bytes::from);
+        }
+        let item = self.reads.get(key).map_or_else(|| self.scanned.get(key), Option::as_ref);
+        item.map(|item| item.value.clone().into())
+    }
+
+    pub(super) fn put(&mut self, key: Bytes, value: Bytes) -> Result<(), LimitError> {
+        self.writes.insert(Key::new(key)?, Some(Value::new(value)?));
+        Ok(())
+    }
+
+    pub(super) fn delete(&mut self, key: Bytes) -> Result<(), LimitError> {
+        self.writes.insert(Key::new(key)?, None);
+        Ok(())
+    }
+
+    /// The transaction to be committed; the same one each time as long as nothing is read or written in between.
+    pub(super) fn gathered(&self) -> Transaction {
+        let read = |(key, item): (&Key, &Option<Item>)| Read {
+            key: key.clone(),
+            version: item.as_ref().map(|item| item.version),
+        };
+        let write = |(key, value): (&Key, &Option<Value>)| Write { key: key.clone(), value: value.clone() };
+        Transaction {
+            reads: self.reads.iter().map(read).collect(),
+            scans: self.scans.clone(),
+            writes: self.writes.iter().map(write).collect(),
+        }
+    }
+
+    /// The server that holds most of what is written, then of what is read: one that holds everything needs one phase.
+    pub(super) fn coordinator(&self, partition: &Partition) -> ServerId {
+        let mut weights: BTreeMap<ServerId, (usize, usize)> = BTreeMap::new();
+        for key in self.writes.keys() {
+            weights.entry(partition.server_of(key)).or_default().0 += 1;
+        }
+        for key in self.reads.keys() {
+            weights.entry(partition.server_of(key)).or_default().1 += 1;
+        }
+        for server in self.scans.iter().flat_map(|scan| partition.servers_of(&scan.range)) {
+            weights.entry(server).or_default().1 += 1;
+        }
+        weights.into_iter().max_by_key(|(_, weight)| *weight).map_or(ServerId(0), |(server, _)| server)
+    }
+
+    /// Tells the cache how the commit ended.
+    pub(super) fn settled(&self, answer: Result<TranxId, Refusal>, cache: &Cache) -> Result<Committed> {
+        match answer {
+            Ok(tranx) => {
+                cache.committed(self.reads.iter(), self.writes.iter(), tranx);
+                Ok(Committed { tranx: Some(tranx) })
+            }
+            Err(refusal) => {
+                let current: &[Current] = if let Refusal::Stale { current } = &refusal { current } else { &[] };
+                cache.refused(self.reads.keys().chain(self.writes.keys()), current);
+                Err(Error::Refused(refusal))
+            }
+        }
+    }
+}

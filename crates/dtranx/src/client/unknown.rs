@@ -1,0 +1,89 @@
+//! A commit without an answer, and how to ask what became of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::call::Call;
+use super::link::{Answer, Link, Ticket};
+use super::{Error, Result};
+use crate::core::{CommitAnswer, Refusal, ServerId, TranxId};
+use crate::wire::{Ask, Reply};
+
+/// A commit without an answer.
+pub struct Unknown {
+    pending: Box<Pending>,
+}
+
+struct Pending {
+    server: ServerId,
+    link: Arc<dyn Link>,
+    /// Without it the server cannot be asked: it was restarted.
+    ticket: Option<Ticket>,
+    ask: Ask,
+}
+
+/// What became of a commit that was asked about again.
+#[derive(Debug)]
+pub(super) enum Again {
+    Answer(Result<TranxId, Refusal>),
+    /// Still no answer; it may be asked again.
+    Silence(Unknown),
+}
+
+impl Unknown {
+    /// Asks again what became of the transaction, and blocks until it is known or the time is up. The server carries it
+    /// out if it has not, once.
+    ///
+    /// # Errors
+    /// It is refused, or still unknown. A server that was restarted since cannot tell any more; then it stays unknown, and
+    /// only reading shows what happened.
+    pub fn ask_again(self, until: Instant) -> Result<TranxId> {
+        pollster::block_on(self.ask_again_async(until))
+    }
+
+    /// As [`Unknown::ask_again`], without blocking.
+    ///
+    /// # Errors
+    /// As for [`Unknown::ask_again`].
+    pub async fn ask_again_async(self, until: Instant) -> Result<TranxId> {
+        match self.again(until).await {
+            Again::Answer(answer) => answer.map_err(Error::Refused),
+            Again::Silence(unknown) => Err(Error::Unknown(unknown)),
+        }
+    }
+
+    pub(super) fn new(server: ServerId, link: Arc<dyn Link>, ticket: Option<Ticket>, ask: Ask) -> Self {
+        Self { pending: Box::new(Pending { server, link, ticket, ask }) }
+    }
+
+    pub(super) async fn again(mut self, until: Instant) -> Again {
+        let Pending { server, link, ticket, ask } = &*self.pending;
+        let Some(ticket) = ticket else { return Again::Silence(self) };
+        match Call::start_again(&**link, *server, *ticket, ask.clone(), until).answer().await {
+            // The server that knew is no more.
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Indeterminate))) => {
+                self.pending.ticket = None;
+                Again::Silence(self)
+            }
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => Again::Answer(Ok(tranx)),
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Refused(refusal)))) => Again::Answer(Err(refusal)),
+            Some(Answer::Reply(_) | Answer::NotCarriedOut(_) | Answer::Silence(_)) | None => Again::Silence(self),
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server {} has not answered", self.pending.server)
+    }
+}
+
+impl fmt::Debug for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unknown")
+            .field("server", &self.pending.server)
+            .field("ticket", &self.pending.ticket)
+            .finish_non_exhaustive()
+    }
+}
