@@ -1,24 +1,33 @@
 //! DTranx and its rivals under one load generator.
 //!
-//! [`workload`] draws transactions, [`store`] is what they run on (a file each), [`rival`] starts the servers of others,
-//! [`measure`] brings them together and [`table`] tells the result. A workload never knows its store.
+//! [`workload`] draws transactions, [`store`] is what they run on (a file each), [`rival`] starts the servers,
+//! [`measure`] keeps transactions under way, [`turns`] lets stores take turns, and [`figures`] and [`report`] tell the
+//! result. A workload never knows its store. `compare` runs one workload on several stores; `tables` makes every table of
+//! DTranx's page of results (a file each) and says on which [`machine`].
 
 mod args;
+mod compare;
 mod error;
+mod figures;
+mod machine;
 mod measure;
+mod report;
 mod rival;
-mod run;
 mod store;
-mod table;
+mod tables;
+mod turns;
 mod workload;
 
 use clap::Parser;
 
-use crate::{args::BenchArgs, error::BenchError};
+use crate::{
+    args::{Cli, Command},
+    error::BenchError,
+};
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    match command(&BenchArgs::parse()).await {
+    match command(Cli::parse().command).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("dtranx-bench: {error}");
@@ -27,14 +36,10 @@ async fn main() -> std::process::ExitCode {
     }
 }
 
-async fn command(args: &BenchArgs) -> Result<(), BenchError> {
-    if let Some(file) = &args.serve_dtranx {
-        return tokio::task::block_in_place(|| rival::serve(file));
-    }
-    let rows = run::all(args).await?;
-    print!("{}", table::markdown(&rows));
-    match &args.json {
-        Some(file) => table::write_json(file, &rows),
-        None => Ok(()),
+async fn command(command: Command) -> Result<(), BenchError> {
+    match command {
+        Command::Compare(args) => compare::run(&args).await,
+        Command::Tables(args) => tables::run(&args).await,
+        Command::ServeDtranx { config } => tokio::task::block_in_place(|| rival::serve(&config)),
     }
 }

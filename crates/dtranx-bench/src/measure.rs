@@ -3,13 +3,17 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hdrhistogram::Histogram;
-use tokio::{task::JoinSet, time::sleep};
+use serde::Serialize;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
 
 use crate::{
     error::BenchError,
@@ -20,9 +24,16 @@ use crate::{
 /// Latencies are kept in nanoseconds up to a minute, with three digits.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Conflicts of one transaction, one after the other, after which the run is given up.
-const MOST_ATTEMPTS: u32 = 10_000;
+const MOST_ATTEMPTS: u32 = 1_000;
 
-const WARMING_UP: u8 = 0;
+/// Conflicts after which a transaction is tried again at once. Then it waits, on every store alike, so that those that meet
+/// in a few keys do not keep each other from ending.
+const IMMEDIATE_ATTEMPTS: u32 = 1;
+/// The first wait at most; each further one is twice as long, so many times.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const MOST_DOUBLINGS: u32 = 6;
+
+/// The phases of a run; it begins with 0, the warm-up.
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
 
@@ -39,8 +50,17 @@ pub(crate) struct Plan {
     pub(crate) warm_up: Duration,
     /// The measurement.
     pub(crate) time: Duration,
+    /// Is each second looked at by itself?
+    pub(crate) is_sampled: bool,
     /// Where the clients' seeds come from.
     pub(crate) seed: u64,
+}
+
+impl Plan {
+    /// The same with other transactions, for a round.
+    pub(crate) fn of_round(self, round: u32) -> Self {
+        Self { seed: self.seed.wrapping_add(u64::from(round)), ..self }
+    }
 }
 
 /// What came of it.
@@ -52,6 +72,24 @@ pub(crate) struct Figures {
     pub(crate) success: f64,
     /// From a transaction's first attempt to its commit.
     pub(crate) latency_ns: Histogram<u64>,
+    /// Second by second, if the plan asks for it.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// One second.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Sample {
+    /// Transactions that were committed in it.
+    pub(crate) committed: u64,
+    /// The size of all servers' logs at its end.
+    pub(crate) log_bytes: u64,
+}
+
+/// What all clients of a run know.
+#[derive(Default)]
+struct Shared {
+    phase: AtomicU8,
+    committed: AtomicU64,
 }
 
 struct Tally {
@@ -62,18 +100,19 @@ struct Tally {
 
 /// Runs the plan on a store whose data is loaded.
 pub(crate) async fn run(store: &dyn Store, plan: Plan) -> Result<Figures, BenchError> {
-    let phase = Arc::new(AtomicU8::new(WARMING_UP));
+    let shared = Arc::new(Shared::default());
     let mut clients = JoinSet::new();
     for number in 0..plan.in_flight {
         let draw = Draw::new(plan.mix, plan.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number)));
-        clients.spawn(client(store.worker(plan.value_bytes).await?, draw, Arc::clone(&phase)));
+        clients.spawn(client(store.worker(plan.value_bytes).await?, draw, Arc::clone(&shared)));
     }
     sleep(plan.warm_up).await;
-    phase.store(MEASURING, Ordering::Relaxed);
+    shared.phase.store(MEASURING, Ordering::Relaxed);
     let began = Instant::now();
-    sleep(plan.time).await;
+    let samples = if plan.is_sampled { sample(store, &shared, began, plan.time).await? } else { Vec::new() };
+    sleep_until(began + plan.time).await;
     let took = began.elapsed();
-    phase.store(OVER, Ordering::Relaxed);
+    shared.phase.store(OVER, Ordering::Relaxed);
 
     let mut all = Tally::new();
     while let Some(ended) = clients.join_next().await {
@@ -84,25 +123,43 @@ pub(crate) async fn run(store: &dyn Store, plan: Plan) -> Result<Figures, BenchE
         per_second: all.committed as f64 / took.as_secs_f64(),
         success: if attempts == 0 { 0.0 } else { all.committed as f64 / attempts as f64 },
         latency_ns: all.latency_ns,
+        samples,
     })
 }
 
-async fn client(mut worker: Box<dyn Worker>, mut draw: Draw, phase: Arc<AtomicU8>) -> Result<Tally, BenchError> {
+async fn sample(store: &dyn Store, shared: &Shared, began: Instant, time: Duration) -> Result<Vec<Sample>, BenchError> {
+    let mut samples = Vec::new();
+    let mut before = 0;
+    for second in 1..=time.as_secs() {
+        sleep_until(began + Duration::from_secs(second)).await;
+        let committed = shared.committed.load(Ordering::Relaxed);
+        samples.push(Sample { committed: committed - before, log_bytes: store.log_bytes().await? });
+        before = committed;
+    }
+    Ok(samples)
+}
+
+async fn client(mut worker: Box<dyn Worker>, mut draw: Draw, shared: Arc<Shared>) -> Result<Tally, BenchError> {
     let mut tally = Tally::new();
-    while phase.load(Ordering::Relaxed) != OVER {
+    while shared.phase.load(Ordering::Relaxed) != OVER {
         let transaction = draw.next();
-        let began = Instant::now();
+        let began = std::time::Instant::now();
         let mut conflicts = 0;
         while worker.attempt(&transaction).await? == Attempt::Conflict {
             conflicts += 1;
+            if conflicts > IMMEDIATE_ATTEMPTS {
+                sleep(draw.pause(FIRST_PAUSE * 2_u32.pow((conflicts - IMMEDIATE_ATTEMPTS - 1).min(MOST_DOUBLINGS))))
+                    .await;
+            }
             if conflicts == MOST_ATTEMPTS {
                 return Err(BenchError::Refused(format!(
                     "a transaction met {MOST_ATTEMPTS} conflicts, one after the other"
                 )));
             }
         }
-        if phase.load(Ordering::Relaxed) == MEASURING {
+        if shared.phase.load(Ordering::Relaxed) == MEASURING {
             tally.note(began.elapsed(), conflicts);
+            shared.committed.fetch_add(1, Ordering::Relaxed);
         }
     }
     Ok(tally)

@@ -3,6 +3,8 @@
 //! The paper's (DTranx, section 5.1): one to three items, an update writes one of them without reading it. And transfers, which read two
 //! counters and write both: their sum tells afterwards whether the store kept its word.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution as _, Zipf};
@@ -86,6 +88,11 @@ impl Draw {
         }
         let written = keys.swap_remove(0);
         Transaction::Update(keys, written)
+    }
+
+    /// How long to wait, so long at most and half of it at least: rivals do not meet again.
+    pub(crate) fn pause(&mut self, most: Duration) -> Duration {
+        most.mul_f64(self.random.random_range(0.5..=1.0))
     }
 
     /// So many different keys, not more than there are.

@@ -12,36 +12,43 @@ fn refusal(args: &[&str]) -> String {
 
 #[test]
 fn redis_has_one_server() {
-    assert!(
-        refusal(&["--stores", "redis", "--servers", "3"]).contains("redis has no transactions over several servers")
-    );
-}
-
-#[test]
-fn dtranx_takes_a_thread_for_each_transaction() {
-    assert!(
-        refusal(&["--stores", "dtranx", "--in-flight", "401"]).contains("--in-flight: dtranx takes a thread for each")
-    );
+    let told = refusal(&["compare", "--stores", "redis", "--servers", "3"]);
+    assert!(told.contains("redis has no transactions over several servers"), "{told}");
 }
 
 #[test]
 fn transfers_have_no_part_that_only_reads() {
-    assert!(
-        refusal(&["--shape", "transfer", "--reads", "50"]).contains("--reads has no meaning with --shape transfer")
-    );
+    let told = refusal(&["compare", "--shape", "transfer", "--reads", "50"]);
+    assert!(told.contains("--reads has no meaning with --shape transfer"), "{told}");
 }
 
 #[test]
 fn numbers_outside_their_limits_are_refused_with_the_limits() {
-    for (option, value, limits) in [("--keys", "1", "2.."), ("--servers", "8", "1..=7"), ("--reads", "101", "0..=100")]
-    {
-        let told = refusal(&[option, value]);
+    let cases = [
+        ("compare", "--keys", "1", "2.."),
+        ("compare", "--servers", "8", "1..=7"),
+        ("compare", "--reads", "101", "0..=100"),
+        ("compare", "--in-flight", "4097", "1..=4096"),
+        ("tables", "--seconds", "0", "1..=3600"),
+        ("tables", "--rounds", "101", "1..=100"),
+        ("tables", "--only", "f", "[possible values: a, b, c, d, e]"),
+    ];
+    for (command, option, value, limits) in cases {
+        let told = refusal(&[command, option, value]);
         assert!(told.contains(option) && told.contains(limits), "{told}");
     }
 }
 
 #[test]
+fn persistent_memory_is_emulated_on_a_tmpfs_only() {
+    for folder in ["/proc", "/nowhere/at/all"] {
+        let told = refusal(&["tables", "--only", "a,b", "--log-folder", folder]);
+        assert!(told.contains(&format!("--log-folder: {folder} is no tmpfs")), "{told}");
+    }
+}
+
+#[test]
 fn a_rival_that_is_not_there_is_named() {
-    let told = refusal(&["--stores", "redis"]);
+    let told = refusal(&["compare", "--stores", "redis"]);
     assert!(told.contains("there is no redis-server on PATH"), "{told}");
 }

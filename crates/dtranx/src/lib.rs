@@ -9,10 +9,8 @@
 //! - [`wire`]: how servers and clients speak.
 //! - [`server`]: all of this put together, on a network or embedded in a program.
 //! - [`client`]: transactions for applications.
-//! - [`mod@bench`]: the paper's workload, measured.
 //! - [`sim`]: whole clusters simulated on one thread.
 
-pub mod bench;
 pub mod client;
 pub mod cluster;
 pub mod core;

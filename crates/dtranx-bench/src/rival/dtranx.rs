@@ -7,9 +7,11 @@ use leash::{Process, Start, pick_free_port};
 use tempfile::TempDir;
 
 use super::folder;
-use crate::{args::DtranxOptions, error::BenchError};
+use crate::{error::BenchError, store::Settings};
 
 const NAME: &str = "dtranx";
+/// Commits that one client may have under way: all transactions of a run are one client's, and answers are remembered.
+const CLIENT_WINDOW: u32 = 65_536;
 
 /// Servers that run.
 pub(crate) struct Dtranx {
@@ -21,19 +23,19 @@ pub(crate) struct Dtranx {
 
 impl Dtranx {
     /// Starts so many of them as one cluster; they do not answer yet.
-    pub(crate) fn start(servers: u16, options: &DtranxOptions) -> Result<Self, BenchError> {
+    pub(crate) fn start(servers: u16, settings: &Settings) -> Result<Self, BenchError> {
         let failed = |error: std::io::Error| BenchError::Missing { rival: NAME, reason: error.to_string() };
         let program = std::env::current_exe().map_err(failed)?;
         let folder = folder(NAME)?;
-        let logs = options.log_folder.as_ref().map(|logs| tempfile::tempdir_in(logs).map_err(failed)).transpose()?;
+        let logs = settings.log_folder.as_ref().map(|logs| tempfile::tempdir_in(logs).map_err(failed)).transpose()?;
         let ports = (0..servers).map(|_| pick_free_port()).collect::<Result<Vec<_>, _>>()?;
         let start = |number: usize| {
             let file = folder.path().join(format!("server-{number}.toml"));
             let data = folder.path().join(format!("server-{number}"));
             let log = logs.as_ref().map_or(data.join("log"), |logs| logs.path().join(format!("server-{number}")));
-            std::fs::write(&file, config(number, &ports, (&data, &log), options)).map_err(failed)?;
+            std::fs::write(&file, config(number, &ports, (&data, &log), settings)).map_err(failed)?;
             let console = folder.path().join(format!("server-{number}.log"));
-            let args: [OsString; 2] = ["--serve-dtranx".into(), file.into()];
+            let args: [OsString; 2] = ["serve-dtranx".into(), file.into()];
             let start = Start { program: &program, args: &args, console: &console, folder: folder.path() };
             Ok(Process::start(&start)?)
         };
@@ -49,15 +51,16 @@ impl Dtranx {
 }
 
 /// Writing to a string cannot fail.
-fn config(number: usize, ports: &[u16], (data, log): (&Path, &Path), options: &DtranxOptions) -> String {
+fn config(number: usize, ports: &[u16], (data, log): (&Path, &Path), settings: &Settings) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
     let mut text = format!("cluster = \"bench\"\nserver = {number}\nfolder = {}\n", quoted(data));
-    let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"\nservers = [", quoted(log), options.medium.name());
+    let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"\nservers = [", quoted(log), settings.medium.name());
     for (at, port) in ports.iter().enumerate() {
         let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
     }
-    // Servers and clients share the machine's cores: none may claim them.
-    text.push_str("]\n[threads]\npinned = false\n");
+    let Settings { segment_mib, gc_interval_ms, is_pinned, .. } = settings;
+    let _ = writeln!(text, "]\n[limits]\nclient_window = {CLIENT_WINDOW}\nsegment_mib = {segment_mib}");
+    let _ = writeln!(text, "gc_interval_ms = {gc_interval_ms}\n[threads]\npinned = {is_pinned}");
     text
 }
 

@@ -1,14 +1,14 @@
-//! DTranx, through its client library. Each worker is a thread while it waits, as an application's would be.
+//! DTranx, through its asynchronous client. All workers are one client: their requests go out together.
 //!
 //! What a transaction reads counts only if it commits: before that a key may not have what an acknowledged transaction wrote.
 
-use async_trait::async_trait;
-use dtranx::client::{Client, ClientOptions, Error, Transaction as Tranx};
-use tokio::task::block_in_place;
+use std::ops::Range;
 
-use super::{Attempt, Store, Worker, transferred};
+use async_trait::async_trait;
+use dtranx::client::{AsyncClient, AsyncTransaction, ClientOptions, Error};
+
+use super::{Attempt, Settings, Store, Worker, transferred};
 use crate::{
-    args::DtranxOptions,
     error::BenchError,
     rival,
     workload::{Transaction, key, value},
@@ -19,24 +19,25 @@ const NAME: &str = "dtranx";
 const BATCH: u64 = 500;
 
 pub(super) struct Dtranx {
-    client: Client,
+    client: AsyncClient,
     _servers: rival::Dtranx,
 }
 
 impl Dtranx {
-    pub(super) async fn start(servers: u16, options: &DtranxOptions) -> Result<Self, BenchError> {
-        let servers = rival::Dtranx::start(servers, options)?;
-        let connect = || Client::connect(servers.addresses(), ClientOptions::default()).map_err(failed);
+    pub(super) async fn start(servers: u16, settings: &Settings) -> Result<Self, BenchError> {
+        let servers = rival::Dtranx::start(servers, settings)?;
+        let connect =
+            async || AsyncClient::connect(servers.addresses(), ClientOptions::default()).await.map_err(failed);
         rival::until_ready(NAME, async || {
-            let client = block_in_place(connect)?;
+            let client = connect().await?;
             // Every server answers.
             for member in &client.cluster().servers {
-                block_in_place(|| client.status(member.id)).map_err(failed)?;
+                client.status(member.id).await.map_err(failed)?;
             }
             Ok(())
         })
         .await?;
-        Ok(Self { client: block_in_place(connect)?, _servers: servers })
+        Ok(Self { client: connect().await?, _servers: servers })
     }
 }
 
@@ -44,22 +45,20 @@ fn failed(error: Error) -> BenchError {
     BenchError::store(NAME, error)
 }
 
-fn batches(keys: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+fn batches(keys: u64) -> impl Iterator<Item = Range<u64>> {
     (0..keys).step_by(BATCH as usize).map(move |first| first..(first + BATCH).min(keys))
 }
 
 #[async_trait]
 impl Store for Dtranx {
     async fn load(&self, keys: u64, value_bytes: u32) -> Result<(), BenchError> {
-        block_in_place(|| {
-            batches(keys).try_for_each(|batch| {
-                let fill = |tranx: &mut Tranx| {
-                    batch.clone().try_for_each(|number| tranx.put(key(number), value(0, value_bytes)))
-                };
-                self.client.transact(fill).map(drop)
-            })
-        })
-        .map_err(failed)
+        for batch in batches(keys) {
+            let fill = async move |tranx: &mut AsyncTransaction| {
+                batch.clone().try_for_each(|number| tranx.put(key(number), value(0, value_bytes)))
+            };
+            self.client.transact(fill).await.map_err(failed)?;
+        }
+        Ok(())
     }
 
     async fn worker(&self, value_bytes: u32) -> Result<Box<dyn Worker>, BenchError> {
@@ -67,34 +66,48 @@ impl Store for Dtranx {
     }
 
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError> {
-        let read = |batch: std::ops::Range<u64>| {
-            let found = self.client.transact(|tranx| tranx.multi_get(batch.clone().map(key)))?;
-            Ok(found.into_iter().map(|value| value.map(Vec::from)).collect::<Vec<_>>())
-        };
-        let all: Result<Vec<Vec<_>>, Error> = block_in_place(|| batches(keys).map(read).collect());
-        Ok(all.map_err(failed)?.concat())
+        let mut values = Vec::new();
+        for batch in batches(keys) {
+            let read = async move |tranx: &mut AsyncTransaction| tranx.multi_get(batch.clone().map(key)).await;
+            let found = self.client.transact(read).await.map_err(failed)?;
+            values.extend(found.into_iter().map(|value| value.map(Vec::from)));
+        }
+        Ok(values)
+    }
+
+    async fn log_bytes(&self) -> Result<u64, BenchError> {
+        let mut bytes = 0;
+        for member in &self.client.cluster().servers {
+            bytes += self.client.status(member.id).await.map_err(failed)?.log_bytes;
+        }
+        Ok(bytes)
     }
 }
 
 struct DtranxWorker {
-    client: Client,
+    client: AsyncClient,
     value_bytes: u32,
     written: i64,
 }
 
 impl DtranxWorker {
     /// Reads and writes. The inner error tells that it read what cannot be, which counts if that commits.
-    fn write(&mut self, tranx: &mut Tranx, transaction: &Transaction) -> Result<Result<(), BenchError>, Error> {
-        let keys = |numbers: &[u64]| numbers.iter().map(|number| key(*number)).collect::<Vec<_>>();
+    async fn work(
+        &mut self,
+        tranx: &mut AsyncTransaction,
+        transaction: &Transaction,
+    ) -> Result<Result<(), BenchError>, Error> {
         match transaction {
-            Transaction::Read(read) => tranx.multi_get(keys(read)).map(drop)?,
+            Transaction::Read(read) => drop(tranx.multi_get(read.iter().map(|number| key(*number))).await?),
             Transaction::Update(read, written) => {
-                tranx.multi_get(keys(read))?;
+                if !read.is_empty() {
+                    tranx.multi_get(read.iter().map(|number| key(*number))).await?;
+                }
                 self.written += 1;
                 tranx.put(key(*written), value(self.written, self.value_bytes))?;
             }
             Transaction::Transfer(from, to) => {
-                let found = tranx.multi_get(keys(&[*from, *to]))?;
+                let found = tranx.multi_get([key(*from), key(*to)]).await?;
                 let old = |nth: usize| found.get(nth).and_then(Option::as_deref);
                 match transferred(NAME, old(0), old(1), self.value_bytes) {
                     Ok((lowered, raised)) => {
@@ -107,21 +120,17 @@ impl DtranxWorker {
         }
         Ok(Ok(()))
     }
-
-    fn try_once(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError> {
-        let mut tranx = self.client.begin();
-        let judged = self.write(&mut tranx, transaction).map_err(failed)?;
-        match tranx.commit() {
-            Ok(_) => judged.map(|()| Attempt::Committed),
-            Err(Error::Refused(_)) => Ok(Attempt::Conflict),
-            Err(error) => Err(failed(error)),
-        }
-    }
 }
 
 #[async_trait]
 impl Worker for DtranxWorker {
     async fn attempt(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError> {
-        block_in_place(|| self.try_once(transaction))
+        let mut tranx = self.client.begin();
+        let judged = self.work(&mut tranx, transaction).await.map_err(failed)?;
+        match tranx.commit().await {
+            Ok(_) => judged.map(|()| Attempt::Committed),
+            Err(Error::Refused(_)) => Ok(Attempt::Conflict),
+            Err(error) => Err(failed(error)),
+        }
     }
 }

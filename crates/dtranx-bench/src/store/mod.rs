@@ -8,10 +8,12 @@ mod etcd;
 mod etcd_api;
 mod redis;
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use clap::ValueEnum;
 
-use crate::{args::DtranxOptions, error::BenchError, workload::Transaction};
+use crate::{args::Medium, error::BenchError, workload::Transaction};
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,12 +37,34 @@ impl Kind {
     }
 
     /// Starts it and connects.
-    pub(crate) async fn start(self, servers: u16, options: &DtranxOptions) -> Result<Box<dyn Store>, BenchError> {
+    pub(crate) async fn start(self, servers: u16, settings: &Settings) -> Result<Box<dyn Store>, BenchError> {
         Ok(match self {
-            Self::Dtranx => Box::new(dtranx::Dtranx::start(servers, options).await?),
+            Self::Dtranx => Box::new(dtranx::Dtranx::start(servers, settings).await?),
             Self::Etcd => Box::new(etcd::Etcd::start(servers).await?),
             Self::Redis => Box::new(redis::Redis::start().await?),
         })
+    }
+}
+
+/// How DTranx's servers are configured. Others have one way to be durable.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// What the logs lie on.
+    pub(crate) medium: Medium,
+    /// Where they are, if elsewhere than the data.
+    pub(crate) log_folder: Option<PathBuf>,
+    /// The size of a segment of the log.
+    pub(crate) segment_mib: u32,
+    /// How often garbage is collected.
+    pub(crate) gc_interval_ms: u32,
+    /// Are threads bound to cores?
+    pub(crate) is_pinned: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // Servers and clients share the machine's cores: none may claim them.
+        Self { medium: Medium::Disk, log_folder: None, segment_mib: 64, gc_interval_ms: 1000, is_pinned: false }
     }
 }
 
@@ -64,6 +88,11 @@ pub(crate) trait Store: Send + Sync {
 
     /// The values of all keys, read while nobody writes.
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError>;
+
+    /// The size of all servers' logs; 0 where it is not known.
+    async fn log_bytes(&self) -> Result<u64, BenchError> {
+        Ok(0)
+    }
 }
 
 /// One client.

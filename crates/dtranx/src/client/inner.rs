@@ -16,9 +16,9 @@ use crate::cluster::Cluster;
 use crate::core::ServerId;
 use crate::wire::Ask;
 
-pub(crate) struct Inner {
-    pub(crate) cluster: Cluster,
-    pub(crate) options: ClientOptions,
+pub(super) struct Inner {
+    pub(super) cluster: Cluster,
+    pub(super) options: ClientOptions,
     pub(super) cache: Cache,
     links: BTreeMap<ServerId, Arc<dyn Link>>,
 }
@@ -39,7 +39,7 @@ impl Inner {
         Ok(Self::new(cluster, links, options))
     }
 
-    pub(crate) fn link(&self, server: ServerId) -> Result<&Arc<dyn Link>> {
+    pub(super) fn link(&self, server: ServerId) -> Result<&Arc<dyn Link>> {
         let missing = || Error::Unavailable { server, why: "it is not of this cluster".to_owned() };
         self.links.get(&server).ok_or_else(missing)
     }

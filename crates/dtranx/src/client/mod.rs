@@ -44,5 +44,4 @@ pub use outcome::{Committed, Scanned};
 pub use socket::MAX_WAITING;
 pub use unknown::Unknown;
 
-pub(crate) use inner::Inner;
 pub(crate) use link::{Answer, Done, Link, Ticket};

@@ -67,19 +67,6 @@ fn bad_requests_are_answered_with_what_is_wrong() {
 }
 
 #[test]
-fn bench_commits_and_tells_what_it_measured() {
-    let arguments =
-        ["bench", "--medium", "memory", "--seconds", "1", "--keys", "1000", "--in-flight", "16", "--reads", "50"];
-    let measured = dtranx(None, &arguments, "");
-    assert!(measured.status.success(), "{}", err(&measured));
-    let text = out(&measured);
-    assert!(text.contains("transactions/s") && text.contains(" 0 failed)") && text.contains("p99"), "{text}");
-    assert!(!text.contains("(0 committed"), "{text}");
-    let refused = dtranx(None, &["bench", "--medium", "memory", "--keys", "2"], "");
-    assert!(refused.status.code() == Some(2) && err(&refused).contains("keys: at least 3"), "{}", err(&refused));
-}
-
-#[test]
 fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut parent = Command::new(env!("CARGO_BIN_EXE_dtranx"))

@@ -3,7 +3,6 @@
 //! Exit status: 0 all is well, 1 the answer is no (a key is absent, a transaction is refused, a simulation failed), 2 the
 //! request could not be carried out.
 
-mod bench;
 mod cluster;
 mod connect;
 mod data;
@@ -44,8 +43,6 @@ enum Command {
     Txn(txn::Options),
     /// Shows how the servers are: stages, queues, log
     Status(status::Options),
-    /// Measures the paper's workload on this machine
-    Bench(bench::Options),
     /// Simulates whole clusters under crashes and a bad network, and checks what they do
     Simulate(simulate::Options),
 }
@@ -60,7 +57,6 @@ fn main() -> ExitCode {
         Command::Scan(options) => data::scan(&options),
         Command::Txn(options) => txn::run(&options),
         Command::Status(options) => status::run(&options),
-        Command::Bench(options) => bench::run(&options),
         Command::Simulate(options) => simulate::run(&options),
     };
     match done {

@@ -46,10 +46,6 @@ impl Client {
         Self { inner: AsyncClient::with_links(cluster, links, options) }
     }
 
-    pub(crate) fn shared(&self) -> &super::Inner {
-        &self.inner.inner
-    }
-
     /// The same client, for those who do not want to block.
     pub fn asynchronous(&self) -> AsyncClient {
         self.inner.clone()

@@ -1,22 +1,21 @@
-//! The command's options, and which of them go together.
+//! The options of `compare`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 
+use super::{MOST_IN_FLIGHT, MOST_KEYS};
 use crate::{
     error::BenchError,
-    store::Kind,
+    store::{Kind, Settings},
     workload::{Distribution, Shape},
 };
 
-/// More do not fit into the memory of a small machine.
-const MOST_KEYS: u64 = 100_000_000;
-
 /// What DTranx's logs lie on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Medium {
     /// Synced before a commit is answered, as the rivals' are
+    #[default]
     Disk,
     /// Mapped; emulated unless --log-folder is on such a device: not as durable as the rivals
     PersistentMemory,
@@ -32,24 +31,9 @@ impl Medium {
     }
 }
 
-/// How DTranx is started.
+/// One workload on several stores, in turns.
 #[derive(Args, Debug, Clone)]
-pub(crate) struct DtranxOptions {
-    /// What DTranx's logs lie on
-    #[arg(long, value_enum, default_value_t = Medium::Disk)]
-    pub(crate) medium: Medium,
-    /// Where DTranx's logs are, if elsewhere than its data
-    #[arg(long)]
-    pub(crate) log_folder: Option<PathBuf>,
-}
-
-/// Threads that wait for DTranx at the same time.
-const MOST_THREADS: u32 = 400;
-
-/// Runs one workload on DTranx and its rivals, in turn, and prints a table.
-#[derive(Parser, Debug, Clone)]
-#[command(name = "dtranx-bench", version)]
-pub(crate) struct BenchArgs {
+pub(crate) struct CompareArgs {
     /// What to run on
     #[arg(long, value_enum, value_delimiter = ',', default_value = "dtranx,etcd")]
     pub(crate) stores: Vec<Kind>,
@@ -59,8 +43,8 @@ pub(crate) struct BenchArgs {
     /// What a transaction does
     #[arg(long, value_enum, default_value_t = Shape::Paper)]
     pub(crate) shape: Shape,
-    /// Parts of a hundred of the transactions that only read, one run each
-    #[arg(long, value_delimiter = ',', default_value = "100,95,50", value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Parts of a hundred of the transactions that only read, one run each; 100, 95 and 50 if nothing is said
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) reads: Vec<u8>,
     /// How keys are chosen, one run each
     #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
@@ -72,7 +56,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..=65_536))]
     pub(crate) value_bytes: u32,
     /// Transactions that are under way at the same time, one run each
-    #[arg(long, value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     pub(crate) in_flight: Vec<u32>,
     /// Seconds that are measured, after the warm-up
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -86,32 +70,51 @@ pub(crate) struct BenchArgs {
     /// Two runs with the same seed do the same work
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    #[command(flatten)]
-    pub(crate) dtranx: DtranxOptions,
-    /// Is one of DTranx's servers
-    #[arg(long, hide = true)]
-    pub(crate) serve_dtranx: Option<PathBuf>,
+    /// What DTranx's logs lie on
+    #[arg(long, value_enum, default_value_t = Medium::Disk)]
+    pub(crate) medium: Medium,
+    /// Where DTranx's logs are, if elsewhere than its data
+    #[arg(long)]
+    pub(crate) log_folder: Option<PathBuf>,
+    /// Bind DTranx's threads to cores
+    #[arg(long)]
+    pub(crate) pinned: bool,
     /// Writes the figures to this file
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
 }
 
-impl BenchArgs {
+impl CompareArgs {
     /// Refuses what makes no sense before anything is started.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
         if self.servers > 1 && self.stores.contains(&Kind::Redis) {
             let why = "redis has no transactions over several servers: leave it out of --stores, or take --servers 1";
             return Err(BenchError::Refused(why.to_owned()));
         }
-        if self.stores.contains(&Kind::Dtranx) && self.in_flight.iter().any(|many| *many > MOST_THREADS) {
-            let why = format!("--in-flight: dtranx takes a thread for each, {MOST_THREADS} at most");
-            return Err(BenchError::Refused(why));
-        }
-        if self.shape == Shape::Transfer && self.reads != Self::parse_from(["dtranx-bench"]).reads {
+        if self.shape == Shape::Transfer && !self.reads.is_empty() {
             return Err(BenchError::Refused(
                 "--reads has no meaning with --shape transfer: each one reads and writes".into(),
             ));
         }
         Ok(())
+    }
+
+    /// The parts that only read, one run each.
+    pub(crate) fn reads(&self) -> &[u8] {
+        match self.shape {
+            Shape::Transfer => &[0],
+            Shape::Paper if self.reads.is_empty() => &[100, 95, 50],
+            Shape::Paper => &self.reads,
+        }
+    }
+
+    /// How DTranx is started.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            medium: self.medium,
+            log_folder: self.log_folder.clone(),
+            is_pinned: self.pinned,
+            ..Settings::default()
+        }
     }
 }

@@ -1,0 +1,41 @@
+//! The command's options, and which of them go together.
+
+mod compare;
+mod tables;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use self::{
+    compare::{CompareArgs, Medium},
+    tables::{TablesArgs, Which},
+};
+
+/// More do not fit into the memory of a small machine.
+const MOST_KEYS: u64 = 100_000_000;
+/// Transactions under way at once, at most: each is a connection to the stores whose connections carry one.
+const MOST_IN_FLIGHT: i64 = 4096;
+
+/// DTranx and its rivals under one load generator; it starts the servers itself, each a process of its own.
+#[derive(Parser, Debug)]
+#[command(name = "dtranx-bench", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Runs one workload on several stores, in turns
+    Compare(CompareArgs),
+    /// Makes every table of DTranx's page of results in one run, and says on which machine
+    Tables(TablesArgs),
+    /// Is one of DTranx's servers, until it is killed
+    #[command(hide = true)]
+    ServeDtranx {
+        /// Its configuration
+        config: PathBuf,
+    },
+}

@@ -1,0 +1,75 @@
+//! The options of `tables`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{MOST_IN_FLIGHT, MOST_KEYS};
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Which {
+    /// The paper's workload on one and three servers
+    A,
+    /// The log on persistent memory (emulated) and on disk
+    B,
+    /// With and without the collection of garbage, over time
+    C,
+    /// Beside etcd and Redis, equally durable
+    D,
+    /// Stages bound to cores and not
+    E,
+}
+
+impl Which {
+    pub(crate) const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::E];
+}
+
+/// Every table in one run. Whatever stands in one table took turns within this run.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct TablesArgs {
+    /// Only these tables, a to e
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Which>,
+    /// Seconds that are measured, after the warm-up; for table c four times as many
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) seconds: u64,
+    /// Seconds before the measurement
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub(crate) warm_up: u64,
+    /// How often each run is made, those that are compared in turn
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// A folder on a tmpfs, which emulates persistent memory
+    #[arg(long, default_value = "/dev/shm")]
+    pub(crate) log_folder: PathBuf,
+    /// Keys in the store; table d takes a tenth of them
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=MOST_KEYS))]
+    pub(crate) keys: u64,
+    /// Transactions that are under way at the same time in tables a, c and e, and the most in b and d
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
+    pub(crate) in_flight: u32,
+    /// Two runs with the same seed do the same work
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Writes the figures to this file, too
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl TablesArgs {
+    /// The tables to make, in order, each once.
+    pub(crate) fn which(&self) -> Vec<Which> {
+        let mut which = if self.only.is_empty() { Which::ALL.to_vec() } else { self.only.clone() };
+        which.sort_unstable();
+        which.dedup();
+        which
+    }
+
+    /// So many under way: few, some, and as many as the options say.
+    pub(crate) fn in_flights(&self) -> Vec<u32> {
+        let mut many: Vec<u32> = [1, 16, 64].into_iter().filter(|few| *few < self.in_flight).collect();
+        many.push(self.in_flight);
+        many
+    }
+}

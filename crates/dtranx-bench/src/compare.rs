@@ -1,0 +1,54 @@
+//! One workload on several stores: a row for each store and each combination of the options.
+
+use std::time::Duration;
+
+use crate::{
+    args::CompareArgs,
+    error::BenchError,
+    measure::Plan,
+    report,
+    turns::{Contender, in_turns},
+    workload::{Distribution, Mix},
+};
+
+/// Runs it, and prints the table.
+pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
+    args.check()?;
+    let mut contenders = Vec::new();
+    for kind in &args.stores {
+        let contender = Contender::start(kind.name(), *kind, args.servers, &args.settings()).await?;
+        contender.store.load(args.keys, args.value_bytes).await?;
+        contenders.push(contender);
+    }
+    let mut rows = Vec::new();
+    for plan in plans(args) {
+        rows.extend(in_turns(&contenders, plan, args.rounds).await?);
+    }
+    for contender in &contenders {
+        contender.check(args.keys, args.shape).await?;
+    }
+    print!("{}", report::rows(&rows));
+    args.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &rows))
+}
+
+fn plans(args: &CompareArgs) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for distribution in &args.distribution {
+        for reads in args.reads() {
+            plans.extend(args.in_flight.iter().map(|in_flight| plan(args, *distribution, *reads, *in_flight)));
+        }
+    }
+    plans
+}
+
+fn plan(args: &CompareArgs, distribution: Distribution, reads: u8, in_flight: u32) -> Plan {
+    Plan {
+        mix: Mix { shape: args.shape, distribution, keys: args.keys, reads },
+        in_flight,
+        value_bytes: args.value_bytes,
+        warm_up: Duration::from_secs(args.warm_up),
+        time: Duration::from_secs(args.seconds),
+        is_sampled: false,
+        seed: args.seed,
+    }
+}

@@ -1,0 +1,28 @@
+//! Table e: the stages' threads bound to cores, and left to the scheduler.
+
+use super::{Table, filled, persistent, plan};
+use crate::{
+    args::TablesArgs,
+    error::BenchError,
+    store::{Kind, Settings},
+    turns::{Contender, in_turns},
+    workload::{Distribution, Shape},
+};
+
+pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
+    let free = persistent(&args.log_folder);
+    let bound = Settings { is_pinned: true, ..free.clone() };
+    let bound = Contender::start("bound", Kind::Dtranx, 1, &bound).await?;
+    let free = Contender::start("not bound", Kind::Dtranx, 1, &free).await?;
+    let contenders = filled(vec![bound, free], args.keys).await?;
+    let mut rows = Vec::new();
+    for reads in [95, 50] {
+        rows.extend(
+            in_turns(&contenders, plan(args, Distribution::Uniform, reads, args.in_flight), args.rounds).await?,
+        );
+    }
+    for one in &contenders {
+        one.check(args.keys, Shape::Paper).await?;
+    }
+    Ok(Table { title: "(e) Stages bound to cores and not", rows })
+}

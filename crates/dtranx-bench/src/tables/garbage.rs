@@ -1,0 +1,50 @@
+//! Table c: with and without the collection of garbage: throughput and the log's size over time. Each round has new
+//! servers, whose logs begin empty. Every transaction writes, ten times the paper's values, and segments are as small as they
+//! may be, so that collection shows.
+
+use std::time::Duration;
+
+use super::{Table, filled, persistent, plan};
+use crate::{
+    args::TablesArgs,
+    error::BenchError,
+    figures::Row,
+    measure,
+    store::{Kind, Settings},
+    turns::{Contender, tell},
+    workload::{Distribution, Shape},
+};
+
+const READS: u8 = 0;
+const LARGER_VALUE_BYTES: u32 = 1000;
+const SEGMENT_MIB: u32 = 16;
+/// Longer than any run: never.
+const NEVER_MS: u32 = 3_600_000;
+/// A log needs time to grow.
+const LONGER: u32 = 4;
+
+pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
+    let collected = Settings { segment_mib: SEGMENT_MIB, ..persistent(&args.log_folder) };
+    let kept = Settings { gc_interval_ms: NEVER_MS, ..collected.clone() };
+    let plan = plan(args, Distribution::Uniform, READS, args.in_flight);
+    let plan = measure::Plan {
+        warm_up: Duration::ZERO,
+        time: Duration::from_secs(args.seconds) * LONGER,
+        value_bytes: LARGER_VALUE_BYTES,
+        is_sampled: true,
+        ..plan
+    };
+    let mut rows = vec![Row::new("collected", 1, plan), Row::new("not collected", 1, plan)];
+    for round in 0..args.rounds {
+        for (row, settings) in rows.iter_mut().zip([&collected, &kept]) {
+            let contender = Contender::start(row.name, Kind::Dtranx, 1, settings).await?;
+            let contenders = filled(vec![contender], args.keys).await?;
+            tell(round, args.rounds, row);
+            for one in &contenders {
+                row.add(measure::run(one.store.as_ref(), plan.of_round(round)).await?);
+                one.check(args.keys, Shape::Paper).await?;
+            }
+        }
+    }
+    Ok(Table { title: "(c) With and without the collection of garbage, values of 1000 bytes", rows })
+}

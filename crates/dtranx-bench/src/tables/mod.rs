@@ -1,0 +1,125 @@
+//! Every table of DTranx's page of results, from one command: a file each. Whatever a table compares takes turns.
+
+mod binding;
+mod garbage;
+mod medium;
+mod paper;
+mod rivals;
+
+use std::{path::Path, time::Duration};
+
+use serde::Serialize;
+
+use crate::{
+    args::{Medium, TablesArgs, Which},
+    error::BenchError,
+    figures::Row,
+    machine::{Machine, file_system, free_bytes, is_in_memory},
+    measure::Plan,
+    report,
+    store::Settings,
+    turns::Contender,
+    workload::{Distribution, Mix, Shape},
+};
+
+/// The paper's values.
+const VALUE_BYTES: u32 = 100;
+/// Room that the logs of all servers may take on the emulated medium.
+const LEAST_FREE_BYTES: u64 = 4 << 30;
+
+/// One table, made.
+#[derive(Serialize)]
+struct Table {
+    title: &'static str,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    machine: Machine,
+    seconds: u64,
+    rounds: u32,
+    seed: u64,
+    tables: Vec<Table>,
+}
+
+/// Makes the tables, and prints each as soon as it is there.
+pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
+    check(args)?;
+    let machine = Machine::look();
+    println!("{}; emulated persistent memory on {}.", machine.heading(), file_system(&args.log_folder));
+    println!("Medians of {} rounds of {} s, after {} s of warm-up.", args.rounds, args.seconds, args.warm_up);
+    let mut tables = Vec::new();
+    for which in args.which() {
+        let table = match which {
+            Which::A => paper::table(args).await?,
+            Which::B => medium::table(args).await?,
+            Which::C => garbage::table(args).await?,
+            Which::D => rivals::table(args).await?,
+            Which::E => binding::table(args).await?,
+        };
+        println!("\n## {}\n\n{}", table.title, report::rows(&table.rows));
+        if which == Which::C {
+            println!("{}", report::over_time(&table.rows));
+        }
+        tables.push(table);
+    }
+    let report = Report { machine, seconds: args.seconds, rounds: args.rounds, seed: args.seed, tables };
+    args.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &report))
+}
+
+/// Refuses what cannot be before anything is started.
+fn check(args: &TablesArgs) -> Result<(), BenchError> {
+    let refused = |why: String| Err(BenchError::Refused(why));
+    let which = args.which();
+    if which.iter().any(|which| *which != Which::D) {
+        let folder = &args.log_folder;
+        if !is_in_memory(folder) {
+            let found = file_system(folder);
+            return refused(format!(
+                "--log-folder: {} is no tmpfs ({found}): tables a, b, c and e emulate persistent memory on one; give a \
+                 folder on a tmpfs, or take --only d",
+                folder.display()
+            ));
+        }
+        let free = free_bytes(folder);
+        if free < LEAST_FREE_BYTES {
+            let (least, free) = (LEAST_FREE_BYTES >> 20, free >> 20);
+            return refused(format!("--log-folder: {} has {free} MiB left, and {least} are needed", folder.display()));
+        }
+    }
+    let needs_disk = which.iter().any(|which| matches!(which, Which::B | Which::D));
+    if needs_disk && is_in_memory(&std::env::temp_dir()) {
+        return refused(format!(
+            "TMPDIR: {} is in memory, and tables b and d need logs on a disk; set TMPDIR to a folder on one",
+            std::env::temp_dir().display()
+        ));
+    }
+    Ok(())
+}
+
+/// The paper's workload, as the options say.
+fn plan(args: &TablesArgs, distribution: Distribution, reads: u8, in_flight: u32) -> Plan {
+    Plan {
+        mix: Mix { shape: Shape::Paper, distribution, keys: args.keys, reads },
+        in_flight,
+        value_bytes: VALUE_BYTES,
+        warm_up: Duration::from_secs(args.warm_up),
+        time: Duration::from_secs(args.seconds),
+        is_sampled: false,
+        seed: args.seed,
+    }
+}
+
+/// Servers whose logs are on the emulated medium.
+fn persistent(folder: &Path) -> Settings {
+    Settings { medium: Medium::PersistentMemory, log_folder: Some(folder.to_path_buf()), ..Settings::default() }
+}
+
+/// Starts these and fills them.
+async fn filled(contenders: Vec<Contender>, keys: u64) -> Result<Vec<Contender>, BenchError> {
+    for one in &contenders {
+        one.store.load(keys, VALUE_BYTES).await?;
+    }
+    Ok(contenders)
+}

@@ -1,0 +1,64 @@
+//! Stores that take turns: A B A B, so that what the machine does meanwhile meets all of them.
+
+use crate::{
+    error::BenchError,
+    figures::Row,
+    measure::{self, Plan},
+    store::{Kind, Settings, Store},
+    workload::{Shape, counter},
+};
+
+/// One of those that are compared: a store that runs.
+pub(crate) struct Contender {
+    /// What it is called in the table.
+    pub(crate) name: &'static str,
+    /// How many servers it has.
+    pub(crate) servers: u16,
+    /// It.
+    pub(crate) store: Box<dyn Store>,
+    kind: Kind,
+}
+
+impl Contender {
+    /// Starts a store.
+    pub(crate) async fn start(
+        name: &'static str,
+        kind: Kind,
+        servers: u16,
+        settings: &Settings,
+    ) -> Result<Self, BenchError> {
+        Ok(Self { name, servers, store: kind.start(servers, settings).await?, kind })
+    }
+
+    /// Every key is there; and no transfer was lost, doubled or torn: the counters still add up to nothing.
+    pub(crate) async fn check(&self, keys: u64, shape: Shape) -> Result<(), BenchError> {
+        let broken = |what: String| BenchError::Broken { store: self.kind.name(), what };
+        let values = self.store.values(keys).await?;
+        let counters: Vec<i64> = values.iter().flatten().filter_map(|value| counter(value)).collect();
+        if counters.len() as u64 != keys {
+            return Err(broken(format!("{} of {keys} keys are left", counters.len())));
+        }
+        let sum: i64 = counters.iter().sum();
+        if shape == Shape::Transfer && sum != 0 {
+            return Err(broken(format!("the counters add up to {sum} instead of 0")));
+        }
+        Ok(())
+    }
+}
+
+/// Runs a plan on each of them, round after round. A row for each.
+pub(crate) async fn in_turns(contenders: &[Contender], plan: Plan, rounds: u32) -> Result<Vec<Row>, BenchError> {
+    let mut rows: Vec<Row> = contenders.iter().map(|one| Row::new(one.name, one.servers, plan)).collect();
+    for round in 0..rounds {
+        for (one, row) in contenders.iter().zip(&mut rows) {
+            tell(round, rounds, row);
+            row.add(measure::run(one.store.as_ref(), plan.of_round(round)).await?);
+        }
+    }
+    Ok(rows)
+}
+
+/// What is being done, for whoever waits.
+pub(crate) fn tell(round: u32, rounds: u32, row: &Row) {
+    eprintln!("dtranx-bench: round {} of {rounds}: {}", round + 1, row.title());
+}
