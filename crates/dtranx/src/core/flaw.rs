@@ -13,8 +13,13 @@ pub(crate) enum Flaw {
     AnswerBeforeDurable,
     /// A participant acknowledges a commit before it has logged it durably.
     AcknowledgeBeforeDurable,
-    /// A coordinator counts a transaction as complete before its participants acknowledged it.
+    /// The acknowledgement service counts a transaction as complete before its participants acknowledged it.
     CompleteBeforeAcknowledged,
+    /// The acknowledgement service counts a transaction as complete when the first participant acknowledges it.
+    CompleteAtFirstAcknowledgement,
+    /// Who asks about a transaction that is decided is answered by what the acknowledgement service has heard so far.
+    #[cfg(test)]
+    InquiryDuringHandover,
     /// Numbers are given out again after a crash.
     NumbersReused,
     /// A participant promises a peer to abort, and does not log it.
@@ -27,6 +32,8 @@ pub(crate) enum Flaw {
     VersionsNotChecked,
     /// Reads that several servers validate are not refused when they are being changed.
     ValidationIgnoresLocks,
+    /// What is validated by version alone is compared before the lock service is asked about it.
+    ProbeAfterCheck,
     /// Absence is validated on several servers without locks that outlive a crash.
     AbsenceOnlyValidated,
     /// A prepare is accepted whatever the low-water mark.

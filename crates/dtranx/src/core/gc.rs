@@ -12,12 +12,25 @@
 use std::collections::BTreeMap;
 
 use super::{
-    config::NodeConfig,
     event::Command,
     flaw::Flaw,
     id::{SegmentId, ServerId},
+    machine::Turn,
     record::{GcRecord, SegmentSummary},
 };
+
+/// What the collection of garbage is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum GcEvent {
+    /// By the transaction service: the marks as they are now. Ignored while a collection is under way.
+    Collect(GcRecord),
+    /// By the log: see [`super::Input`].
+    Sealed { segment: SegmentId, summary: SegmentSummary },
+    /// [`Command::PersistStorage`] is done.
+    Persisted,
+    /// [`Command::WriteGcRecord`] is done.
+    Recorded,
+}
 
 /// The sealed segments, and how far the collection is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,6 +50,16 @@ enum Step {
 }
 
 impl Gc {
+    pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: GcEvent) {
+        match event {
+            GcEvent::Collect(record) => self.collect(turn, record),
+            GcEvent::Sealed { segment, summary } => self.sealed(segment, summary),
+            GcEvent::Persisted => self.persisted(turn),
+            GcEvent::Recorded => self.recorded(turn),
+        }
+    }
+
+    /// A segment gets no more records.
     pub(crate) fn sealed(&mut self, segment: SegmentId, summary: SegmentSummary) {
         self.segments.insert(segment, summary);
     }
@@ -47,37 +70,37 @@ impl Gc {
     }
 
     /// Step 1.
-    pub(crate) fn collect(&mut self, config: &NodeConfig, record: GcRecord, commands: &mut Vec<Command>) {
+    fn collect(&mut self, turn: &mut Turn<'_>, record: GcRecord) {
         let low_water: BTreeMap<ServerId, u64> = record.low_water.iter().copied().collect();
         let is_complete = |(server, number): (ServerId, u64)| low_water.get(&server).is_some_and(|low| number <= *low);
         let complete = self.segments.iter().take_while(|(_, summary)| summary.largest().all(is_complete));
         let Some(last) = complete.last().map(|(segment, _)| *segment).filter(|_| self.step == Step::Idle) else {
             return;
         };
-        if config.has(Flaw::StorageNotPersisted) {
+        if turn.config.has(Flaw::StorageNotPersisted) {
             self.step = Step::Recording(last);
-            commands.push(Command::WriteGcRecord(record));
+            turn.out.commands.push(Command::WriteGcRecord(record));
         } else {
             self.step = Step::Persisting(last, record);
-            commands.push(Command::PersistStorage);
+            turn.out.commands.push(Command::PersistStorage);
         }
     }
 
     /// Step 3.
-    pub(crate) fn persisted(&mut self, config: &NodeConfig, commands: &mut Vec<Command>) {
+    fn persisted(&mut self, turn: &mut Turn<'_>) {
         let Step::Persisting(last, record) = std::mem::take(&mut self.step) else { return };
         self.step = Step::Recording(last);
-        if config.has(Flaw::GcRecordAfterRemoval) {
-            self.recorded(commands);
+        if turn.config.has(Flaw::GcRecordAfterRemoval) {
+            self.recorded(turn);
         } else {
-            commands.push(Command::WriteGcRecord(record));
+            turn.out.commands.push(Command::WriteGcRecord(record));
         }
     }
 
     /// Step 4.
-    pub(crate) fn recorded(&mut self, commands: &mut Vec<Command>) {
+    fn recorded(&mut self, turn: &mut Turn<'_>) {
         let Step::Recording(through) = std::mem::take(&mut self.step) else { return };
         self.segments.retain(|segment, _| *segment > through);
-        commands.push(Command::RemoveSegments { through });
+        turn.out.commands.push(Command::RemoveSegments { through });
     }
 }

@@ -1,4 +1,5 @@
-//! The records that were appended and are not known to be durable, and who waits for which.
+//! The records that were appended and are not known to be durable, and who waits for which; and what coordinator and
+//! participant work with while they handle an event.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,6 +7,7 @@ use super::{
     config::NodeConfig,
     event::Command,
     id::{LogTicket, ServerId, TranxId},
+    machine::{Event, Outbox},
     message::Message,
     record::Record,
     transaction::Transaction,
@@ -35,7 +37,7 @@ pub(crate) struct Journal {
     waits: BTreeMap<LogTicket, Wait>,
 }
 
-/// What a server's machines tell each other, instead of messages.
+/// What a server's coordinator and participant tell each other, instead of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Local {
     /// As if it had come from another server.
@@ -44,13 +46,13 @@ pub(crate) enum Local {
     OnePhase { tranx: TranxId, part: Transaction },
 }
 
-/// What a machine works with while it handles an event.
+/// What coordinator and participant work with while they handle an event.
 pub(crate) struct Context<'a> {
     pub(crate) now_ms: u64,
     pub(crate) config: &'a NodeConfig,
     pub(crate) journal: &'a mut Journal,
     pub(crate) local: &'a mut VecDeque<Local>,
-    pub(crate) commands: &'a mut Vec<Command>,
+    pub(crate) out: &'a mut Outbox,
 }
 
 impl Journal {
@@ -69,7 +71,12 @@ impl Context<'_> {
         if let Some(wait) = wait {
             self.journal.waits.insert(ticket, wait);
         }
-        self.commands.push(Command::Log { ticket, record, durable });
+        self.out.commands.push(Command::Log { ticket, record, durable });
+    }
+
+    /// Tells another machine of this server.
+    pub(crate) fn event(&mut self, event: Event) {
+        self.out.events.push(event);
     }
 
     /// Sends a message, to this server itself too.
@@ -77,7 +84,7 @@ impl Context<'_> {
         if to == self.config.me {
             self.local.push_back(Local::Message(message));
         } else {
-            self.commands.push(Command::Send { to, message });
+            self.out.commands.push(Command::Send { to, message });
         }
     }
 }

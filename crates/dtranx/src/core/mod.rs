@@ -10,32 +10,37 @@
 //! - [`event`]: what a server's node is told ([`Input`]) and what it wants done ([`Command`]).
 //! - [`config`]: a node's times and limits.
 //!
-//! Then the machines:
-//! - [`lock`]: who may read and write which keys and ranges.
-//! - [`participant`]: one server's parts of transactions.
-//! - [`coordinator`]: transactions as a whole.
-//! - [`recovery`]: a node from a log.
+//! Then the machines, which share nothing and tell each other events (`machine`):
+//! - `tranx_service`: votes and decisions. In it, `coordinator`: transactions as a whole; `participant`: one server's parts
+//!   of them; `journal`: the end of the log; `clients`: whose requests were carried out.
+//! - `lock`: who may read and write which keys and ranges.
+//! - `acknowledgement`: the second phase, many transactions at once.
+//! - `recovery`: a node from a log ([`recovery`]), and what others know about it.
+//! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
 
+mod acknowledgement;
 mod clients;
 pub mod config;
-pub mod coordinator;
+mod coordinator;
 pub mod event;
 pub(crate) mod flaw;
-mod gc;
+pub(crate) mod gc;
 pub mod id;
 pub mod item;
 mod journal;
-pub mod lock;
+pub(crate) mod lock;
+pub(crate) mod machine;
 pub mod message;
 pub mod node;
-pub mod participant;
+mod participant;
 pub mod partition;
 pub mod range;
 pub mod record;
 pub mod recovery;
 pub mod refusal;
 pub mod transaction;
+pub(crate) mod tranx_service;
 
 pub use config::NodeConfig;
 pub use event::{CheckAnswer, Command, CommitAnswer, Input};

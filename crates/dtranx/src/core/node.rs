@@ -1,27 +1,48 @@
-//! One server's node: coordinator, participant, journal and garbage collection, called one event at a time.
+//! One server's machines together: events go in, commands come out. What the machines tell each other waits in queues, one
+//! for each pair of them, and is delivered at once ([`Node::on`]) or one at a time: then the machines are as far apart as they
+//! are on stages of their own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{
+    acknowledgement::AckService,
     config::NodeConfig,
-    coordinator::Coordinator,
     event::{Command, Input},
-    gc::Gc,
-    id::{Incarnation, ServerId},
-    journal::{Context, Journal, Local, Wait},
-    message::Message,
-    participant::Participant,
-    record::GcRecord,
+    gc::{Gc, GcEvent},
+    id::Incarnation,
+    lock::LockService,
+    machine::{Event, Outbox, Turn},
+    recovery::RecoveryService,
+    tranx_service::{TranxEvent, TranxService},
 };
 
 /// The node of one server, after its local recovery ([`super::Recovery`] makes it).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     pub(crate) config: NodeConfig,
-    pub(crate) coordinator: Coordinator,
-    pub(crate) participant: Participant,
+    pub(crate) tranx: TranxService,
+    pub(crate) locks: LockService,
+    pub(crate) acks: AckService,
+    pub(crate) recovery: RecoveryService,
     pub(crate) gc: Gc,
-    pub(crate) journal: Journal,
+    pub(crate) mail: BTreeMap<Link, VecDeque<Event>>,
+}
+
+/// One of a server's machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Machine {
+    Tranx,
+    Lock,
+    Ack,
+    Recovery,
+    Gc,
+}
+
+/// From one machine to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Link {
+    pub(crate) from: Machine,
+    pub(crate) to: Machine,
 }
 
 /// What a node has to do, counted.
@@ -35,6 +56,8 @@ pub struct NodeStatus {
     pub remembered: usize,
     /// Transactions that hold or wait for locks.
     pub locking: usize,
+    /// Transactions in doubt that it asks others about.
+    pub asking: usize,
     /// Its own low-water mark.
     pub low_water: u64,
     /// Sealed segments of the log.
@@ -44,52 +67,75 @@ pub struct NodeStatus {
 }
 
 impl Node {
-    /// Handles one event. `now_ms` never goes back within one incarnation. `commands` are to be carried out in order.
+    /// Handles one event, and all that the machines have to tell each other because of it. `now_ms` never goes back within one
+    /// incarnation. `commands` are to be carried out in order.
     pub fn on(&mut self, now_ms: u64, input: Input, commands: &mut Vec<Command>) {
-        let Self { config, coordinator, participant, gc, journal } = self;
-        let mut local = VecDeque::new();
-        let mut ctx = Context { now_ms, config, journal, local: &mut local, commands };
-        match input {
-            Input::ClientConnected { client } => coordinator.connect(&ctx, client),
-            Input::ClientGone { client } => coordinator.leave(client),
-            Input::Commit { client, message, transaction } => {
-                coordinator.commit(&mut ctx, client, message, transaction);
-            }
-            Input::Receive { from, message } => receive(coordinator, participant, &mut ctx, from, message),
-            Input::Logged { through } => {
-                for wait in ctx.journal.logged(through) {
-                    logged(coordinator, participant, &mut ctx, wait);
-                }
-            }
-            Input::Checked { tranx, answer } => participant.checked(&mut ctx, tranx, answer),
-            Input::Applied { tranx } => participant.applied(&mut ctx, tranx),
-            Input::SegmentSealed { segment, summary } => gc.sealed(segment, summary),
-            Input::CollectGarbage => collect_garbage(coordinator, participant, gc, &mut ctx),
-            Input::StoragePersisted => gc.persisted(ctx.config, ctx.commands),
-            Input::GcRecorded => gc.recorded(ctx.commands),
-            Input::Tick => {
-                coordinator.tick(&mut ctx);
-                participant.tick(&mut ctx);
-            }
+        self.take(now_ms, input, commands);
+        loop {
+            let Some(link) = self.links().next() else { return };
+            self.deliver(now_ms, link, commands);
         }
-        while let Some(message) = ctx.local.pop_front() {
-            match message {
-                Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
-                Local::OnePhase { tranx, part } => participant.one_phase(&mut ctx, tranx, part),
+    }
+
+    /// Handles one event; what the machines tell each other because of it waits.
+    pub(crate) fn take(&mut self, now_ms: u64, input: Input, commands: &mut Vec<Command>) {
+        match input {
+            Input::Tick => self.tick(now_ms, commands),
+            Input::ClientConnected { client } => self.tranx(now_ms, TranxEvent::ClientConnected { client }, commands),
+            Input::ClientGone { client } => self.tranx(now_ms, TranxEvent::ClientGone { client }, commands),
+            Input::Commit { client, message, transaction } => {
+                self.tranx(now_ms, TranxEvent::Commit { client, message, transaction }, commands);
             }
+            Input::Receive { from, message } => {
+                let event = Event::received(from, message);
+                #[cfg(test)]
+                let event = self.misled(event);
+                self.handle(now_ms, event, commands);
+            }
+            Input::Logged { through } => self.tranx(now_ms, TranxEvent::Logged { through }, commands),
+            Input::Checked { tranx, answer } => self.tranx(now_ms, TranxEvent::Checked { tranx, answer }, commands),
+            Input::Applied { tranx } => self.tranx(now_ms, TranxEvent::Applied { tranx }, commands),
+            Input::CollectGarbage => self.tranx(now_ms, TranxEvent::CollectGarbage, commands),
+            Input::SegmentSealed { segment, summary } => {
+                self.handle(now_ms, Event::Gc(GcEvent::Sealed { segment, summary }), commands);
+            }
+            Input::StoragePersisted => self.handle(now_ms, Event::Gc(GcEvent::Persisted), commands),
+            Input::GcRecorded => self.handle(now_ms, Event::Gc(GcEvent::Recorded), commands),
+        }
+    }
+
+    /// The queues between machines that are not empty.
+    pub(crate) fn links(&self) -> impl Iterator<Item = Link> {
+        self.mail.keys().copied()
+    }
+
+    /// Delivers the first event of a queue.
+    pub(crate) fn deliver(&mut self, now_ms: u64, link: Link, commands: &mut Vec<Command>) {
+        let Some(waiting) = self.mail.get_mut(&link) else { return };
+        let event = waiting.pop_front();
+        if waiting.is_empty() {
+            self.mail.remove(&link);
+        }
+        if let Some(event) = event {
+            self.handle(now_ms, event, commands);
         }
     }
 
     /// When [`Input::Tick`] is due, if nothing else happens.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        let deadlines = [self.coordinator.next_deadline_ms(), self.participant.next_deadline_ms()];
+        let deadlines = [
+            self.tranx.next_deadline_ms(),
+            self.locks.next_deadline_ms(),
+            self.acks.next_deadline_ms(),
+            self.recovery.next_deadline_ms(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
     /// Which life of the server this is; `None` until that is durable. Clients may be accepted from then on, under names
     /// with this incarnation.
     pub fn incarnation(&self) -> Option<Incarnation> {
-        self.coordinator.incarnation()
+        self.tranx.coordinator.incarnation()
     }
 
     /// The settings.
@@ -97,78 +143,89 @@ impl Node {
         &self.config
     }
 
-    /// The server's locks, and what it remembers of others' transactions.
-    pub fn participant(&self) -> &Participant {
-        &self.participant
-    }
-
     /// What there is to do.
     pub fn status(&self) -> NodeStatus {
+        let (coordinator, participant) = (&self.tranx.coordinator, &self.tranx.participant);
         NodeStatus {
-            coordinating: self.coordinator.running(),
-            participating: self.participant.unfinished(),
-            remembered: self.participant.remembered(),
-            locking: self.participant.locks().len(),
-            low_water: self.coordinator.low_water(),
+            coordinating: coordinator.running(),
+            participating: participant.unfinished(),
+            remembered: participant.remembered(),
+            locking: self.locks.len(),
+            asking: self.recovery.len(),
+            low_water: coordinator.low_water(),
             segments: self.gc.len(),
-            anomalies: self.participant.anomalies(),
+            anomalies: participant.anomalies(),
         }
     }
-}
 
-fn receive(
-    coordinator: &mut Coordinator,
-    participant: &mut Participant,
-    ctx: &mut Context<'_>,
-    from: ServerId,
-    message: Message,
-) {
-    let me = ctx.config.me;
-    match message {
-        // A server speaks about its own transactions only; what does not fit is from no server of this cluster.
-        Message::Prepare { tranx, .. } | Message::Validate { tranx, .. } if tranx.server != from => {}
-        Message::Vote { tranx, .. } if tranx.server != me => {}
-        Message::Prepare { tranx, participants, part } => participant.prepare(ctx, tranx, participants, part),
-        Message::Validate { tranx, part } => participant.validate(ctx, tranx, part),
-        Message::Vote { tranx, vote } => coordinator.voted(ctx, from, tranx, vote),
-        Message::Decisions(decisions) => {
-            for (tranx, outcome) in decisions.into_iter().filter(|(tranx, _)| tranx.server == from) {
-                participant.decide(ctx, tranx, outcome, false);
+    fn tranx(&mut self, now_ms: u64, event: TranxEvent, commands: &mut Vec<Command>) {
+        self.handle(now_ms, Event::Tranx(event), commands);
+    }
+
+    fn handle(&mut self, now_ms: u64, event: Event, commands: &mut Vec<Command>) {
+        let from = Machine::of(&event);
+        let mut out = Outbox::default();
+        let mut turn = Turn { now_ms, config: &self.config, out: &mut out };
+        match event {
+            Event::Tranx(event) => self.tranx.on(&mut turn, event),
+            Event::Lock(event) => self.locks.on(&mut turn, event),
+            Event::Recovery(event) => self.recovery.on(&mut turn, event),
+            Event::Gc(event) => self.gc.on(&mut turn, event),
+            Event::Ack(event) => {
+                self.acks.on(&mut turn, event);
+                self.acks.settle(&mut turn);
             }
         }
-        Message::Acknowledge(tranxs) => {
-            let own: Vec<_> = tranxs.into_iter().filter(|tranx| tranx.server == me).collect();
-            coordinator.acknowledged(from, &own);
+        self.post(from, out, commands);
+    }
+
+    fn tick(&mut self, now_ms: u64, commands: &mut Vec<Command>) {
+        for machine in [Machine::Tranx, Machine::Lock, Machine::Ack, Machine::Recovery] {
+            let mut out = Outbox::default();
+            let mut turn = Turn { now_ms, config: &self.config, out: &mut out };
+            match machine {
+                Machine::Tranx => self.tranx.tick(&mut turn),
+                Machine::Lock => self.locks.tick(&mut turn),
+                Machine::Ack => self.acks.tick(&mut turn),
+                Machine::Recovery => self.recovery.tick(&mut turn),
+                Machine::Gc => {}
+            }
+            self.post(machine, out, commands);
         }
-        Message::Inquire { tranx } if tranx.server == me => coordinator.inquired(ctx, from, tranx),
-        Message::Inquire { tranx } => participant.inquired(ctx, from, tranx),
-        Message::Told { tranx, outcome: Some(outcome) } if tranx.server != me => {
-            participant.decide(ctx, tranx, outcome, true);
+    }
+
+    fn post(&mut self, from: Machine, out: Outbox, commands: &mut Vec<Command>) {
+        commands.extend(out.commands);
+        for event in out.events {
+            self.mail.entry(Link { from, to: Machine::of(&event) }).or_default().push_back(event);
         }
-        Message::Told { .. } => {}
-        Message::LowWater { number } => participant.raise_low_water(ctx, from, number),
+    }
+
+    /// A flaw: who asks about what is decided is answered by a machine that may not have heard of it.
+    #[cfg(test)]
+    fn misled(&self, event: Event) -> Event {
+        use super::{acknowledgement::AckEvent, flaw::Flaw, message::Message};
+        match event {
+            Event::Tranx(TranxEvent::Receive { from, message: Message::Inquire { tranx } })
+                if self.config.has(Flaw::InquiryDuringHandover)
+                    && tranx.server == self.config.me
+                    && !self.tranx.coordinator.is_undecided(tranx.number) =>
+            {
+                Event::Ack(AckEvent::Inquired { from, tranx })
+            }
+            event => event,
+        }
     }
 }
 
-fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mut Context<'_>, wait: Wait) {
-    match wait {
-        Wait::Reserve(through) => coordinator.reserve_logged(through),
-        Wait::OnePhase(tranx) => participant.one_phase_logged(ctx, tranx),
-        Wait::Ready(tranx) => participant.ready_logged(ctx, tranx),
-        Wait::Commit(tranx) => coordinator.commit_logged(ctx, tranx),
-        Wait::Outcome(tranx) => participant.outcome_logged(ctx, tranx),
-        Wait::Promise(tranx) => participant.promise_logged(ctx, tranx),
+impl Machine {
+    fn of(event: &Event) -> Self {
+        match event {
+            Event::Tranx(_) => Self::Tranx,
+            Event::Lock(_) => Self::Lock,
+            Event::Ack(_) => Self::Ack,
+            Event::Recovery(_) => Self::Recovery,
+            Event::Gc(_) => Self::Gc,
+        }
     }
-}
-
-/// Tells everybody the low-water mark, and looks for segments that are not needed.
-fn collect_garbage(coordinator: &mut Coordinator, participant: &mut Participant, gc: &mut Gc, ctx: &mut Context<'_>) {
-    let (me, number) = (ctx.config.me, coordinator.low_water());
-    participant.raise_low_water(ctx, me, number);
-    for to in ctx.config.servers.iter().filter(|server| **server != me) {
-        ctx.commands.push(Command::Send { to: *to, message: Message::LowWater { number } });
-    }
-    let low_water = ctx.config.servers.iter().map(|server| (*server, participant.low_water(*server))).collect();
-    let record = GcRecord { reserved_through: coordinator.reserved(), low_water };
-    gc.collect(ctx.config, record, ctx.commands);
 }

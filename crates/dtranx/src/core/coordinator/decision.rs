@@ -1,14 +1,14 @@
-//! The second phase: the decision, and telling the participants until they have acknowledged it.
+//! The decision, and what is known of it until everybody has acknowledged it.
 
-use std::collections::BTreeSet;
-
-use super::{Coordinator, Kind, Phase, Unacknowledged};
+use super::{Coordinator, Kind, Phase};
 use crate::core::{
-    event::{Command, CommitAnswer},
+    acknowledgement::AckEvent,
+    event::CommitAnswer,
     flaw::Flaw,
     id::{ServerId, TranxId},
     journal::{Context, Wait},
-    message::{MAX_BATCH, Message, Outcome},
+    machine::Event,
+    message::{Message, Outcome},
     record::Record,
 };
 
@@ -25,83 +25,50 @@ impl Coordinator {
             if ctx.config.has(Flaw::AnswerBeforeDurable) {
                 self.commit_logged(ctx, tranx);
             }
-        } else if let Some(client) = self.running.remove(&tranx.number).and_then(|running| running.client) {
-            self.reply(ctx, client, CommitAnswer::Committed(tranx));
+        } else if let Some(running) = self.running.remove(&tranx.number) {
+            self.reply(ctx, running.client, CommitAnswer::Committed(tranx));
         }
     }
 
     /// `Commit` is durable: the transaction is committed.
     pub(crate) fn commit_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        let Some(running) = self.running.get_mut(&tranx.number) else { return };
-        if running.phase != Phase::Logging {
+        if self.running.get(&tranx.number).is_none_or(|running| running.phase != Phase::Logging) {
             return;
         }
-        let participants = running.participants.clone();
-        running.phase = Phase::Committed { waiting: participants.iter().copied().collect() };
-        let client = running.client.take();
-        let again_at_ms = ctx.now_ms.saturating_add(ctx.config.decision_resend_ms);
-        for server in participants {
-            if server != ctx.config.me && !ctx.config.has(Flaw::DecisionsSentOnce) {
-                let none = Unacknowledged { numbers: BTreeSet::new(), send_at_ms: again_at_ms };
-                self.unacknowledged.entry(server).or_insert(none).numbers.insert(tranx.number);
-            }
-            self.tell(ctx, server, tranx, Outcome::Commit);
-        }
-        if let Some(client) = client {
-            self.reply(ctx, client, CommitAnswer::Committed(tranx));
-        }
-        if ctx.config.has(Flaw::CompleteBeforeAcknowledged) {
-            self.running.remove(&tranx.number);
-        }
+        let Some(running) = self.running.remove(&tranx.number) else { return };
+        self.incomplete.insert(tranx.number);
+        self.tell(ctx, tranx, Outcome::Commit, running.participants);
+        self.reply(ctx, running.client, CommitAnswer::Committed(tranx));
     }
 
-    /// Step 4: `from` has acknowledged these commits.
-    pub(crate) fn acknowledged(&mut self, from: ServerId, tranxs: &[TranxId]) {
-        for tranx in tranxs {
-            let Some(running) = self.running.get_mut(&tranx.number) else { continue };
-            let Phase::Committed { waiting } = &mut running.phase else { continue };
-            waiting.remove(&from);
-            if waiting.is_empty() {
-                self.running.remove(&tranx.number);
-            }
-            if let Some(server) = self.unacknowledged.get_mut(&from) {
-                server.numbers.remove(&tranx.number);
-            }
-        }
-        if self.unacknowledged.get(&from).is_some_and(|server| server.numbers.is_empty()) {
-            self.unacknowledged.remove(&from);
+    /// Step 4: everybody has acknowledged these.
+    pub(crate) fn completed(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            self.incomplete.remove(number);
         }
     }
 
     /// A participant in doubt asks. What is not known here has no `Commit` record, or has been acknowledged by all its
     /// participants, of which none can be in doubt then.
     pub(crate) fn inquired(&self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId) {
-        let outcome = match self.running.get(&tranx.number).map(|running| &running.phase) {
-            Some(Phase::Voting { .. } | Phase::Logging) => None,
-            Some(Phase::Committed { .. }) => Some(Outcome::Commit),
-            None => Some(Outcome::Abort),
+        let outcome = if self.running.contains_key(&tranx.number) {
+            None
+        } else if self.incomplete.contains(&tranx.number) {
+            Some(Outcome::Commit)
+        } else {
+            Some(Outcome::Abort)
         };
         ctx.tell(from, Message::Told { tranx, outcome });
     }
 
-    /// Tells a participant, or puts it into the next message to it.
-    pub(super) fn tell(&mut self, ctx: &mut Context<'_>, server: ServerId, tranx: TranxId, outcome: Outcome) {
-        if server == ctx.config.me {
-            return ctx.tell(server, Message::Decisions(vec![(tranx, outcome)]));
+    /// Tells the participant on this server at once, and has the others told.
+    pub(super) fn tell(&self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, participants: Vec<ServerId>) {
+        let me = ctx.config.me;
+        if participants.contains(&me) {
+            ctx.tell(me, Message::Decisions(vec![(tranx, outcome)]));
         }
-        let decisions = self.outbox.entry(server).or_default();
-        decisions.push((tranx, outcome));
-        let is_full = decisions.len() >= MAX_BATCH;
-        self.flush_at_ms.get_or_insert(ctx.now_ms.saturating_add(ctx.config.decision_delay_ms));
-        if is_full || ctx.config.decision_delay_ms == 0 {
-            self.flush(ctx);
-        }
-    }
-
-    pub(super) fn flush(&mut self, ctx: &mut Context<'_>) {
-        self.flush_at_ms = None;
-        for (to, decisions) in std::mem::take(&mut self.outbox) {
-            ctx.commands.push(Command::Send { to, message: Message::Decisions(decisions) });
+        if outcome == Outcome::Commit || participants.iter().any(|server| *server != me) {
+            ctx.event(Event::Ack(AckEvent::Decided { tranx, outcome, participants }));
         }
     }
 }

@@ -7,7 +7,10 @@
 //!    no `Commit` record is aborted, for whoever asks.
 //! 3. All yes: it is committed at once if it was `OnePhase` or `Validate`; otherwise log `Commit`, and once that is
 //!    durable, answer the client.
-//! 4. Tell the participants, many decisions in one message, again and again until each has acknowledged.
+//! 4. Hand it to the acknowledgement service, which tells the participants until each has acknowledged, and says so.
+//!
+//! Until then the number is kept here, whatever the other machines are doing: somebody in doubt who asks is told that it is
+//! committed, and the low-water mark stays below it.
 //!
 //! A crash before the record of step 3 is durable: aborted. After it: step 4 is resumed.
 //!
@@ -24,16 +27,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     clients::Clients,
     event::{Command, CommitAnswer},
-    id::{ClientId, Incarnation, MessageId, ServerId, TranxId},
+    id::{ClientId, Incarnation, MessageId, ServerId},
     journal::{Context, Wait},
-    message::{MAX_BATCH, Message, Outcome},
     record::Record,
     transaction::Transaction,
 };
 
 /// The transactions that one server coordinates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Coordinator {
+pub(crate) struct Coordinator {
     clients: Clients,
     incarnation: Incarnation,
     /// The next number to give.
@@ -42,21 +44,18 @@ pub struct Coordinator {
     usable: u64,
     /// Numbers up to this one are in a `Reserve` record, durable or not.
     reserved: u64,
-    /// The transactions that are not complete, by number.
+    /// The transactions that are not decided, by number.
     running: BTreeMap<u64, Running>,
+    /// Those that are committed and not complete.
+    incomplete: BTreeSet<u64>,
     /// When to ask for the votes of which transaction again.
     vote_timers: BTreeSet<(u64, u64)>,
-    /// Decisions to be sent, and when.
-    outbox: BTreeMap<ServerId, Vec<(TranxId, Outcome)>>,
-    flush_at_ms: Option<u64>,
-    /// Commits that a server has not acknowledged.
-    unacknowledged: BTreeMap<ServerId, Unacknowledged>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Running {
-    /// Who waits for the answer; nobody after a restart.
-    client: Option<(ClientId, MessageId)>,
+    /// Who waits for the answer.
+    client: (ClientId, MessageId),
     participants: Vec<ServerId>,
     phase: Phase,
 }
@@ -67,8 +66,6 @@ enum Phase {
     Voting { kind: Kind, parts: BTreeMap<ServerId, Transaction>, ask_at_ms: u64, attempts: u32 },
     /// All voted yes; `Commit` is not durable.
     Logging,
-    /// Committed; these have not acknowledged.
-    Committed { waiting: BTreeSet<ServerId> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,12 +73,6 @@ enum Kind {
     OnePhase,
     Validate,
     Prepare,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Unacknowledged {
-    numbers: BTreeSet<u64>,
-    send_at_ms: u64,
 }
 
 impl Coordinator {
@@ -94,50 +85,47 @@ impl Coordinator {
             usable: reserved,
             reserved,
             running: BTreeMap::new(),
+            incomplete: BTreeSet::new(),
             vote_timers: BTreeSet::new(),
-            outbox: BTreeMap::new(),
-            flush_at_ms: None,
-            unacknowledged: BTreeMap::new(),
         }
     }
 
     /// A committed transaction from the log that the participants may not have acknowledged.
-    pub(crate) fn restore(&mut self, me: ServerId, number: u64, participants: Vec<ServerId>) {
-        let waiting: BTreeSet<ServerId> = participants.iter().copied().filter(|server| *server != me).collect();
-        if waiting.is_empty() {
-            return;
-        }
-        for server in &waiting {
-            self.unacknowledged.entry(*server).or_default().numbers.insert(number);
-        }
-        self.running.insert(number, Running { client: None, participants, phase: Phase::Committed { waiting } });
+    pub(crate) fn restore(&mut self, number: u64) {
+        self.incomplete.insert(number);
     }
 
     /// Which life of the server this is; `None` until it has durably reserved numbers, and with them the name.
-    pub fn incarnation(&self) -> Option<Incarnation> {
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         (self.usable >= self.incarnation.0).then_some(self.incarnation)
     }
 
     /// The largest number such that all transactions up to it are complete.
-    pub fn low_water(&self) -> u64 {
-        self.running.first_key_value().map_or(self.next, |(number, _)| *number) - 1
+    pub(crate) fn low_water(&self) -> u64 {
+        let undecided = self.running.first_key_value().map(|(number, _)| *number);
+        let first = [undecided, self.incomplete.first().copied()].into_iter().flatten().min();
+        first.unwrap_or(self.next) - 1
     }
 
     /// Numbers up to this one may have been used.
-    pub fn reserved(&self) -> u64 {
+    pub(crate) fn reserved(&self) -> u64 {
         self.reserved
     }
 
+    /// Is the transaction of this number voted on, or its decision not durable?
+    #[cfg(test)]
+    pub(crate) fn is_undecided(&self, number: u64) -> bool {
+        self.running.contains_key(&number)
+    }
+
     /// How many transactions are not complete.
-    pub fn running(&self) -> usize {
-        self.running.len()
+    pub(crate) fn running(&self) -> usize {
+        self.running.len() + self.incomplete.len()
     }
 
     /// When something has to be done about time.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
-        let vote = self.vote_timers.first().map(|(at_ms, _)| *at_ms);
-        let again = self.unacknowledged.values().map(|server| server.send_at_ms).min();
-        [vote, again, self.flush_at_ms].into_iter().flatten().min()
+        self.vote_timers.first().map(|(at_ms, _)| *at_ms)
     }
 
     pub(crate) fn connect(&mut self, ctx: &Context<'_>, client: ClientId) {
@@ -161,24 +149,12 @@ impl Coordinator {
         self.usable = self.usable.max(through);
     }
 
-    /// Asks for votes again, sends decisions that are due, and those that were not acknowledged.
+    /// Asks for votes again.
     pub(crate) fn tick(&mut self, ctx: &mut Context<'_>) {
         let due: Vec<_> = self.vote_timers.iter().take_while(|(at_ms, _)| *at_ms <= ctx.now_ms).copied().collect();
         for timer in due {
             self.vote_timers.remove(&timer);
             self.ask_again(ctx, timer.1);
-        }
-        let me = ctx.config.me;
-        for (to, server) in &mut self.unacknowledged {
-            if server.send_at_ms <= ctx.now_ms {
-                let commit = |number: &u64| (TranxId { server: me, number: *number }, Outcome::Commit);
-                let decisions = server.numbers.iter().take(MAX_BATCH).map(commit).collect();
-                server.send_at_ms = ctx.now_ms.saturating_add(ctx.config.decision_resend_ms);
-                ctx.commands.push(Command::Send { to: *to, message: Message::Decisions(decisions) });
-            }
-        }
-        if self.flush_at_ms.is_some_and(|at_ms| at_ms <= ctx.now_ms) {
-            self.flush(ctx);
         }
     }
 
@@ -189,6 +165,6 @@ impl Coordinator {
         answer: CommitAnswer,
     ) {
         self.clients.answered(client, message, &answer);
-        ctx.commands.push(Command::Reply { client, message, answer });
+        ctx.out.commands.push(Command::Reply { client, message, answer });
     }
 }

@@ -23,7 +23,7 @@ impl Coordinator {
     ) {
         match self.clients.admit(ctx.config, client, message) {
             Admission::New => {}
-            Admission::Answer(answer) => return ctx.commands.push(Command::Reply { client, message, answer }),
+            Admission::Answer(answer) => return ctx.out.commands.push(Command::Reply { client, message, answer }),
             Admission::Ignore => return,
         }
         if let Err(refusal) = self.is_admitted(ctx, &transaction) {
@@ -53,13 +53,13 @@ impl Coordinator {
             self.vote_timers.insert((ask_at_ms, number));
         }
         let phase = Phase::Voting { kind, parts, ask_at_ms, attempts: 1 };
-        self.running.insert(number, Running { client: Some((client, message)), participants, phase });
+        self.running.insert(number, Running { client: (client, message), participants, phase });
     }
 
     pub(super) fn is_admitted(&self, ctx: &Context<'_>, transaction: &Transaction) -> Result<(), Refusal> {
         transaction.validate().map_err(Refusal::Invalid)?;
         let overloaded = |limit: String| Err(Refusal::Overloaded { limit });
-        if self.running.len() >= ctx.config.max_running {
+        if self.running() >= ctx.config.max_running {
             overloaded(format!("{} transactions under way", ctx.config.max_running))
         } else if self.next - self.low_water() > ctx.config.max_incomplete {
             overloaded(format!("{} transactions since one that is not complete", ctx.config.max_incomplete))
@@ -106,13 +106,11 @@ impl Coordinator {
         let Phase::Voting { kind, ask_at_ms, .. } = running.phase else { return };
         self.vote_timers.remove(&(ask_at_ms, tranx.number));
         if kind == Kind::Prepare {
-            for server in running.participants.into_iter().filter(|server| Some(*server) != voter) {
-                self.tell(ctx, server, tranx, Outcome::Abort);
-            }
+            let mut others = running.participants;
+            others.retain(|server| Some(*server) != voter);
+            self.tell(ctx, tranx, Outcome::Abort, others);
         }
-        if let Some(client) = running.client {
-            self.reply(ctx, client, CommitAnswer::Refused(refusal));
-        }
+        self.reply(ctx, running.client, CommitAnswer::Refused(refusal));
     }
 }
 

@@ -1,18 +1,20 @@
-//! Participants in doubt: asking, and answering those who ask.
+//! Participants in doubt: answering those who ask, and handing over to the recovery service what this server is in doubt
+//! about itself.
 
 use std::collections::BTreeSet;
 
 use super::{
     Participant,
-    state::{Goal, Inquiry, State},
+    state::{Doubt, Goal, State},
 };
 use crate::core::{
-    config::MAX_INQUIRY_FACTOR,
     flaw::Flaw,
     id::{ServerId, TranxId},
     journal::{Context, Wait},
+    machine::Event,
     message::{Message, Outcome},
     record::Record,
+    recovery::RecoveryEvent,
 };
 
 impl Participant {
@@ -54,19 +56,22 @@ impl Participant {
         }
     }
 
-    /// Step 3.
-    pub(super) fn inquire(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        let Some(State::Ready { held, inquiry }) = self.tranxs.get_mut(&tranx) else { return };
-        ctx.tell(tranx.server, Message::Inquire { tranx });
-        if let (Goal::Prepare { participants }, true) = (&held.goal, inquiry.is_repeated) {
-            for peer in participants.iter().filter(|peer| **peer != ctx.config.me && **peer != tranx.server) {
-                ctx.tell(*peer, Message::Inquire { tranx });
-            }
+    /// Step 3: from now on the recovery service asks.
+    pub(super) fn hand_over(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        let Some(State::Ready { held, doubt }) = self.tranxs.get_mut(&tranx) else { return };
+        let Goal::Prepare { participants } = &held.goal else { return };
+        let participants = participants.clone();
+        *doubt = Doubt::HandedOver;
+        ctx.event(Event::Recovery(RecoveryEvent::InDoubt { tranx, participants }));
+    }
+
+    /// A transaction is no longer in doubt: nobody need ask.
+    pub(super) fn leave_doubt(&mut self, ctx: &mut Context<'_>, tranx: TranxId, doubt: Doubt) {
+        match doubt {
+            Doubt::Never => {}
+            Doubt::From(at_ms) => drop(self.doubts.remove(&(at_ms, tranx))),
+            Doubt::HandedOver => ctx.event(Event::Recovery(RecoveryEvent::Settled { tranx })),
         }
-        let longest_ms = ctx.config.inquiry_ms.saturating_mul(MAX_INQUIRY_FACTOR);
-        let wait_ms = inquiry.wait_ms.saturating_mul(2).clamp(ctx.config.inquiry_ms, longest_ms);
-        *inquiry = Inquiry { at_ms: ctx.now_ms.saturating_add(wait_ms), wait_ms, is_repeated: true };
-        self.inquiries.insert((inquiry.at_ms, tranx));
     }
 }
 

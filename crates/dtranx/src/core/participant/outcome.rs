@@ -3,13 +3,16 @@
 use super::{
     Participant,
     prepare::vote,
+    release,
     state::{Goal, Held, State, take_if},
 };
 use crate::core::{
+    acknowledgement::AckEvent,
     event::Command,
     flaw::Flaw,
     id::{ServerId, TranxId},
     journal::{Context, Wait},
+    machine::Event,
     message::{Outcome, Vote},
     record::Record,
 };
@@ -23,9 +26,9 @@ impl Participant {
         let is_complete = tranx.number <= self.low_water(tranx.server);
         let state = if is_complete { None } else { self.tranxs.get(&tranx) };
         match (outcome, state) {
-            (Outcome::Commit, None) if is_complete => self.acknowledge(tranx),
+            (Outcome::Commit, None) if is_complete => acknowledge(ctx, tranx),
             (Outcome::Commit, Some(State::Ready { .. })) => self.commit(ctx, tranx),
-            (Outcome::Commit, Some(State::Committed)) => self.acknowledge(tranx),
+            (Outcome::Commit, Some(State::Committed)) => acknowledge(ctx, tranx),
             (Outcome::Commit, Some(State::Committing { .. })) => {}
             (Outcome::Commit, _) => self.anomalies += 1,
             (Outcome::Abort, None) if is_told || is_complete => {}
@@ -38,7 +41,6 @@ impl Participant {
                 self.tranxs.insert(tranx, State::Aborted { is_final: true });
             }
         }
-        self.settle(ctx);
     }
 
     /// `OnePhase` is durable: the transaction is committed.
@@ -47,7 +49,6 @@ impl Participant {
         {
             self.apply(ctx, tranx, held, true);
         }
-        self.settle(ctx);
     }
 
     /// `Outcome` is durable.
@@ -56,38 +57,29 @@ impl Participant {
             *is_logged = true;
         }
         self.finish(ctx, tranx);
-        self.settle(ctx);
     }
 
     /// The writes are applied.
     pub(crate) fn applied(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         if let Some(State::Committing { is_applied, .. }) = self.tranxs.get_mut(&tranx) {
             *is_applied = true;
-            self.locks.release(tranx, &mut self.lock_events);
+            release(ctx, tranx);
         }
         self.finish(ctx, tranx);
-        self.settle(ctx);
     }
 
     /// The coordinator's transactions up to `number` are complete: those that are still in doubt here were aborted, and
-    /// nothing about any of them needs to be remembered.
-    pub(crate) fn raise_low_water(&mut self, ctx: &mut Context<'_>, server: ServerId, number: u64) {
+    /// nothing about any of them needs to be remembered. The table gets there by and by.
+    pub(crate) fn raise_low_water(&mut self, server: ServerId, number: u64) {
         if number > self.low_water(server) {
             self.low_water.insert(server, number);
             self.reclaiming.insert(server);
-            let is_complete = |tranx: &TranxId| tranx.server == server && tranx.number <= number;
-            let is_undecided = |tranx: &TranxId| !matches!(self.tranxs.get(tranx), Some(State::Committing { .. }));
-            let in_doubt = self.locks.owners().filter(|tranx| is_complete(tranx) && is_undecided(tranx));
-            for tranx in in_doubt.collect::<Vec<TranxId>>() {
-                self.abort(ctx, tranx);
-            }
         }
-        self.settle(ctx);
     }
 
-    /// Forgets a few transactions that are complete: a little with each event, so that no event takes long (section 4.5:
+    /// Forgets a few transactions that are complete, and aborts those that were in doubt: a little with each event, so that no event takes long (section 4.5:
     /// Delayed In-Memory Reclamation).
-    pub(super) fn reclaim(&mut self) {
+    pub(crate) fn reclaim(&mut self, ctx: &mut Context<'_>) {
         let Some(server) = self.reclaiming.pop_first() else { return };
         let complete = TranxId { server, number: 0 }..=TranxId { server, number: self.low_water(server) };
         let complete: Vec<TranxId> = self.tranxs.range(complete).take(RECLAIM_AT_ONCE).map(|(id, _)| *id).collect();
@@ -95,16 +87,16 @@ impl Participant {
         let mut is_kept = false;
         for tranx in complete {
             match self.tranxs.get(&tranx) {
-                Some(State::Committed | State::Aborted { .. }) => {}
-                // Complete although not acknowledged.
-                Some(State::Committing { .. }) => self.anomalies += 1,
                 // Goes by itself, when the disk is done with it.
-                _ => {
-                    is_kept = true;
-                    continue;
+                Some(State::Promising(_)) => is_kept = true,
+                Some(State::Committed | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
+                // Complete although not acknowledged.
+                Some(State::Committing { .. }) => {
+                    self.anomalies += 1;
+                    self.tranxs.remove(&tranx);
                 }
+                _ => self.abort(ctx, tranx),
             }
-            self.tranxs.remove(&tranx);
         }
         if is_kept || !is_rest {
             self.reclaiming.insert(server);
@@ -113,8 +105,8 @@ impl Participant {
 
     /// Step 2, commit.
     pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        let Some(State::Ready { held, inquiry }) = self.tranxs.remove(&tranx) else { return };
-        self.inquiries.remove(&(inquiry.at_ms, tranx));
+        let Some(State::Ready { held, doubt }) = self.tranxs.remove(&tranx) else { return };
+        self.leave_doubt(ctx, tranx, doubt);
         let is_logged = tranx.server == ctx.config.me;
         if !is_logged {
             ctx.log(Record::Outcome { tranx, outcome: Outcome::Commit }, false, Some(Wait::Outcome(tranx)));
@@ -126,10 +118,10 @@ impl Participant {
         let is_applied = held.writes.is_empty();
         self.tranxs.insert(tranx, State::Committing { goal: held.goal, is_logged, is_applied });
         if !is_applied {
-            ctx.commands.push(Command::Apply { tranx, writes: held.writes });
+            ctx.out.commands.push(Command::Apply { tranx, writes: held.writes });
         }
         if is_applied || ctx.config.has(Flaw::UnlockBeforeApplied) {
-            self.locks.release(tranx, &mut self.lock_events);
+            release(ctx, tranx);
         }
         self.finish(ctx, tranx);
     }
@@ -142,7 +134,7 @@ impl Participant {
         if *goal == Goal::OnePhase {
             vote(ctx, tranx, Vote::Yes);
         } else {
-            self.acknowledge(tranx);
+            acknowledge(ctx, tranx);
         }
         if tranx.server == ctx.config.me {
             self.tranxs.remove(&tranx);
@@ -151,19 +143,26 @@ impl Participant {
         }
     }
 
-    pub(super) fn acknowledge(&mut self, tranx: TranxId) {
-        self.acknowledgements.entry(tranx.server).or_default().push(tranx);
-    }
-
     /// Step 2, abort: drops whatever is held. The record only spares a question after a restart.
     pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Some(state) = self.tranxs.remove(&tranx) else { return };
-        if let State::Ready { inquiry, .. } = &state {
-            self.inquiries.remove(&(inquiry.at_ms, tranx));
+        if let State::Ready { doubt, .. } = state {
+            self.leave_doubt(ctx, tranx, doubt);
         }
         if matches!(state, State::Ready { .. } | State::Logging(_)) && tranx.server != ctx.config.me {
             ctx.log(Record::Outcome { tranx, outcome: Outcome::Abort }, false, None);
         }
-        self.locks.release(tranx, &mut self.lock_events);
+        let holds = match &state {
+            State::Locking(work) | State::Checking(work) => work.needs_locks(),
+            State::Logging(_) | State::Ready { .. } => true,
+            State::Committing { .. } | State::Committed | State::Promising(_) | State::Aborted { .. } => false,
+        };
+        if holds {
+            release(ctx, tranx);
+        }
     }
+}
+
+fn acknowledge(ctx: &mut Context<'_>, tranx: TranxId) {
+    ctx.event(Event::Ack(AckEvent::Done { tranx }));
 }

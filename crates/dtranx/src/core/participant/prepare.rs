@@ -1,8 +1,8 @@
 //! The first phase: locks, versions, the record, the vote.
 
 use super::{
-    Participant,
-    state::{Goal, Held, Inquiry, State, Work, take_if},
+    Participant, release,
+    state::{Doubt, Goal, Held, State, Work, take_if},
 };
 use crate::core::{
     event::{CheckAnswer, Command},
@@ -10,7 +10,8 @@ use crate::core::{
     id::{ServerId, TranxId},
     item::Key,
     journal::{Context, Wait},
-    lock::{Acquired, Locks},
+    lock::{LockEvent, Locks},
+    machine::Event,
     message::{Message, Vote},
     record::Record,
     refusal::Refusal,
@@ -37,34 +38,50 @@ impl Participant {
             }
             Some(_) => {}
         }
-        self.settle(ctx);
     }
 
     pub(crate) fn validate(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction) {
         if !self.tranxs.contains_key(&tranx) && tranx.number > self.low_water(tranx.server) {
             self.begin(ctx, tranx, Work { goal: Goal::Validate, part });
         }
-        self.settle(ctx);
     }
 
     pub(crate) fn one_phase(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction) {
         self.begin(ctx, tranx, Work { goal: Goal::OnePhase, part });
-        self.settle(ctx);
+    }
+
+    /// The lock service has granted what was asked.
+    pub(crate) fn granted(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        match take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Locking(_))) {
+            Some(State::Locking(work)) if probes_late(ctx, &work) => self.accept(ctx, tranx, work),
+            Some(State::Locking(work)) => self.check(ctx, tranx, work),
+            _ => {}
+        }
+    }
+
+    /// The lock service has granted nothing.
+    pub(crate) fn locks_refused(&mut self, ctx: &mut Context<'_>, tranx: TranxId, refusal: Refusal) {
+        if let Some(State::Locking(work)) = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Locking(_)))
+        {
+            self.refuse(ctx, tranx, &work.goal, refusal);
+        }
     }
 
     /// The storage has compared the versions.
     pub(crate) fn checked(&mut self, ctx: &mut Context<'_>, tranx: TranxId, answer: CheckAnswer) {
-        if let Some(State::Checking(work)) =
-            take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Checking(_)))
-        {
-            let is_valid = answer.stale.is_empty() && !answer.stale_scans;
-            if is_valid || ctx.config.has(Flaw::VersionsNotChecked) {
-                self.accept(ctx, tranx, work);
-            } else {
-                self.refuse(ctx, tranx, &work.goal, Refusal::Stale { current: answer.stale });
+        let checking = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Checking(_)));
+        let Some(State::Checking(work)) = checking else { return };
+        let is_valid = answer.stale.is_empty() && !answer.stale_scans || ctx.config.has(Flaw::VersionsNotChecked);
+        if is_valid && probes_late(ctx, &work) {
+            self.ask_for_locks(ctx, tranx, work);
+        } else if is_valid {
+            self.accept(ctx, tranx, work);
+        } else {
+            if work.needs_locks() {
+                release(ctx, tranx);
             }
+            self.refuse(ctx, tranx, &work.goal, Refusal::Stale { current: answer.stale });
         }
-        self.settle(ctx);
     }
 
     /// `Ready` is durable.
@@ -73,45 +90,37 @@ impl Participant {
         {
             self.become_ready(ctx, tranx, held);
         }
-        self.settle(ctx);
     }
 
-    /// Step 1: asks for the locks. What is validated by version alone needs none: a version that is still there after
-    /// the key was seen not to be exclusively locked was there all the time since it was read.
+    /// Step 1.
     pub(super) fn begin(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
         if let Some(key) = misplaced(ctx, &work.part) {
             return vote(ctx, tranx, Vote::No(Refusal::NotHere { server: ctx.config.me, key }));
         }
-        if work.goal == Goal::Validate && !work.part.reads_absence() {
-            let locked = work.part.reads.iter().find(|read| self.locks.is_exclusively_locked(&read.key));
-            match locked {
-                Some(read) if !ctx.config.has(Flaw::ValidationIgnoresLocks) => {
-                    vote(ctx, tranx, Vote::No(Refusal::ReadLocked { key: read.key.clone() }));
-                }
-                _ => self.check(ctx, tranx, work),
+        let ignores_locks = !work.needs_locks() && ctx.config.has(Flaw::ValidationIgnoresLocks);
+        if ignores_locks || probes_late(ctx, &work) {
+            self.check(ctx, tranx, work);
+        } else {
+            self.ask_for_locks(ctx, tranx, work);
+        }
+    }
+
+    /// Asks the lock service for the locks, or whether it is right that there are none.
+    fn ask_for_locks(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
+        if work.needs_locks() {
+            let mut locks = Locks::of(&work.part);
+            if ctx.config.has(Flaw::ReadsNotLocked) {
+                locks.shared.clear();
             }
-            return;
-        }
-        if self.locks.len() >= ctx.config.max_running {
-            let limit = format!("{} transactions under way", ctx.config.max_running);
-            vote(ctx, tranx, Vote::No(Refusal::Overloaded { limit }));
-            return;
-        }
-        let mut locks = Locks::of(&work.part);
-        if ctx.config.has(Flaw::ReadsNotLocked) {
-            locks.shared.clear();
-        }
-        if ctx.config.has(Flaw::RangesNotLocked) {
-            locks.ranges.clear();
-        }
-        let deadline_ms = ctx.now_ms.saturating_add(ctx.config.lock_wait_ms);
-        match self.locks.acquire(tranx, locks, deadline_ms, &mut self.lock_events) {
-            Acquired::Granted => self.check(ctx, tranx, work),
-            Acquired::Waits => {
-                self.tranxs.insert(tranx, State::Locking(work));
+            if ctx.config.has(Flaw::RangesNotLocked) {
+                locks.ranges.clear();
             }
-            Acquired::Refused(refusal) => self.refuse(ctx, tranx, &work.goal, refusal),
+            ctx.event(Event::Lock(LockEvent::Acquire { tranx, locks }));
+        } else {
+            let keys = work.part.reads.iter().map(|read| read.key.clone()).collect();
+            ctx.event(Event::Lock(LockEvent::Probe { tranx, keys }));
         }
+        self.tranxs.insert(tranx, State::Locking(work));
     }
 
     pub(super) fn check(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
@@ -119,17 +128,19 @@ impl Participant {
             return self.accept(ctx, tranx, work);
         }
         let (reads, scans) = (work.part.reads.clone(), work.part.scans.clone());
-        ctx.commands.push(Command::Check { tranx, reads, scans });
+        ctx.out.commands.push(Command::Check { tranx, reads, scans });
         self.tranxs.insert(tranx, State::Checking(work));
     }
 
     /// The part is locked and valid.
     pub(super) fn accept(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
+        let needs_locks = work.needs_locks();
         let Work { goal, part } = work;
         match goal {
             Goal::Validate => {
-                self.tranxs.remove(&tranx);
-                self.locks.release(tranx, &mut self.lock_events);
+                if needs_locks {
+                    release(ctx, tranx);
+                }
                 vote(ctx, tranx, Vote::Yes);
             }
             Goal::OnePhase => {
@@ -162,23 +173,28 @@ impl Participant {
 
     pub(super) fn become_ready(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held) {
         vote(ctx, tranx, Vote::Yes);
-        let wait_ms = ctx.config.inquiry_ms;
-        let inquiry = Inquiry { at_ms: ctx.now_ms.saturating_add(wait_ms), wait_ms, is_repeated: false };
-        if tranx.server != ctx.config.me {
-            self.inquiries.insert((inquiry.at_ms, tranx));
-        }
-        self.tranxs.insert(tranx, State::Ready { held, inquiry });
+        let doubt = if tranx.server == ctx.config.me {
+            Doubt::Never
+        } else {
+            let from_ms = ctx.now_ms.saturating_add(ctx.config.inquiry_ms);
+            self.doubts.insert((from_ms, tranx));
+            Doubt::From(from_ms)
+        };
+        self.tranxs.insert(tranx, State::Ready { held, doubt });
     }
 
-    /// The part cannot be committed: drops it and votes no. A crash may make it forget that.
+    /// The part, whose state is out of the table and which holds nothing, cannot be committed: votes no. A crash may make it
+    /// forget that.
     pub(super) fn refuse(&mut self, ctx: &mut Context<'_>, tranx: TranxId, goal: &Goal, refusal: Refusal) {
-        self.locks.release(tranx, &mut self.lock_events);
-        match goal {
-            Goal::Prepare { .. } => self.tranxs.insert(tranx, State::Aborted { is_final: false }),
-            Goal::Validate | Goal::OnePhase => self.tranxs.remove(&tranx),
-        };
+        if matches!(goal, Goal::Prepare { .. }) {
+            self.tranxs.insert(tranx, State::Aborted { is_final: false });
+        }
         vote(ctx, tranx, Vote::No(refusal));
     }
+}
+
+fn probes_late(ctx: &Context<'_>, work: &Work) -> bool {
+    ctx.config.has(Flaw::ProbeAfterCheck) && !work.needs_locks()
 }
 
 /// A key that this server does not hold: the coordinator has another description of the cluster.

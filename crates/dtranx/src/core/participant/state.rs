@@ -10,14 +10,14 @@ use crate::core::{
 /// How far it is with its part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
-    /// Waits for locks.
+    /// The lock service is asked.
     Locking(Work),
     /// The storage compares versions; the locks are held.
     Checking(Work),
     /// The record is not durable; the locks are held.
     Logging(Held),
     /// Voted yes; the locks are held.
-    Ready { held: Held, inquiry: Inquiry },
+    Ready { held: Held, doubt: Doubt },
     /// Committed; the locks are held until it is applied.
     Committing { goal: Goal, is_logged: bool, is_applied: bool },
     /// Committed and acknowledged.
@@ -28,14 +28,15 @@ pub(super) enum State {
     Aborted { is_final: bool },
 }
 
-/// When to ask what became of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Inquiry {
-    pub(super) at_ms: u64,
-    /// How long after that to ask again.
-    pub(super) wait_ms: u64,
-    /// Has the coordinator been asked?
-    pub(super) is_repeated: bool,
+/// Who finds out what became of it, if nobody tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Doubt {
+    /// Nobody: the coordinator is this server, and will tell.
+    Never,
+    /// Nobody until then.
+    From(u64),
+    /// The recovery service.
+    HandedOver,
 }
 
 /// What the part is prepared for.
@@ -51,6 +52,14 @@ pub(super) enum Goal {
 pub(super) struct Work {
     pub(super) goal: Goal,
     pub(super) part: Transaction,
+}
+
+impl Work {
+    /// Must it be locked? What is validated by version alone need not: a version that is still there after the key was seen
+    /// not to be exclusively locked was there all the time since it was read.
+    pub(super) fn needs_locks(&self) -> bool {
+        self.goal != Goal::Validate || self.part.reads_absence()
+    }
 }
 
 /// A part that is checked.

@@ -13,7 +13,7 @@ fn one_phase_checks_logs_applies_and_then_answers() {
     assert!(matches!(rig.flush()[..], [Command::Apply { tranx, .. }] if tranx == id));
     let done = rig.on(Input::Applied { tranx: id });
     assert_eq!(answer(&done), Some(&CommitAnswer::Committed(id)));
-    assert!(rig.node.participant().locks().is_empty());
+    assert_eq!(rig.node.status().locking, 0);
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn one_phase_stale_read_comes_with_what_is_there() {
     let done = rig.on(Input::Checked { tranx: tranx(ME, 1), answer: check });
     assert_eq!(refusal(&done), &Refusal::Stale { current });
     assert_eq!(refusal(&done).advice(), Advice::Restart);
-    assert!(rig.node.participant().locks().is_empty());
+    assert_eq!(rig.node.status().locking, 0);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn two_phases_first_no_is_the_answer() {
     let done = rig.receive(PEER, vote(id, Vote::No(no.clone())));
     assert_eq!((refusal(&done), refusal(&done).advice()), (&no, Advice::RetryLater));
     assert_eq!(sent(done), [(THIRD, Message::Decisions(vec![(id, Outcome::Abort)]))], "who said no knows");
-    assert!(rig.node.participant().locks().is_empty());
+    assert_eq!(rig.node.status().locking, 0);
     assert_eq!(sent(rig.receive(THIRD, Message::Inquire { tranx: id }))[0].1, told(id, Some(Outcome::Abort)));
 }
 
@@ -94,7 +94,7 @@ fn reads_of_versions_are_validated_without_log_and_locks() {
     let mut reads = read("1r", version);
     reads.reads.extend(read("2r", version).reads);
     let begun = rig.commit(1, reads);
-    assert!(records(&begun).is_empty() && rig.node.participant().locks().is_empty());
+    assert!(records(&begun).is_empty() && (rig.node.status().locking == 0));
     assert!(matches!(sent(begun)[..], [(PEER, Message::Validate { .. })]));
     rig.on(Input::Checked { tranx: tranx(ME, 1), answer: CheckAnswer::default() });
     let done = rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));

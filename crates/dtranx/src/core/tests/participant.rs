@@ -18,7 +18,7 @@ fn prepare_after_its_abort_locks_nothing() {
     rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Abort)]));
     let late = sent(rig.prepare(id, put(&["1w"])));
     assert!(matches!(&late[..], [(PEER, Message::Vote { vote: Vote::No(_), .. })]), "{late:?}");
-    assert!(rig.node.participant().locks().is_empty());
+    assert_eq!(rig.node.status().locking, 0);
     rig.receive(PEER, Message::LowWater { number: 7 });
     assert_eq!(rig.node.status().remembered, 0);
     assert_eq!(rig.prepare(id, put(&["1w"])), [], "it is complete");

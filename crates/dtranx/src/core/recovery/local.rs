@@ -1,5 +1,5 @@
-//! Local recovery: a node from what is in the log (section 4.4 of the paper). What it cannot know, the node asks the
-//! others about once it runs (global recovery).
+//! Local recovery: a node from what is in the log (section 4.4 of the paper). It comes before all stages, as in the paper:
+//! each of them begins with what it finds out. What it cannot know, others are asked about while the node runs.
 //!
 //! 1. The GC record: the low-water marks, and how far numbers were reserved.
 //! 2. Every record, in order. Committed writes are handed out to be applied again, in the order of the commits: per key
@@ -13,7 +13,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{
+use super::RecoveryService;
+use crate::core::{
+    acknowledgement::AckService,
     config::NodeConfig,
     coordinator::Coordinator,
     event::Command,
@@ -22,13 +24,15 @@ use super::{
     id::{SegmentId, ServerId, TranxId},
     item::Key,
     journal::{Context, Journal},
-    lock::{Locks, exclusive},
+    lock::{LockService, Locks, exclusive},
+    machine::Outbox,
     message::Outcome,
     node::Node,
     participant::Participant,
     range::KeyRange,
     record::{GcRecord, Record, SegmentSummary},
     transaction::Write,
+    tranx_service::TranxService,
 };
 
 /// Reads a log into a node.
@@ -104,40 +108,67 @@ impl Recovery {
     }
 
     /// Steps 3 to 5: the node, and what it wants done first.
-    pub fn finish(self, now_ms: u64, commands: &mut Vec<Command>) -> Node {
-        let me = self.config.me;
+    pub fn finish(mut self, now_ms: u64, commands: &mut Vec<Command>) -> Node {
         let mut participant = Participant::default();
         for (server, number) in &self.low_water {
             participant.restore_low_water(*server, *number);
         }
-        let is_complete = |tranx: &TranxId| tranx.number <= self.low_water.get(&tranx.server).copied().unwrap_or(0);
-        for (tranx, outcome) in self.outcomes.into_iter().filter(|(tranx, _)| !is_complete(tranx)) {
-            participant.restore_outcome(tranx, outcome);
-        }
-        for (tranx, ready) in self.ready.into_iter().filter(|(tranx, _)| tranx.server != me && !is_complete(tranx)) {
-            let mut locks = Locks { shared: ready.shared, ranges: ready.ranges, exclusive: exclusive(&ready.writes) };
-            if self.config.has(Flaw::ReadLocksNotRestored) {
-                locks.shared.clear();
-                locks.ranges.clear();
+        for (tranx, outcome) in std::mem::take(&mut self.outcomes) {
+            if !self.is_complete(tranx) {
+                participant.restore_outcome(tranx, outcome);
             }
-            participant.restore(tranx, ready.participants, locks, ready.writes);
         }
+        let (locks, recovery) = self.restore_doubts(&mut participant);
         let reserved = if self.config.has(Flaw::NumbersReused) { self.largest } else { self.reserved };
         let mut coordinator = Coordinator::new(reserved);
-        for (number, participants) in self.commits {
-            if !is_complete(&TranxId { server: me, number }) {
-                coordinator.restore(me, number, participants);
-            }
-        }
+        let acks = self.restore_commits(&mut coordinator);
         let mut gc = Gc::default();
         for (segment, summary) in self.segments {
             gc.sealed(segment, summary);
         }
-        let mut journal = Journal::default();
-        let mut local = Default::default();
+        let (mut journal, mut local, mut out) = (Journal::default(), Default::default(), Outbox::default());
         let config = &self.config;
-        let mut ctx = Context { now_ms, config, journal: &mut journal, local: &mut local, commands };
+        let mut ctx = Context { now_ms, config, journal: &mut journal, local: &mut local, out: &mut out };
         coordinator.reserve(&mut ctx);
-        Node { config: self.config, coordinator, participant, gc, journal }
+        commands.extend(out.commands);
+        let tranx = TranxService { coordinator, participant, journal };
+        Node { config: self.config, tranx, locks, acks, recovery, gc, mail: BTreeMap::new() }
+    }
+
+    fn is_complete(&self, tranx: TranxId) -> bool {
+        tranx.number <= self.low_water.get(&tranx.server).copied().unwrap_or(0)
+    }
+
+    /// Step 3.
+    fn restore_doubts(&mut self, participant: &mut Participant) -> (LockService, RecoveryService) {
+        let (mut locks, mut recovery) = (LockService::default(), RecoveryService::default());
+        for (tranx, ready) in std::mem::take(&mut self.ready) {
+            if tranx.server == self.config.me || self.is_complete(tranx) {
+                continue;
+            }
+            let exclusive = exclusive(&ready.writes);
+            let mut wanted = Locks { shared: ready.shared, ranges: ready.ranges, exclusive };
+            if self.config.has(Flaw::ReadLocksNotRestored) {
+                wanted.shared.clear();
+                wanted.ranges.clear();
+            }
+            locks.restore(tranx, wanted);
+            recovery.restore(tranx, ready.participants.clone());
+            participant.restore(tranx, ready.participants, ready.writes);
+        }
+        (locks, recovery)
+    }
+
+    /// Step 4.
+    fn restore_commits(&mut self, coordinator: &mut Coordinator) -> AckService {
+        let (me, mut acks) = (self.config.me, AckService::default());
+        for (number, mut participants) in std::mem::take(&mut self.commits) {
+            participants.retain(|server| *server != me);
+            if !self.is_complete(TranxId { server: me, number }) && !participants.is_empty() {
+                coordinator.restore(number);
+                acks.restore(number, participants);
+            }
+        }
+        acks
     }
 }

@@ -1,0 +1,184 @@
+//! The acknowledgement service (section 4.5: Batch Ack Phase): the second phase as a whole, many transactions at once.
+//!
+//! 1. Decisions are gathered for a moment and sent together; so are the acknowledgements of what was decided elsewhere.
+//! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once: whoever misses one asks.
+//! 3. Once all participants of a commit have acknowledged it, this server's own among them, it is complete: the
+//!    transaction service is told so, and the low-water mark may pass it.
+//!
+//! An acknowledgement may overtake the decision: a participant that asked has its answer from the transaction service. It is
+//! forgotten then, and comes again, because the decision is sent as if it were news.
+//!
+//! A crash forgets all of this: what is committed and perhaps not acknowledged is in the log (see `restore`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    flaw::Flaw,
+    id::{ServerId, TranxId},
+    machine::{Event, Turn},
+    message::{MAX_BATCH, Message, Outcome},
+    tranx_service::TranxEvent,
+};
+
+/// What the acknowledgement service is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AckEvent {
+    /// A transaction of this server's is decided, a commit durably. `participants` are to be told, but for this server, which
+    /// knows; all of them are to acknowledge a commit.
+    Decided { tranx: TranxId, outcome: Outcome, participants: Vec<ServerId> },
+    /// This server's part of a commit is durable and applied: its coordinator is to know.
+    Done { tranx: TranxId },
+    /// Another server has acknowledged these.
+    Acknowledged { from: ServerId, tranxs: Vec<TranxId> },
+    /// A server asks what became of this.
+    #[cfg(test)]
+    Inquired { from: ServerId, tranx: TranxId },
+}
+
+/// The acknowledgement service of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct AckService {
+    /// What is to be sent to whom, and when.
+    parcels: BTreeMap<ServerId, Parcel>,
+    send_at_ms: Option<u64>,
+    /// This server's commits, and who has not acknowledged them.
+    waiting: BTreeMap<u64, Vec<ServerId>>,
+    /// The same by server, and when to send them again.
+    unacknowledged: BTreeMap<ServerId, Unacknowledged>,
+    /// Complete since the transaction service was told last.
+    complete: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Parcel {
+    decisions: Vec<(TranxId, Outcome)>,
+    acknowledgements: Vec<TranxId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Unacknowledged {
+    numbers: BTreeSet<u64>,
+    send_at_ms: u64,
+}
+
+impl AckService {
+    pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: AckEvent) {
+        let me = turn.config.me;
+        match event {
+            AckEvent::Decided { tranx, outcome, participants } => self.decided(turn, tranx, outcome, participants),
+            AckEvent::Done { tranx } if tranx.server == me => self.acknowledged(turn, me, tranx.number),
+            AckEvent::Done { tranx } => {
+                let parcel = self.parcels.entry(tranx.server).or_default();
+                parcel.acknowledgements.push(tranx);
+                let is_full = parcel.acknowledgements.len() >= MAX_BATCH;
+                self.send_soon(turn, is_full);
+            }
+            AckEvent::Acknowledged { from, tranxs } => {
+                for tranx in tranxs.iter().filter(|tranx| tranx.server == me) {
+                    self.acknowledged(turn, from, tranx.number);
+                }
+            }
+            #[cfg(test)]
+            AckEvent::Inquired { from, tranx } => {
+                let outcome = if self.waiting.contains_key(&tranx.number) { Outcome::Commit } else { Outcome::Abort };
+                turn.send(from, Message::Told { tranx, outcome: Some(outcome) });
+            }
+        }
+    }
+
+    /// After some events: sends what is due, and tells the transaction service what is complete.
+    pub(crate) fn settle(&mut self, turn: &mut Turn<'_>) {
+        if self.send_at_ms.is_some_and(|at_ms| at_ms <= turn.now_ms) {
+            self.send(turn);
+        }
+        if !self.complete.is_empty() {
+            turn.tell(Event::Tranx(TranxEvent::Complete { numbers: std::mem::take(&mut self.complete) }));
+        }
+    }
+
+    /// Sends again what was not acknowledged.
+    pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
+        let me = turn.config.me;
+        for (to, server) in &mut self.unacknowledged {
+            if server.send_at_ms <= turn.now_ms {
+                let commit = |number: &u64| (TranxId { server: me, number: *number }, Outcome::Commit);
+                let decisions = server.numbers.iter().take(MAX_BATCH).map(commit).collect();
+                server.send_at_ms = turn.now_ms.saturating_add(turn.config.decision_resend_ms);
+                turn.send(*to, Message::Decisions(decisions));
+            }
+        }
+        self.settle(turn);
+    }
+
+    /// When something has to be sent.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        let again = self.unacknowledged.values().map(|server| server.send_at_ms).min();
+        [again, self.send_at_ms].into_iter().flatten().min()
+    }
+
+    /// A commit from the log that these have not acknowledged, as far as is known. They are told at once.
+    pub(crate) fn restore(&mut self, number: u64, participants: Vec<ServerId>) {
+        for server in &participants {
+            self.wait_for(*server, number, 0);
+        }
+        self.waiting.insert(number, participants);
+    }
+
+    fn decided(&mut self, turn: &mut Turn<'_>, tranx: TranxId, outcome: Outcome, participants: Vec<ServerId>) {
+        let again_at_ms = turn.now_ms.saturating_add(turn.config.decision_resend_ms);
+        for server in participants.iter().filter(|server| **server != turn.config.me) {
+            if outcome == Outcome::Commit && !turn.config.has(Flaw::DecisionsSentOnce) {
+                self.wait_for(*server, tranx.number, again_at_ms);
+            }
+            let parcel = self.parcels.entry(*server).or_default();
+            parcel.decisions.push((tranx, outcome));
+            let is_full = parcel.decisions.len() >= MAX_BATCH;
+            self.send_soon(turn, is_full);
+        }
+        if outcome == Outcome::Commit {
+            if turn.config.has(Flaw::CompleteBeforeAcknowledged) {
+                self.complete.push(tranx.number);
+            }
+            self.waiting.insert(tranx.number, participants);
+        }
+    }
+
+    fn wait_for(&mut self, server: ServerId, number: u64, send_at_ms: u64) {
+        let none = || Unacknowledged { numbers: BTreeSet::new(), send_at_ms };
+        self.unacknowledged.entry(server).or_insert_with(none).numbers.insert(number);
+    }
+
+    fn acknowledged(&mut self, turn: &Turn<'_>, from: ServerId, number: u64) {
+        if let Some(server) = self.unacknowledged.get_mut(&from) {
+            server.numbers.remove(&number);
+            if server.numbers.is_empty() {
+                self.unacknowledged.remove(&from);
+            }
+        }
+        let Some(waiting) = self.waiting.get_mut(&number) else { return };
+        waiting.retain(|server| *server != from);
+        if waiting.is_empty() || turn.config.has(Flaw::CompleteAtFirstAcknowledgement) {
+            self.waiting.remove(&number);
+            self.complete.push(number);
+        }
+    }
+
+    fn send_soon(&mut self, turn: &mut Turn<'_>, is_full: bool) {
+        self.send_at_ms.get_or_insert(turn.now_ms.saturating_add(turn.config.decision_delay_ms));
+        if is_full {
+            self.send(turn);
+        }
+    }
+
+    fn send(&mut self, turn: &mut Turn<'_>) {
+        self.send_at_ms = None;
+        for (to, parcel) in std::mem::take(&mut self.parcels) {
+            if !parcel.decisions.is_empty() {
+                turn.send(to, Message::Decisions(parcel.decisions));
+            }
+            if !parcel.acknowledgements.is_empty() {
+                turn.send(to, Message::Acknowledge(parcel.acknowledgements));
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The lock service (section 3.2): the lock table, and the clock of those who wait in it. It knows transactions by name
+//! only; what became of them is for `participant` to know.
+//!
+//! | asked | answered |
+//! | --- | --- |
+//! | `Acquire` | `Granted` or `Refused`, once, at once or after the wait, unless a `Release` comes before that |
+//! | `Probe` | `Granted` or `Refused`, at once: was none of these keys exclusively locked? |
+//! | `Release` | nothing |
+//!
+//! Requests are handled in the order in which they were sent. So a `Release` that is sent because a transaction was aborted
+//! finds what its `Acquire` has locked, even if the answer to that is still on its way; whoever has forgotten the
+//! transaction ignores the answer.
+
+mod table;
+mod wanted;
+
+#[cfg(test)]
+mod tests;
+
+use self::table::{Acquired, LockTable, WaitOver};
+pub(crate) use self::wanted::{Locks, exclusive};
+use super::{
+    id::TranxId,
+    item::Key,
+    machine::{Event, Turn},
+    refusal::Refusal,
+    tranx_service::TranxEvent,
+};
+
+/// What the lock service is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LockEvent {
+    /// All of these locks, at once or after a wait.
+    Acquire { tranx: TranxId, locks: Locks },
+    /// Is one of these keys exclusively locked? Nothing is locked by it.
+    Probe { tranx: TranxId, keys: Vec<Key> },
+    /// Drop whatever it holds or waits for.
+    Release { tranx: TranxId },
+}
+
+/// The lock service of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct LockService {
+    table: LockTable,
+    /// Within one event only.
+    over: Vec<WaitOver>,
+}
+
+impl LockService {
+    pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: LockEvent) {
+        match event {
+            LockEvent::Acquire { tranx, locks } => self.acquire(turn, tranx, locks),
+            LockEvent::Probe { tranx, keys } => {
+                let locked = keys.into_iter().find(|key| self.table.is_exclusively_locked(key));
+                answer(turn, tranx, locked.map(|key| Refusal::ReadLocked { key }));
+            }
+            LockEvent::Release { tranx } => self.table.release(tranx, &mut self.over),
+        }
+        self.tell_waiters(turn);
+    }
+
+    /// Refuses those who have waited too long.
+    pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.table.expire(turn.now_ms, &mut self.over);
+        self.tell_waiters(turn);
+    }
+
+    /// When somebody has waited too long.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.table.next_deadline_ms()
+    }
+
+    /// How many transactions hold or wait for locks.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Takes locks without asking: those that a restarted participant held before, ahead of everybody.
+    pub(crate) fn restore(&mut self, tranx: TranxId, locks: Locks) {
+        self.table.restore(tranx, locks);
+    }
+
+    fn acquire(&mut self, turn: &mut Turn<'_>, tranx: TranxId, locks: Locks) {
+        if self.table.len() >= turn.config.max_running {
+            let limit = format!("{} transactions under way", turn.config.max_running);
+            return answer(turn, tranx, Some(Refusal::Overloaded { limit }));
+        }
+        let deadline_ms = turn.now_ms.saturating_add(turn.config.lock_wait_ms);
+        match self.table.acquire(tranx, locks, deadline_ms, &mut self.over) {
+            Acquired::Granted => answer(turn, tranx, None),
+            Acquired::Refused(refusal) => answer(turn, tranx, Some(refusal)),
+            Acquired::Waits => {}
+        }
+    }
+
+    fn tell_waiters(&mut self, turn: &mut Turn<'_>) {
+        for over in self.over.drain(..) {
+            match over {
+                WaitOver::Granted(tranx) => answer(turn, tranx, None),
+                WaitOver::Refused(tranx, refusal) => answer(turn, tranx, Some(refusal)),
+            }
+        }
+    }
+}
+
+fn answer(turn: &mut Turn<'_>, tranx: TranxId, refusal: Option<Refusal>) {
+    turn.tell(Event::Tranx(match refusal {
+        None => TranxEvent::Granted { tranx },
+        Some(refusal) => TranxEvent::Refused { tranx, refusal },
+    }));
+}

@@ -1,0 +1,111 @@
+//! The recovery service: finds out what became of transactions that this server voted for and was not told the outcome of.
+//!
+//! It asks the coordinator, and from the second time on the other participants too, with waits that double, until it hears
+//! that the matter is settled. After a restart it begins with everything that is in doubt by the log (global recovery); later
+//! it is handed what has been in doubt for too long. A transaction that takes its course never comes here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::{
+    config::MAX_INQUIRY_FACTOR,
+    id::{ServerId, TranxId},
+    machine::{Event, Turn},
+    message::{Message, Outcome},
+    tranx_service::TranxEvent,
+};
+
+/// What the recovery service is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RecoveryEvent {
+    /// Another server's transaction is in doubt here, and has been for too long.
+    InDoubt { tranx: TranxId, participants: Vec<ServerId> },
+    /// It no longer is.
+    Settled { tranx: TranxId },
+    /// A server answers; `None`: it does not know either.
+    Told { tranx: TranxId, outcome: Option<Outcome> },
+}
+
+/// The recovery service of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct RecoveryService {
+    doubts: BTreeMap<TranxId, Doubt>,
+    /// When to ask about which.
+    timers: BTreeSet<(u64, TranxId)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Doubt {
+    participants: Vec<ServerId>,
+    ask_at_ms: u64,
+    /// How long it has waited since it asked last.
+    wait_ms: u64,
+    /// Has the coordinator been asked?
+    is_repeated: bool,
+}
+
+impl RecoveryService {
+    pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: RecoveryEvent) {
+        match event {
+            RecoveryEvent::InDoubt { tranx, participants } => {
+                self.doubts.insert(tranx, Doubt::new(participants));
+                self.ask(turn, tranx);
+            }
+            RecoveryEvent::Settled { tranx } => {
+                if let Some(doubt) = self.doubts.remove(&tranx) {
+                    self.timers.remove(&(doubt.ask_at_ms, tranx));
+                }
+            }
+            RecoveryEvent::Told { tranx, outcome: Some(outcome) } if self.doubts.contains_key(&tranx) => {
+                turn.tell(Event::Tranx(TranxEvent::Told { tranx, outcome }));
+            }
+            RecoveryEvent::Told { .. } => {}
+        }
+    }
+
+    /// Asks again.
+    pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
+        let due: Vec<_> = self.timers.iter().take_while(|(at_ms, _)| *at_ms <= turn.now_ms).copied().collect();
+        for timer in due {
+            self.timers.remove(&timer);
+            self.ask(turn, timer.1);
+        }
+    }
+
+    /// When to ask again.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.timers.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// How many transactions it asks about.
+    pub(crate) fn len(&self) -> usize {
+        self.doubts.len()
+    }
+
+    /// A transaction that is in doubt by the log; it is asked about at once.
+    pub(crate) fn restore(&mut self, tranx: TranxId, participants: Vec<ServerId>) {
+        self.doubts.insert(tranx, Doubt::new(participants));
+        self.timers.insert((0, tranx));
+    }
+
+    fn ask(&mut self, turn: &mut Turn<'_>, tranx: TranxId) {
+        let Some(doubt) = self.doubts.get_mut(&tranx) else { return };
+        turn.send(tranx.server, Message::Inquire { tranx });
+        if doubt.is_repeated {
+            let me = turn.config.me;
+            for peer in doubt.participants.iter().filter(|peer| **peer != me && **peer != tranx.server) {
+                turn.send(*peer, Message::Inquire { tranx });
+            }
+        }
+        let longest_ms = turn.config.inquiry_ms.saturating_mul(MAX_INQUIRY_FACTOR);
+        doubt.wait_ms = doubt.wait_ms.saturating_mul(2).clamp(turn.config.inquiry_ms, longest_ms);
+        doubt.ask_at_ms = turn.now_ms.saturating_add(doubt.wait_ms);
+        doubt.is_repeated = true;
+        self.timers.insert((doubt.ask_at_ms, tranx));
+    }
+}
+
+impl Doubt {
+    fn new(participants: Vec<ServerId>) -> Self {
+        Self { participants, ask_at_ms: 0, wait_ms: 0, is_repeated: false }
+    }
+}

@@ -1,0 +1,188 @@
+//! The transaction service: coordinator, participant and the end of the log, which belong together: what a coordinator
+//! and a participant of one server have to say to each other is said within one event.
+
+use std::collections::VecDeque;
+
+use super::{
+    coordinator::Coordinator,
+    event::{CheckAnswer, Command},
+    gc::GcEvent,
+    id::{ClientId, LogTicket, MessageId, ServerId, TranxId},
+    journal::{Context, Journal, Local, Wait},
+    machine::{Event, Turn},
+    message::{Message, Outcome},
+    participant::Participant,
+    record::GcRecord,
+    refusal::Refusal,
+    transaction::Transaction,
+};
+
+/// What the transaction service is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TranxEvent {
+    /// By the network: see [`super::Input`].
+    ClientConnected {
+        client: ClientId,
+    },
+    ClientGone {
+        client: ClientId,
+    },
+    Commit {
+        client: ClientId,
+        message: MessageId,
+        transaction: Transaction,
+    },
+    /// A message about votes, decisions, inquiries or low-water marks.
+    Receive {
+        from: ServerId,
+        message: Message,
+    },
+    /// By the log and the storage: see [`super::Input`].
+    Logged {
+        through: LogTicket,
+    },
+    Checked {
+        tranx: TranxId,
+        answer: CheckAnswer,
+    },
+    Applied {
+        tranx: TranxId,
+    },
+    /// By the lock service: its answer.
+    Granted {
+        tranx: TranxId,
+    },
+    Refused {
+        tranx: TranxId,
+        refusal: Refusal,
+    },
+    /// By the acknowledgement service: these commits of this server's are acknowledged by everybody.
+    Complete {
+        numbers: Vec<u64>,
+    },
+    /// By the recovery service: what became of a transaction that was in doubt.
+    Told {
+        tranx: TranxId,
+        outcome: Outcome,
+    },
+    /// By the clock: the low-water mark is to be told, and garbage to be looked for.
+    CollectGarbage,
+}
+
+/// The transaction service of one server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TranxService {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) participant: Participant,
+    pub(crate) journal: Journal,
+}
+
+impl TranxService {
+    pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: TranxEvent) {
+        self.within(turn, |coordinator, participant, ctx| match event {
+            TranxEvent::ClientConnected { client } => coordinator.connect(ctx, client),
+            TranxEvent::ClientGone { client } => coordinator.leave(client),
+            TranxEvent::Commit { client, message, transaction } => {
+                coordinator.commit(ctx, client, message, transaction);
+            }
+            TranxEvent::Receive { from, message } => receive(coordinator, participant, ctx, from, message),
+            TranxEvent::Logged { through } => {
+                for wait in ctx.journal.logged(through) {
+                    logged(coordinator, participant, ctx, wait);
+                }
+            }
+            TranxEvent::Checked { tranx, answer } => participant.checked(ctx, tranx, answer),
+            TranxEvent::Applied { tranx } => participant.applied(ctx, tranx),
+            TranxEvent::Granted { tranx } => participant.granted(ctx, tranx),
+            TranxEvent::Refused { tranx, refusal } => participant.locks_refused(ctx, tranx, refusal),
+            TranxEvent::Complete { numbers } => coordinator.completed(&numbers),
+            TranxEvent::Told { tranx, outcome } => participant.decide(ctx, tranx, outcome, true),
+            TranxEvent::CollectGarbage => collect_garbage(coordinator, participant, ctx),
+        });
+    }
+
+    /// Asks for votes again; hands over what has been in doubt for too long.
+    pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.within(turn, |coordinator, participant, ctx| {
+            coordinator.tick(ctx);
+            participant.tick(ctx);
+        });
+    }
+
+    /// When something has to be done about time.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        let deadlines = [self.coordinator.next_deadline_ms(), self.participant.next_deadline_ms()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Handles an event, and then what coordinator and participant had to say to each other.
+    fn within(
+        &mut self,
+        turn: &mut Turn<'_>,
+        handle: impl FnOnce(&mut Coordinator, &mut Participant, &mut Context<'_>),
+    ) {
+        let Self { coordinator, participant, journal } = self;
+        let (now_ms, config) = (turn.now_ms, turn.config);
+        let mut local = VecDeque::new();
+        let mut ctx = Context { now_ms, config, journal, local: &mut local, out: turn.out };
+        handle(coordinator, participant, &mut ctx);
+        while let Some(message) = ctx.local.pop_front() {
+            match message {
+                Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
+                Local::OnePhase { tranx, part } => participant.one_phase(&mut ctx, tranx, part),
+            }
+        }
+        participant.reclaim(&mut ctx);
+    }
+}
+
+fn receive(
+    coordinator: &mut Coordinator,
+    participant: &mut Participant,
+    ctx: &mut Context<'_>,
+    from: ServerId,
+    message: Message,
+) {
+    let me = ctx.config.me;
+    match message {
+        // A server speaks about its own transactions only; what does not fit is from no server of this cluster.
+        Message::Prepare { tranx, .. } | Message::Validate { tranx, .. } if tranx.server != from => {}
+        Message::Vote { tranx, .. } if tranx.server != me => {}
+        Message::Prepare { tranx, participants, part } => participant.prepare(ctx, tranx, participants, part),
+        Message::Validate { tranx, part } => participant.validate(ctx, tranx, part),
+        Message::Vote { tranx, vote } => coordinator.voted(ctx, from, tranx, vote),
+        Message::Decisions(decisions) => {
+            for (tranx, outcome) in decisions.into_iter().filter(|(tranx, _)| tranx.server == from) {
+                participant.decide(ctx, tranx, outcome, false);
+            }
+        }
+        Message::Inquire { tranx } if tranx.server == me => coordinator.inquired(ctx, from, tranx),
+        Message::Inquire { tranx } => participant.inquired(ctx, from, tranx),
+        Message::LowWater { number } => participant.raise_low_water(from, number),
+        // For other machines.
+        Message::Acknowledge(_) | Message::Told { .. } => {}
+    }
+}
+
+fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mut Context<'_>, wait: Wait) {
+    match wait {
+        Wait::Reserve(through) => coordinator.reserve_logged(through),
+        Wait::OnePhase(tranx) => participant.one_phase_logged(ctx, tranx),
+        Wait::Ready(tranx) => participant.ready_logged(ctx, tranx),
+        Wait::Commit(tranx) => coordinator.commit_logged(ctx, tranx),
+        Wait::Outcome(tranx) => participant.outcome_logged(ctx, tranx),
+        Wait::Promise(tranx) => participant.promise_logged(ctx, tranx),
+    }
+}
+
+/// Tells everybody the low-water mark, and all marks to the collection of garbage.
+fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx: &mut Context<'_>) {
+    let (me, number) = (ctx.config.me, coordinator.low_water());
+    participant.raise_low_water(me, number);
+    for to in ctx.config.servers.iter().filter(|server| **server != me) {
+        ctx.out.commands.push(Command::Send { to: *to, message: Message::LowWater { number } });
+    }
+    let low_water = ctx.config.servers.iter().map(|server| (*server, participant.low_water(*server))).collect();
+    let record = GcRecord { reserved_through: coordinator.reserved(), low_water };
+    ctx.event(Event::Gc(GcEvent::Collect(record)));
+}
