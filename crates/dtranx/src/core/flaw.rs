@@ -46,6 +46,8 @@ pub(crate) enum Flaw {
     RequestRepeated,
     /// A participant unlocks before it has applied.
     UnlockBeforeApplied,
+    /// An abort releases nothing while the lock service has not answered: the grant is still to come.
+    AbortReleasesOnlyGranted,
     /// Decisions are sent once.
     DecisionsSentOnce,
 }

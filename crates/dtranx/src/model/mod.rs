@@ -5,6 +5,9 @@
 //! had not persisted; timers go off when nothing else is on its way, within a budget also early; garbage is collected
 //! within a budget.
 //!
+//! In the plans whose names say "apart", each event from one machine of a server to another is a step of its own, too:
+//! anything else may happen before it arrives.
+//!
 //! Left out: how long anything takes, clients whose messages are late (the simulation has both), locks on ranges.
 //!
 //! - `plan`: what the clients do, and the budgets. `server`: a node with its disk. `state`: the cluster, and its steps.

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) ticks_only: Option<u16>,
     /// How often garbage may be collected before the end.
     pub(crate) collections: u8,
+    /// Is each event between the machines of a server a step of its own? Otherwise they are delivered at once.
+    pub(crate) apart: bool,
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -58,6 +60,7 @@ impl Plan {
             early_ticks: 0,
             ticks_only: None,
             collections: 0,
+            apart: false,
             flaw: None,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::plan::Plan;
 use crate::core::{
     CheckAnswer, Command, Current, GcRecord, Input, Item, Key, LogTicket, Node, Record, Recovery, SegmentId,
-    SegmentSummary, ServerId, TranxId, Write,
+    SegmentSummary, ServerId, TranxId, Write, node::Link,
 };
 
 /// A server.
@@ -13,6 +13,7 @@ use crate::core::{
 pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) node: Option<Node>,
+    apart: bool,
     pub(crate) log: Vec<Record>,
     pub(crate) durable: usize,
     removed: usize,
@@ -25,10 +26,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(id: ServerId) -> Self {
+    pub(crate) fn new(id: ServerId, apart: bool) -> Self {
         Self {
             id,
             node: None,
+            apart,
             log: vec![],
             durable: 0,
             removed: 0,
@@ -76,10 +78,31 @@ impl Server {
     /// Has the node handle an event, and the storage whatever comes of it.
     pub(crate) fn on(&mut self, input: Input, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut commands = Vec::new();
-        if let Some(node) = &mut self.node {
-            node.on(0, input, &mut commands);
+        match &mut self.node {
+            Some(node) if self.apart => node.take(0, input, &mut commands),
+            Some(node) => node.on(0, input, &mut commands),
+            None => {}
         }
         self.carry_out(commands, out, applied);
+    }
+
+    /// One of its machines hears what another has told it.
+    pub(crate) fn pass(&mut self, link: Link, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        let mut commands = Vec::new();
+        if let Some(node) = &mut self.node {
+            node.deliver(0, link, &mut commands);
+        }
+        self.carry_out(commands, out, applied);
+    }
+
+    /// Between which of its machines something is on its way.
+    pub(crate) fn links(&self) -> impl Iterator<Item = Link> {
+        self.node.iter().flat_map(Node::links)
+    }
+
+    /// Is nothing on its way, neither to the disk nor within the server?
+    pub(crate) fn is_silent(&self) -> bool {
+        self.node.is_some() && self.durable == self.log.len() && self.chores.is_empty() && self.links().next().is_none()
     }
 
     /// The log becomes durable.

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::core::{
     ClientId, Command, CommitAnswer, Input, Message, MessageId, Read, ServerId, Transaction, TranxId, Value, Write,
+    node::Link,
 };
 
 /// The whole cluster.
@@ -58,6 +59,7 @@ pub(crate) enum Action {
     Lose(Post),
     Flush(usize),
     Chore(usize),
+    Pass(usize, Link),
     Tick(usize),
     Collect(usize),
     Crash { server: usize, kept: usize, persists: bool },
@@ -68,7 +70,7 @@ impl State {
     /// Every server is up, and has numbers.
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut state = Self {
-            servers: (1..=plan.servers).map(|id| Server::new(ServerId(id))).collect(),
+            servers: (1..=plan.servers).map(|id| Server::new(ServerId(id), plan.apart)).collect(),
             network: BTreeMap::new(),
             clients: vec![Client::default(); plan.txs.len()],
             applied: BTreeMap::new(),
@@ -95,6 +97,9 @@ impl State {
                 Some(_) if !server.chores.is_empty() => actions.push(Action::Chore(at)),
                 Some(_) => {}
             }
+        }
+        for (at, server) in self.servers.iter().enumerate() {
+            actions.extend(server.links().map(|link| Action::Pass(at, link)));
         }
         for (at, client) in self.clients.iter().enumerate() {
             if let Some(tx) = plan.txs.get(at).filter(|_| client.sent_as.is_none()) {
@@ -144,9 +149,7 @@ impl State {
 
     /// Is nothing on its way, neither over the network nor to a disk?
     pub(crate) fn is_silent(&self) -> bool {
-        let is_silent =
-            |server: &Server| server.node.is_some() && server.durable == server.log.len() && server.chores.is_empty();
-        self.network.is_empty() && self.servers.iter().all(is_silent)
+        self.network.is_empty() && self.servers.iter().all(Server::is_silent)
     }
 
     /// Timers that may go off.
@@ -209,6 +212,10 @@ impl State {
             Action::Chore(at) => {
                 actor = Some(at);
                 self.servers[at].do_chore(&mut out, &mut applied);
+            }
+            Action::Pass(at, link) => {
+                actor = Some(at);
+                self.servers[at].pass(link, &mut out, &mut applied);
             }
             Action::Restart(at) => {
                 actor = Some(at);

@@ -65,6 +65,11 @@ fn one_participant() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["2b"])])
 }
 
+/// The same, with the machines of each server apart.
+fn apart(plan: Plan) -> Plan {
+    Plan { apart: true, ..plan }
+}
+
 #[test]
 fn write_skew_with_crash() {
     holds(Plan { crashes: 1, ..write_skew() });
@@ -117,6 +122,36 @@ fn one_participant_with_crash_and_collection() {
     holds(Plan { crashes: 1, collections: 1, duplicates: 1, ..one_participant() });
 }
 
+#[test]
+fn write_skew_apart() {
+    holds(apart(write_skew()));
+}
+
+#[test]
+fn transfer_and_audit_apart() {
+    holds(apart(transfer_and_audit()));
+}
+
+#[test]
+fn two_increments_apart_with_crash() {
+    holds(apart(Plan { crashes: 1, ..two_increments() }));
+}
+
+#[test]
+fn one_participant_apart_with_crash_and_collection() {
+    holds(apart(Plan { crashes: 1, collections: 1, ..one_participant() }));
+}
+
+#[test]
+fn one_participant_apart_with_early_timer_loss_and_duplicate() {
+    holds(apart(Plan { early_ticks: 1, losses: 1, duplicates: 1, ..one_participant() }));
+}
+
+#[test]
+fn two_participants_apart_with_early_timer() {
+    holds(apart(Plan { crashes: 0, early_ticks: 1, ..two_participants() }));
+}
+
 /// A test for each flaw, with the plan that shows it.
 macro_rules! flaws {
     ($($name:ident: $flaw:ident in $plan:expr,)*) => { $(
@@ -139,6 +174,11 @@ flaws! {
     flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable in Plan { crashes: 1, ..one_participant() },
     flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged in
         Plan { losses: 1, ..one_participant() },
+    flaw_complete_at_first_acknowledgement_is_noticed: CompleteAtFirstAcknowledgement in
+        Plan { collections: 1, losses: 1, crashes: 0, early_ticks: 0, ..two_participants() },
+    flaw_inquiry_during_handover_is_noticed: InquiryDuringHandover in
+        apart(Plan { early_ticks: 1, ..one_participant() }),
+    flaw_abort_releases_only_granted_is_noticed: AbortReleasesOnlyGranted in apart(write_skew()),
     flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in Plan { losses: 1, ..one_participant() },
     flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in
         Plan { duplicates: 1, collections: 1, ..one_participant() },

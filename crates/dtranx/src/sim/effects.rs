@@ -71,13 +71,14 @@ impl World<'_> {
                     });
                     self.history.checked(tranx, id, self.now_us, concerned);
                 }
-                Some(Input::Checked { tranx, answer })
+                return self.answer(id, Input::Checked { tranx, answer });
             }
             Work::Apply(tranx, writes) => {
                 self.history.applied(tranx, &writes);
                 server.disk.apply(tranx, writes);
-                Some(Input::Applied { tranx })
+                return self.answer(id, Input::Applied { tranx });
             }
+            Work::Answer(input) => Some(input),
             Work::Persist(count) => {
                 server.disk.persist(count);
                 Some(Input::StoragePersisted)
@@ -90,6 +91,17 @@ impl World<'_> {
         if let Some(input) = input {
             self.input(id, input);
         }
+    }
+
+    /// The storage answers: as if by one of several threads, so that what was asked later may be answered before.
+    fn answer(&mut self, id: ServerId, input: Input) {
+        let most_us = self.hop_us();
+        self.work(id, most_us, Work::Answer(input));
+    }
+
+    /// How long an event from one thread of a server to another takes at most: little, or much when a thread is held up.
+    pub(super) fn hop_us(&mut self) -> u64 {
+        if self.chance(5) { 5_000 } else { 50 }
     }
 
     pub(super) fn send(&mut self, from: ServerId, to: ServerId, message: Message) {

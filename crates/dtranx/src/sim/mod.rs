@@ -1,5 +1,6 @@
 //! Whole clusters on one thread, from one seed: a network that loses, repeats and reorders, disks that lose what was not
-//! synced, servers that crash and are restarted, clocks that go wrong, clients that read, scan, write and retry.
+//! synced, servers that crash and are restarted, machines of one server that hear
+//! late what others tell them, clocks that go wrong, clients that read, scan, write and retry.
 //!
 //! Every run is checked: the committed transactions are strictly serializable, no acknowledged commit is lost, none is
 //! there by half, nothing is locked or remembered at the end, and the log is empty again.

@@ -1,9 +1,11 @@
 //! One server of the cluster: its node while it runs, its disk always, and a clock of its own.
 
+use std::collections::BTreeSet;
+
 use rand::{RngExt, rngs::StdRng};
 
 use super::{disk::Disk, history::History, options::Options};
-use crate::core::{ClientId, Command, Input, Key, Node, NodeConfig, Partition, Recovery, ServerId};
+use crate::core::{ClientId, Command, Input, Key, Node, NodeConfig, Partition, Recovery, ServerId, node::Link};
 
 /// A simulated server.
 #[derive(Debug)]
@@ -12,6 +14,8 @@ pub(crate) struct Server {
     pub(crate) disk: Disk,
     /// `None` while it is down.
     pub(crate) node: Option<Node>,
+    /// Between which of its machines something is being passed on.
+    passing: BTreeSet<Link>,
     /// Counts its lives; what was begun in an earlier one is never finished.
     pub(crate) life: u64,
     config: NodeConfig,
@@ -39,6 +43,7 @@ impl Server {
             id,
             disk: Disk::new(),
             node: None,
+            passing: BTreeSet::new(),
             life: 0,
             config,
             tickets_from: 0,
@@ -76,6 +81,7 @@ impl Server {
 
     pub(crate) fn crash(&mut self, rng: &mut StdRng) {
         self.node = None;
+        self.passing.clear();
         self.life += 1;
         self.disk.crash(rng);
     }
@@ -85,9 +91,28 @@ impl Server {
         let now_ms = self.now_ms(now_us);
         let mut commands = Vec::new();
         if let Some(node) = &mut self.node {
-            node.on(now_ms, input, &mut commands);
+            node.take(now_ms, input, &mut commands);
         }
         commands
+    }
+
+    /// One of its machines hears what another has told it.
+    pub(crate) fn pass(&mut self, now_us: u64, link: Link) -> Vec<Command> {
+        let now_ms = self.now_ms(now_us);
+        let mut commands = Vec::new();
+        self.passing.remove(&link);
+        if let Some(node) = &mut self.node {
+            node.deliver(now_ms, link, &mut commands);
+        }
+        commands
+    }
+
+    /// Between which machines something is to be passed on from now on: one thing at a time, in order.
+    pub(crate) fn begin_to_pass(&mut self) -> Vec<Link> {
+        let links = self.node.iter().flat_map(Node::links);
+        let begun: Vec<Link> = links.filter(|link| !self.passing.contains(link)).collect();
+        self.passing.extend(&begun);
+        begun
     }
 
     /// Stands still, and finds that its clock has gone ahead by some more.

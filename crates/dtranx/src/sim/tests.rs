@@ -27,7 +27,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, options: &Options) -> Report {
 fn simulate_three_servers_is_correct() {
     let total = run_seeds(0..80, &Options::default());
     assert!(total.committed > 80 * 50 && total.crashes > 80 * 2, "little happens: {total:?}");
-    assert!(total.unknown_committed > 2, "no answer is lost: {total:?}");
+    assert!(total.unknown_committed > 0, "no answer is lost: {total:?}");
     assert!(total.most_segments < 30, "the log grows: {total:?}");
 }
 
@@ -79,38 +79,47 @@ fn simulate_same_seed_runs_the_same() {
     assert_eq!(traces[0], traces[1]);
 }
 
+/// Many clients want the same few keys.
+fn crowded() -> Options {
+    Options { servers: 2, keys: 3, clients: 8, crashes: 0, ..Options::default() }
+}
+
 /// Some seed must notice what is broken.
-fn is_noticed(flaw: Flaw) {
-    let options = Options { flaw: Some(flaw), ..Options::default() };
+fn is_noticed(flaw: Flaw, options: Options) {
+    let options = Options { flaw: Some(flaw), ..options };
     let failure = (0..200).find_map(|seed| simulate(seed, &options).err());
     println!("{}", failure.expect("nobody notices"));
 }
 
 /// A test for each flaw. Those that need a rarer coincidence are in the model.
 macro_rules! flaws {
-    ($($name:ident: $flaw:ident,)*) => { $(
+    ($($name:ident: $flaw:ident in $options:expr,)*) => { $(
         #[test]
         fn $name() {
-            is_noticed(Flaw::$flaw);
+            is_noticed(Flaw::$flaw, $options);
         }
     )* };
 }
 
 flaws! {
-    flaw_vote_before_durable_is_noticed: VoteBeforeDurable,
-    flaw_answer_before_durable_is_noticed: AnswerBeforeDurable,
-    flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable,
-    flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged,
-    flaw_numbers_reused_is_noticed: NumbersReused,
-    flaw_reads_not_locked_is_noticed: ReadsNotLocked,
-    flaw_ranges_not_locked_is_noticed: RangesNotLocked,
-    flaw_versions_not_checked_is_noticed: VersionsNotChecked,
-    flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks,
-    flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated,
-    flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted,
-    flaw_storage_not_persisted_is_noticed: StorageNotPersisted,
-    flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval,
-    flaw_request_repeated_is_noticed: RequestRepeated,
-    flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied,
-    flaw_decisions_sent_once_is_noticed: DecisionsSentOnce,
+    flaw_vote_before_durable_is_noticed: VoteBeforeDurable in Options::default(),
+    flaw_answer_before_durable_is_noticed: AnswerBeforeDurable in Options::default(),
+    flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable in Options::default(),
+    flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged in Options::default(),
+    flaw_numbers_reused_is_noticed: NumbersReused in Options::default(),
+    flaw_reads_not_locked_is_noticed: ReadsNotLocked in Options::default(),
+    flaw_ranges_not_locked_is_noticed: RangesNotLocked in Options::default(),
+    flaw_versions_not_checked_is_noticed: VersionsNotChecked in Options::default(),
+    flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks in Options::default(),
+    flaw_probe_after_check_is_noticed: ProbeAfterCheck in crowded(),
+    flaw_complete_at_first_acknowledgement_is_noticed: CompleteAtFirstAcknowledgement in Options::default(),
+    flaw_inquiry_during_handover_is_noticed: InquiryDuringHandover in Options::default(),
+    flaw_abort_releases_only_granted_is_noticed: AbortReleasesOnlyGranted in Options::default(),
+    flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated in crowded(),
+    flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in Options::default(),
+    flaw_storage_not_persisted_is_noticed: StorageNotPersisted in Options::default(),
+    flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in Options::default(),
+    flaw_request_repeated_is_noticed: RequestRepeated in Options::default(),
+    flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied in Options::default(),
+    flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in Options::default(),
 }

@@ -11,6 +11,7 @@ use super::{client::Client, history::History, options::Options, server::Server, 
 use crate::core::{
     ClientId, CommitAnswer, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId, Transaction, TranxId,
     Write,
+    node::{Link, Machine},
 };
 
 /// How long a run may take to come to rest once nothing is disturbed any more.
@@ -57,6 +58,12 @@ pub(crate) enum Event {
         life: u64,
         work: Work,
     },
+    /// One of a server's machines hears what another has told it.
+    Pass {
+        server: ServerId,
+        life: u64,
+        link: Link,
+    },
     Tick(ServerId),
     Collect(ServerId),
     Crash(ServerId),
@@ -84,6 +91,8 @@ pub(crate) enum Work {
     Flush(u64),
     Check(TranxId, Vec<Read>, Vec<ScanRead>),
     Apply(TranxId, Vec<Write>),
+    /// The storage has answered.
+    Answer(Input),
     Persist(usize),
     WriteGcRecord,
 }
@@ -166,7 +175,8 @@ impl<'a> World<'a> {
     fn paused_until_us(&self, event: &Event) -> Option<u64> {
         let server = match event {
             Event::Message { to, .. } | Event::Request { to, .. } => to,
-            Event::Done { server, .. } | Event::Tick(server) | Event::Collect(server) => server,
+            Event::Done { server, .. } | Event::Pass { server, .. } => server,
+            Event::Tick(server) | Event::Collect(server) => server,
             _ => return None,
         };
         self.servers.get(server).map(|server| server.paused_until_us).filter(|until_us| *until_us > self.now_us)
@@ -240,6 +250,7 @@ impl<'a> World<'a> {
         match event {
             Event::Message { from, to, message } => self.input(to, Input::Receive { from, message }),
             Event::Done { server, life, work } => self.done(server, life, work),
+            Event::Pass { server, life, link } => self.pass(server, life, link),
             Event::Tick(server) => {
                 if self.servers.get(&server).is_some_and(|server| server.is_due(self.now_us)) {
                     self.input(server, Input::Tick);
@@ -288,6 +299,26 @@ impl<'a> World<'a> {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let commands = server.on(self.now_us, input);
         self.carry_out(id, commands);
+        self.pass_on(id);
+    }
+
+    /// A machine hears the first of what waits for it from another, unless the server has crashed since.
+    fn pass(&mut self, id: ServerId, life: u64, link: Link) {
+        let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
+        let commands = server.pass(self.now_us, link);
+        self.carry_out(id, commands);
+        self.pass_on(id);
+    }
+
+    /// What the machines of a server have told each other is heard after a while.
+    fn pass_on(&mut self, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let life = server.life;
+        for link in server.begin_to_pass() {
+            let most_us = self.hop_us();
+            let after_us = self.rng.random_range(0..most_us);
+            self.later(after_us, Event::Pass { server: id, life, link });
+        }
     }
 
     pub(super) fn chance(&mut self, percent: u32) -> bool {
@@ -309,6 +340,7 @@ impl<'a> World<'a> {
 fn is_idle(event: &Event) -> bool {
     match event {
         Event::Tick(_) | Event::Collect(_) | Event::Done { .. } => true,
+        Event::Pass { link, .. } => link.to == Machine::Gc,
         Event::Message { message, .. } => matches!(message, Message::LowWater { .. }),
         Event::Client { step, .. } => matches!(step, Step::Begin | Step::Wait(_) | Step::Answer(..)),
         _ => false,

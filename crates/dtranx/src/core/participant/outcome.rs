@@ -153,6 +153,7 @@ impl Participant {
             ctx.log(Record::Outcome { tranx, outcome: Outcome::Abort }, false, None);
         }
         let holds = match &state {
+            State::Locking(_) if ctx.config.has(Flaw::AbortReleasesOnlyGranted) => false,
             State::Locking(work) | State::Checking(work) => work.needs_locks(),
             State::Logging(_) | State::Ready { .. } => true,
             State::Committing { .. } | State::Committed | State::Promising(_) | State::Aborted { .. } => false,
