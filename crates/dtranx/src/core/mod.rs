@@ -19,7 +19,7 @@
 //! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
 
-mod acknowledgement;
+pub(crate) mod acknowledgement;
 mod clients;
 pub mod config;
 mod coordinator;

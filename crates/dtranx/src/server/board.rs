@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::core::{ClientId, Incarnation, NodeStatus, ServerId};
+use crate::core::tranx_service::TranxService;
+use crate::core::{ClientId, Incarnation, ServerId};
 use crate::log::LogSpace;
 use crate::stage::Counters;
 use crate::wire::ServerStatus;
@@ -22,7 +23,7 @@ pub(super) struct Board {
     low_water: AtomicU64,
     coordinating: AtomicU64,
     participating: AtomicU64,
-    locking: AtomicU64,
+    pub(super) locking: AtomicU64,
     anomalies: AtomicU64,
     pub(super) clients: AtomicU64,
     pub(super) committed: AtomicU64,
@@ -72,13 +73,12 @@ impl Board {
         self.log_bytes.store(space.bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn note(&self, status: &NodeStatus) {
+    pub(super) fn note(&self, tranx: &TranxService) {
         let set = |slot: &AtomicU64, value: u64| slot.store(value, Ordering::Relaxed);
-        set(&self.low_water, status.low_water);
-        set(&self.coordinating, status.coordinating as u64);
-        set(&self.participating, status.participating as u64);
-        set(&self.locking, status.locking as u64);
-        set(&self.anomalies, status.anomalies);
+        set(&self.low_water, tranx.coordinator.low_water());
+        set(&self.coordinating, tranx.coordinator.running() as u64);
+        set(&self.participating, tranx.participant.unfinished() as u64);
+        set(&self.anomalies, tranx.participant.anomalies());
     }
 
     pub(super) fn status(&self, peers: Vec<ServerId>) -> ServerStatus {

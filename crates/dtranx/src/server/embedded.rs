@@ -14,7 +14,8 @@ use super::stages::BATCH;
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
-use crate::core::{ClientId, CommitAnswer, Input, MessageId, Refusal, ServerId};
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{ClientId, CommitAnswer, MessageId, Refusal, ServerId};
 use crate::stage::{Inlet, Source, Stage};
 use crate::wire::{Ask, Reply};
 
@@ -70,7 +71,7 @@ impl Embedded {
             return Err(ServerError::Io { action: "open the queues".into(), source: std::io::ErrorKind::Other.into() });
         };
         // The first of all entries: there is room.
-        let _ = entry.offer(Input::ClientConnected { client });
+        let _ = entry.offer(TranxEvent::ClientConnected { client });
         let link = Arc::new(LocalLink { client, entry, reads, waiting, next_id: AtomicU64::new(1) });
         Ok(Self { engine, cluster: config.cluster.clone(), link })
     }
@@ -159,7 +160,7 @@ impl Waiting {
 
 struct LocalLink {
     client: ClientId,
-    entry: Inlet<Input>,
+    entry: Inlet<TranxEvent>,
     reads: Inlet<ReadFor>,
     waiting: Arc<Waiting>,
     next_id: AtomicU64,
@@ -171,7 +172,7 @@ impl LocalLink {
         let client = self.client;
         match ask {
             Ask::Commit(transaction) => {
-                let input = Input::Commit { client, message: MessageId(id), transaction };
+                let input = TranxEvent::Commit { client, message: MessageId(id), transaction };
                 let limit = "requests that wait at the server".to_owned();
                 let refusal = Refusal::Overloaded { limit };
                 self.entry.offer(input).map_err(|_| Reply::Commit(CommitAnswer::Refused(refusal)))

@@ -8,13 +8,21 @@ use thiserror::Error;
 use super::board::Board;
 use super::event::{Outgoing, ReadFor};
 use super::recover::{Recovered, recover};
+use super::stages::SideHands;
+use super::stages::ack::AckStage;
 use super::stages::gc::GcStage;
+use super::stages::lock::LockStage;
 use super::stages::read::ReadStage;
+use super::stages::recovery::RecoveryStage;
 use super::stages::storage::StorageStage;
 use super::stages::transaction::{Hands, TransactionStage};
 use super::stages::wal::WalStage;
 use super::{ConfigError, LogMedium, ServerConfig, StorageKind};
-use crate::core::{Input, NodeConfig};
+use crate::core::acknowledgement::AckEvent;
+use crate::core::machine::{Event, Outbox};
+use crate::core::recovery::RecoveryEvent;
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{Message, Node, NodeConfig, ServerId};
 use crate::log::{Disk, LogError, Medium, Memory, PersistentMemory};
 use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, layout, queue};
 use crate::storage::{InMemory, Lsm, LsmOptions, Storage, StorageError};
@@ -23,6 +31,10 @@ use crate::storage::{InMemory, Lsm, LsmOptions, Storage, StorageError};
 const INTERNAL_EVENTS: usize = 16 * 1024;
 /// Requests that wait to be looked at: beyond this clients are refused.
 const ENTRY_EVENTS: usize = 8 * 1024;
+/// What other servers acknowledge and answer, many transactions in each: beyond this they say it again.
+const SIDE_ENTRY_EVENTS: usize = 1024;
+/// Sealed segments and low-water marks.
+const GC_EVENTS: usize = 64;
 
 /// Why a server does not start, or has ended.
 #[derive(Debug, Error)]
@@ -53,10 +65,33 @@ pub enum ServerError {
 /// What the stage with the connections is made from.
 pub(super) struct Port {
     pub(super) board: Arc<Board>,
-    pub(super) entry: Inlet<Input>,
+    pub(super) entry: Inlet<TranxEvent>,
+    pub(super) acknowledged: Inlet<AckEvent>,
+    pub(super) told: Inlet<RecoveryEvent>,
     pub(super) reads: Inlet<ReadFor>,
     pub(super) outgoing: Source<Outgoing>,
     pub(super) signal: Arc<Signal>,
+}
+
+impl Port {
+    /// A message from another server goes straight to the stage that it concerns. Without room it is as if it were lost on
+    /// the way: its sender repeats it.
+    pub(super) fn receive(&self, from: ServerId, message: Message) {
+        match Event::received(from, message) {
+            Event::Tranx(event) => drop(self.entry.offer(event)),
+            Event::Ack(event) => drop(self.acknowledged.offer(event)),
+            Event::Recovery(event) => drop(self.told.offer(event)),
+            // No message concerns these.
+            Event::Lock(_) | Event::Gc(_) => {}
+        }
+    }
+}
+
+/// The other ends of the queues that the stage with the connections fills.
+struct Entries {
+    tranx: Source<TranxEvent>,
+    acknowledged: Source<AckEvent>,
+    told: Source<RecoveryEvent>,
 }
 
 /// A running engine.
@@ -81,9 +116,13 @@ pub(super) fn start(
     let (workers, port_signal) = workers(config);
     let signals = Signals { workers: &workers };
     let (entry, from_entry) = queue("entry", ENTRY_EVENTS, signals.of("transaction"), &counters);
+    let (acknowledged, from_acknowledged) = queue("acknowledged", SIDE_ENTRY_EVENTS, signals.of("ack"), &counters);
+    let (told, from_told) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
     let (outgoing, from_outgoing) = queue("outgoing", INTERNAL_EVENTS, signals.of("network"), &counters);
-    let made = Port { board: board.clone(), entry, reads, outgoing: from_outgoing, signal: port_signal };
+    let made =
+        Port { board: board.clone(), entry, acknowledged, told, reads, outgoing: from_outgoing, signal: port_signal };
+    let entries = Entries { tranx: from_entry, acknowledged: from_acknowledged, told: from_told };
     let mut stages = vec![port(made)?];
     stages.push(Box::new(ReadStage {
         storage: storage.clone(),
@@ -91,57 +130,101 @@ pub(super) fn start(
         outgoing: outgoing.outlet(),
         batch: Vec::new(),
     }));
-    let inner = Inner { config, board: &board, counters: &counters, signals, outgoing, from_entry };
-    stages.extend(inner.stages(recovered, storage));
+    let inner = Inner { config, board: &board, counters: &counters, signals, outgoing };
+    stages.extend(inner.stages(recovered, storage, entries));
     let crew = crew(workers, stages, &counters, board.started)?;
     Ok(Engine { crew, board, recovered_records })
 }
 
-/// What the stages behind the entry queue are made from.
+/// What the stages behind the entry queues are made from.
 struct Inner<'a> {
     config: &'a ServerConfig,
     board: &'a Arc<Board>,
     counters: &'a Counters,
     signals: Signals<'a>,
     outgoing: Inlet<Outgoing>,
-    from_entry: Source<Input>,
 }
 
 impl Inner<'_> {
-    fn stages(self, recovered: Recovered, storage: Arc<dyn Storage>) -> Vec<Box<dyn Stage>> {
-        let Self { config, board, counters, signals, outgoing, from_entry } = self;
-        let (internal, from_internal) = queue("internal", INTERNAL_EVENTS, signals.of("transaction"), counters);
-        let (wal, from_wal) = queue("wal", INTERNAL_EVENTS, signals.of("wal"), counters);
-        let (store, from_store) = queue("storage", INTERNAL_EVENTS, signals.of("storage"), counters);
-        let (gc, from_gc) = queue("gc", 64, signals.of("gc"), counters);
-        let hands = Hands { wal: wal.outlet(), storage: store.outlet(), gc: gc.outlet(), outgoing: outgoing.outlet() };
+    fn queue<E>(&self, name: &'static str, capacity: usize, stage: &str) -> (Inlet<E>, Source<E>) {
+        queue(name, capacity, self.signals.of(stage), self.counters)
+    }
+
+    fn stages(self, recovered: Recovered, storage: Arc<dyn Storage>, entries: Entries) -> Vec<Box<dyn Stage>> {
+        let Node { config, tranx, locks, acks, recovery, gc, .. } = recovered.node;
+        let config = Arc::new(config);
+        let (internal, from_internal) = self.queue("internal", INTERNAL_EVENTS, "transaction");
+        let (lock, from_lock) = self.queue("lock", INTERNAL_EVENTS, "lock");
+        let (ack, from_ack) = self.queue("ack", INTERNAL_EVENTS, "ack");
+        let (doubt, from_doubt) = self.queue("recovery", INTERNAL_EVENTS, "recovery");
+        let (wal, from_wal) = self.queue("wal", INTERNAL_EVENTS, "wal");
+        let (store, from_store) = self.queue("storage", INTERNAL_EVENTS, "storage");
+        let (garbage, from_garbage) = self.queue("gc", GC_EVENTS, "gc");
+        let hands = Hands {
+            wal: wal.outlet(),
+            storage: store.outlet(),
+            outgoing: self.outgoing.outlet(),
+            lock: lock.outlet(),
+            ack: ack.outlet(),
+            recovery: doubt.outlet(),
+            gc: garbage.clone(),
+        };
+        let side_hands = || SideHands { tranx: internal.outlet(), outgoing: self.outgoing.outlet() };
         vec![
             Box::new(TransactionStage {
-                node: recovered.node,
-                board: board.clone(),
-                entry: from_entry,
+                tranx,
+                config: config.clone(),
+                board: self.board.clone(),
+                entry: entries.tranx,
                 internal: from_internal,
                 hands,
-                commands: recovered.commands,
+                out: Outbox { commands: recovered.commands, ..Outbox::default() },
                 batch: Vec::new(),
-                gc_interval_ms: config.gc_interval_ms,
-                collect_at_ms: config.gc_interval_ms,
+                gc_interval_ms: self.config.gc_interval_ms,
+                collect_at_ms: self.config.gc_interval_ms,
                 note_at_ms: 0,
             }),
-            Box::new(WalStage::new(recovered.log, board.clone(), from_wal, internal.outlet(), gc.outlet())),
+            Box::new(LockStage {
+                locks,
+                config: config.clone(),
+                board: self.board.clone(),
+                source: from_lock,
+                tell: internal.outlet(),
+                batch: Vec::new(),
+                out: Outbox::default(),
+            }),
+            Box::new(AckStage {
+                acks,
+                config: config.clone(),
+                entry: entries.acknowledged,
+                internal: from_ack,
+                hands: side_hands(),
+                batch: Vec::new(),
+                out: Outbox::default(),
+            }),
+            Box::new(WalStage::new(recovered.log, self.board.clone(), from_wal, internal.outlet(), garbage.outlet())),
             Box::new(StorageStage {
                 storage: storage.clone(),
                 source: from_store,
                 tell: internal.outlet(),
-                gc: gc.outlet(),
                 batch: Vec::new(),
             }),
+            Box::new(RecoveryStage {
+                recovery,
+                config: config.clone(),
+                entry: entries.told,
+                internal: from_doubt,
+                hands: side_hands(),
+                batch: Vec::new(),
+                out: Outbox::default(),
+            }),
             Box::new(GcStage {
+                gc,
+                config,
                 storage,
                 collector: recovered.collector,
-                board: board.clone(),
-                source: from_gc,
-                tell: internal.outlet(),
+                board: self.board.clone(),
+                source: from_garbage,
                 batch: Vec::new(),
                 check_at_ms: 0,
             }),
@@ -170,8 +253,11 @@ fn workers(config: &ServerConfig) -> (Vec<Planned>, Arc<Signal>) {
         Layout { stage: "network", blocks: false },
         Layout { stage: "read", blocks: on_disk },
         Layout { stage: "transaction", blocks: false },
+        Layout { stage: "lock", blocks: false },
+        Layout { stage: "ack", blocks: false },
         Layout { stage: "wal", blocks: config.medium == LogMedium::Disk },
         Layout { stage: "storage", blocks: on_disk },
+        Layout { stage: "recovery", blocks: false },
         Layout { stage: "gc", blocks: true },
     ];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,8 +1,7 @@
-//! What the stages of a server send each other, beside the node's own [`crate::core::Input`].
+//! What the stages of a server send each other, beside the events of the machines (`core::machine`).
 
-use crate::core::{
-    ClientId, GcRecord, LogTicket, Message, Read, Record, ScanRead, SegmentId, ServerId, TranxId, Write,
-};
+use crate::core::gc::GcEvent;
+use crate::core::{ClientId, LogTicket, Message, Read, Record, ScanRead, ServerId, TranxId, Write};
 use crate::wire::{Ask, Response};
 
 /// To the log.
@@ -14,24 +13,14 @@ pub(super) struct Append {
 
 /// To the storage, in order.
 pub(super) enum Store {
-    Check {
-        tranx: TranxId,
-        reads: Vec<Read>,
-        scans: Vec<ScanRead>,
-    },
-    Apply {
-        tranx: TranxId,
-        writes: Vec<Write>,
-    },
-    /// What was applied before this is to be made durable: handed on to the garbage collection.
-    Persist,
+    Check { tranx: TranxId, reads: Vec<Read>, scans: Vec<ScanRead> },
+    Apply { tranx: TranxId, writes: Vec<Write> },
 }
 
 /// To the garbage collection.
-pub(super) enum Collect {
-    Persist,
-    Write(GcRecord),
-    Remove(SegmentId),
+pub(super) enum Garbage {
+    /// What its machine is told.
+    Event(GcEvent),
     /// The next segment of the log, before it is needed.
     MakeAhead,
 }

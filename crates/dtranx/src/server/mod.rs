@@ -1,24 +1,32 @@
-//! A server: the protocol's node among its stages (figure 2 of the paper), on a network or embedded in a program.
+//! A server: the protocol's machines among its stages (figure 2 of the paper), on a network or embedded in a program.
 //!
 //! ```text
-//!  clients, servers            entry                     internal
-//!        │              ┌──────────────────► transaction ◄──────────┐
-//!     network ──────────┤                     │  │  │  │             │ logged, checked, applied, …
-//!        ▲  ▲           └──► read ──┐         │  │  │  └──► wal ─────┤
-//!        │  └───────────────────────┘         │  │  └─────► storage ─┤
-//!        └────────────────────────────────────┘  └────────► gc ──────┘
+//!  clients, servers
+//!        │      ┌─ entry ─────────► transaction ◄───► lock
+//!        │      │                        ▲
+//!     network ──┼─ acknowledged ─► ack ◄─┤
+//!        ▲      │                        │
+//!        │      ├─ told ────► recovery ◄─┤
+//!        │      │                        ├───► wal ───► gc
+//!        │      └─ read ────► read       └───► storage
+//!        │                     │
+//!        └─ outgoing ◄─────────┴─ transaction, ack, recovery
 //! ```
+//!
+//! `lock`, `ack`, `recovery`, `wal` and `storage` answer `transaction` through its queue `internal`.
 //!
 //! | the paper's stages | here |
 //! | --- | --- |
-//! | ClientService, TranxService | `network`: connections, frames, handshakes |
-//! | LockService, the state machines, TranxAck, GCBroadcast, Recovery | `transaction`: one [`crate::core::Node`], which batches decisions and acknowledgements itself |
+//! | ClientService | `network`: connections, frames, handshakes |
+//! | TranxService, the state machines | `transaction`: coordinator, participant, numbers, the order of the log |
+//! | LockService | `lock`: the lock table and its clock |
+//! | TranxAck | `ack`: decisions and acknowledgements, sent together and until they are heard |
+//! | Recovery | `recover` before the stages start; `recovery` asks other servers |
 //! | WAL | `wal`: appends, one sync for a batch |
 //! | Storage | `storage` checks and applies, `read` serves clients' reads |
-//! | GCThread | `gc`: persists the storage, writes the GC log, removes segments |
+//! | GCThread, GCBroadcast | `gc`: which segments may go, and whatever waits for a disk about it; `transaction` tells the marks |
 //!
-//! The node is one stage because its machines share the lock table and call each other in nearly every event: on separate
-//! threads each transaction would pay for three more queues. They stay separable: see [`crate::core`].
+//! Each of the machines of [`crate::core`] is owned by one stage; what they tell each other goes through the stages' queues.
 
 mod board;
 mod config;

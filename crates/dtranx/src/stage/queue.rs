@@ -59,7 +59,7 @@ impl<E> Inlet<E> {
 
     /// An end for a stage that must not lose what it sends.
     pub fn outlet(&self) -> Outlet<E> {
-        Outlet { inlet: self.clone(), kept: VecDeque::new() }
+        Outlet { inlet: self.clone(), kept: VecDeque::new(), is_news: false }
     }
 }
 
@@ -67,6 +67,8 @@ impl<E> Inlet<E> {
 pub struct Outlet<E> {
     inlet: Inlet<E>,
     kept: VecDeque<E>,
+    /// Was something put in since the stage was woken?
+    is_news: bool,
 }
 
 impl<E> Outlet<E> {
@@ -74,7 +76,7 @@ impl<E> Outlet<E> {
     pub fn send(&mut self, event: E) {
         if self.kept.is_empty() {
             match self.inlet.shared.ring.push(event) {
-                Ok(()) => {}
+                Ok(()) => self.is_news = true,
                 Err(event) => self.keep(event),
             }
         } else {
@@ -89,8 +91,9 @@ impl<E> Outlet<E> {
                 self.kept.push_front(event);
                 break;
             }
+            self.is_news = true;
         }
-        if !self.inlet.shared.ring.is_empty() {
+        if std::mem::take(&mut self.is_news) && !self.inlet.shared.ring.is_empty() {
             self.inlet.shared.signal.ring();
         }
         self.kept.is_empty()

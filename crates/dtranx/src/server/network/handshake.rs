@@ -4,7 +4,8 @@ use mio::Token;
 
 use super::NetworkStage;
 use super::connection::{Over, Party};
-use crate::core::{ClientId, Input, ServerId};
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{ClientId, ServerId};
 use crate::wire::{Caller, Hello, Welcome, WireError};
 
 impl NetworkStage {
@@ -43,7 +44,7 @@ impl NetworkStage {
                 let Some(client) = self.port.board.name_client() else {
                     return refused("the server is recovering".to_owned(), true);
                 };
-                if self.port.entry.offer(Input::ClientConnected { client }).is_err() {
+                if self.port.entry.offer(TranxEvent::ClientConnected { client }).is_err() {
                     return refused("the server is at its limit: requests that wait".to_owned(), true);
                 }
                 self.sessions.add(client, token);

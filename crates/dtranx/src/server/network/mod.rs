@@ -24,7 +24,8 @@ use super::event::{Outgoing, ReadFor};
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
 use crate::cluster::Cluster;
-use crate::core::{ClientId, CommitAnswer, Input, Message, MessageId, Refusal, ServerId};
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::stage::Stage;
 use crate::wire::{Ask, Reply, Request, Response, decode};
 
@@ -199,7 +200,7 @@ impl NetworkStage {
             self.gone.push(client);
         }
         let entry = &self.port.entry;
-        self.gone.retain(|client| entry.offer(Input::ClientGone { client: *client }).is_err());
+        self.gone.retain(|client| entry.offer(TranxEvent::ClientGone { client: *client }).is_err());
         self.port.board.clients.store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
@@ -284,8 +285,7 @@ impl NetworkStage {
                 }
                 Party::Caller(from) => {
                     let message: Message = decode(payload)?;
-                    // No room: as if it were lost on the way.
-                    let _ = self.port.entry.offer(Input::Receive { from, message });
+                    self.port.receive(from, message);
                 }
                 Party::Unknown => {
                     let hello = decode(payload)?;
@@ -305,7 +305,7 @@ impl NetworkStage {
         let Request { id, is_repeated, ask } = request;
         let refused = match ask {
             Ask::Commit(transaction) => {
-                let input = Input::Commit { client, message: MessageId(id), transaction };
+                let input = TranxEvent::Commit { client, message: MessageId(id), transaction };
                 let limit = || "requests that wait at the server".to_owned();
                 let refusal = |_| Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit: limit() }));
                 match self.port.entry.offer(input) {

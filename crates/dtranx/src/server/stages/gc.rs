@@ -1,30 +1,70 @@
-//! The garbage collection's stage: everything about it that waits for a disk (section 3.3.2). What is collected, and when,
-//! the node decides. It makes the log's next segment ahead, too.
+//! The garbage collection's stage (section 3.3.2): which segments may go, and everything about that which waits for a disk. It makes
+//! the log's next segment ahead, too.
 
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::Input;
+use crate::core::gc::{Gc, GcEvent};
+use crate::core::machine::{Outbox, Turn};
+use crate::core::{Command, NodeConfig};
 use crate::log::{Collector, LogError, SegmentNumber};
 use crate::server::board::Board;
-use crate::server::event::Collect;
-use crate::stage::{Outlet, Source, Stage};
+use crate::server::event::Garbage;
+use crate::stage::{Source, Stage};
 use crate::storage::Storage;
 
 /// How often is looked whether the log's folder is still there.
 const CHECK_EVERY_MS: u64 = 1000;
 
 pub(in crate::server) struct GcStage {
+    pub(in crate::server) gc: Gc,
+    pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) collector: Collector,
     pub(in crate::server) board: Arc<Board>,
-    pub(in crate::server) source: Source<Collect>,
-    pub(in crate::server) tell: Outlet<Input>,
-    pub(in crate::server) batch: Vec<Collect>,
+    pub(in crate::server) source: Source<Garbage>,
+    pub(in crate::server) batch: Vec<Garbage>,
     pub(in crate::server) check_at_ms: u64,
 }
 
 impl GcStage {
+    /// Handles an event and does whatever comes of it, one step after the other.
+    fn handle(&mut self, event: GcEvent) -> Result<(), String> {
+        let mut next = Some(event);
+        while let Some(event) = next.take() {
+            let mut out = Outbox::default();
+            // It has no clock.
+            self.gc.on(&mut Turn { now_ms: 0, config: &self.config, out: &mut out }, event);
+            for command in out.commands {
+                next = self.carry_out(command)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, command: Command) -> Result<Option<GcEvent>, String> {
+        match command {
+            // What the marks cover was applied before they were raised.
+            Command::PersistStorage => {
+                self.storage.persist().map_err(|error| error.to_string())?;
+                Ok(Some(GcEvent::Persisted))
+            }
+            Command::WriteGcRecord(record) => {
+                let state = postcard::to_stdvec(&record).map_err(|error| error.to_string())?;
+                self.collector.write(&state).map_err(|error| error.to_string())?;
+                Ok(Some(GcEvent::Recorded))
+            }
+            Command::RemoveSegments { through } => {
+                let through = SegmentNumber(through.0);
+                self.collector.remove_through(through).map_err(|error| error.to_string())?;
+                // There may have been no room for it before.
+                self.make_ahead()?;
+                Ok(None)
+            }
+            command => Err(format!("a command that it cannot carry out: {command:?}")),
+        }
+    }
+
     fn make_ahead(&self) -> Result<(), String> {
         match self.collector.make_ahead() {
             // Room may be made until the segment is needed. If not, the log says so then.
@@ -47,35 +87,20 @@ impl Stage for GcStage {
             self.collector.check().map_err(|error| error.to_string())?;
             self.board.note_space(self.collector.space());
         }
-        let handled = self.source.take(BATCH, &mut self.batch);
         let mut batch = std::mem::take(&mut self.batch);
-        for collect in batch.drain(..) {
-            match collect {
-                Collect::Persist => {
-                    self.storage.persist().map_err(|error| error.to_string())?;
-                    self.tell.send(Input::StoragePersisted);
-                }
-                Collect::Write(record) => {
-                    let state = postcard::to_stdvec(&record).map_err(|error| error.to_string())?;
-                    self.collector.write(&state).map_err(|error| error.to_string())?;
-                    self.tell.send(Input::GcRecorded);
-                }
-                Collect::Remove(through) => {
-                    let through = SegmentNumber(through.0);
-                    self.collector.remove_through(through).map_err(|error| error.to_string())?;
-                    // There may have been no room for it before.
-                    self.make_ahead()?;
-                }
-                Collect::MakeAhead => self.make_ahead()?,
+        let handled = self.source.take(BATCH, &mut batch);
+        for garbage in batch.drain(..) {
+            match garbage {
+                Garbage::Event(event) => self.handle(event)?,
+                Garbage::MakeAhead => self.make_ahead()?,
             }
         }
         self.batch = batch;
-        self.tell.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.source.is_empty() || !self.tell.is_clear()
+        !self.source.is_empty()
     }
 
     fn deadline_ms(&self) -> Option<u64> {

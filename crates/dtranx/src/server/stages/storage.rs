@@ -1,18 +1,17 @@
-//! The storage stage: compares versions and applies writes, in the order of the node's commands.
+//! The storage stage: compares versions and applies writes, in the order of the transaction stage's commands.
 
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::Input;
-use crate::server::event::{Collect, Store};
+use crate::core::tranx_service::TranxEvent;
+use crate::server::event::Store;
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::Storage;
 
 pub(in crate::server) struct StorageStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) source: Source<Store>,
-    pub(in crate::server) tell: Outlet<Input>,
-    pub(in crate::server) gc: Outlet<Collect>,
+    pub(in crate::server) tell: Outlet<TranxEvent>,
     pub(in crate::server) batch: Vec<Store>,
 }
 
@@ -27,21 +26,19 @@ impl Stage for StorageStage {
             match store {
                 Store::Check { tranx, reads, scans } => {
                     let answer = self.storage.check(&reads, &scans).map_err(|error| error.to_string())?;
-                    self.tell.send(Input::Checked { tranx, answer });
+                    self.tell.send(TranxEvent::Checked { tranx, answer });
                 }
                 Store::Apply { tranx, writes } => {
                     self.storage.apply(tranx, &writes).map_err(|error| error.to_string())?;
-                    self.tell.send(Input::Applied { tranx });
+                    self.tell.send(TranxEvent::Applied { tranx });
                 }
-                Store::Persist => self.gc.send(Collect::Persist),
             }
         }
         self.tell.flush();
-        self.gc.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.source.is_empty() || !self.tell.is_clear() || !self.gc.is_clear()
+        !self.source.is_empty() || !self.tell.is_clear()
     }
 }

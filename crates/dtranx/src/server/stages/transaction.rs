@@ -1,42 +1,51 @@
-//! The transaction stage: the node, its clock, and its commands handed on to the other stages.
+//! The transaction stage: the transaction service, its clock, and what it wants handed on to the other stages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::BATCH;
-use crate::core::{Command, CommitAnswer, Input, Node};
+use crate::core::acknowledgement::AckEvent;
+use crate::core::lock::LockEvent;
+use crate::core::machine::{Event, Outbox, Turn};
+use crate::core::recovery::RecoveryEvent;
+use crate::core::tranx_service::{TranxEvent, TranxService};
+use crate::core::{Command, CommitAnswer, NodeConfig};
 use crate::server::board::Board;
-use crate::server::event::{Append, Collect, Outgoing, Store};
-use crate::stage::{Outlet, Source, Stage};
+use crate::server::event::{Append, Garbage, Outgoing, Store};
+use crate::stage::{Inlet, Outlet, Source, Stage};
 use crate::wire::{Reply, Response};
 
 /// How often the board is brought up to date.
 const NOTE_EVERY_MS: u64 = 50;
 
 pub(in crate::server) struct TransactionStage {
-    pub(in crate::server) node: Node,
+    pub(in crate::server) tranx: TranxService,
+    pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) board: Arc<Board>,
-    pub(in crate::server) entry: Source<Input>,
-    pub(in crate::server) internal: Source<Input>,
+    pub(in crate::server) entry: Source<TranxEvent>,
+    pub(in crate::server) internal: Source<TranxEvent>,
     pub(in crate::server) hands: Hands,
-    /// What the node wanted when it was recovered, to begin with.
-    pub(in crate::server) commands: Vec<Command>,
-    pub(in crate::server) batch: Vec<Input>,
+    /// What was wanted by local recovery, to begin with.
+    pub(in crate::server) out: Outbox,
+    pub(in crate::server) batch: Vec<TranxEvent>,
     pub(in crate::server) gc_interval_ms: u64,
     pub(in crate::server) collect_at_ms: u64,
     pub(in crate::server) note_at_ms: u64,
 }
 
-/// Where commands go.
+/// Where commands and events go.
 pub(in crate::server) struct Hands {
     pub(in crate::server) wal: Outlet<Append>,
     pub(in crate::server) storage: Outlet<Store>,
-    pub(in crate::server) gc: Outlet<Collect>,
     pub(in crate::server) outgoing: Outlet<Outgoing>,
+    pub(in crate::server) lock: Outlet<LockEvent>,
+    pub(in crate::server) ack: Outlet<AckEvent>,
+    pub(in crate::server) recovery: Outlet<RecoveryEvent>,
+    pub(in crate::server) gc: Inlet<Garbage>,
 }
 
 impl Hands {
-    fn carry_out(&mut self, command: Command, board: &Board) {
+    fn carry_out(&mut self, command: Command, board: &Board) -> Result<(), String> {
         match command {
             Command::Send { to, message } => self.outgoing.send(Outgoing::Server(to, message)),
             Command::Reply { client, message, answer } => {
@@ -49,48 +58,61 @@ impl Hands {
             Command::Log { ticket, record, durable } => self.wal.send(Append { ticket, record, durable }),
             Command::Check { tranx, reads, scans } => self.storage.send(Store::Check { tranx, reads, scans }),
             Command::Apply { tranx, writes } => self.storage.send(Store::Apply { tranx, writes }),
-            // Behind the writes that it is about.
-            Command::PersistStorage => self.storage.send(Store::Persist),
-            Command::WriteGcRecord(record) => self.gc.send(Collect::Write(record)),
-            Command::RemoveSegments { through } => self.gc.send(Collect::Remove(through)),
+            command @ (Command::PersistStorage | Command::WriteGcRecord(_) | Command::RemoveSegments { .. }) => {
+                return Err(format!("a command that it cannot carry out: {command:?}"));
+            }
         }
+        Ok(())
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Lock(event) => self.lock.send(event),
+            Event::Ack(event) => self.ack.send(event),
+            Event::Recovery(event) => self.recovery.send(event),
+            // The collection may wait for its disk for long, and these marks will soon be replaced by higher ones.
+            Event::Gc(event) => drop(self.gc.offer(Garbage::Event(event))),
+            event @ Event::Tranx(_) => return Err(super::unexpected(&event)),
+        }
+        Ok(())
     }
 
     /// Is everything handed on?
     fn flush(&mut self) -> bool {
-        let wal = self.wal.flush();
-        let storage = self.storage.flush();
-        let gc = self.gc.flush();
-        self.outgoing.flush() && wal && storage && gc
+        let disks = self.wal.flush() & self.storage.flush();
+        let machines = self.lock.flush() & self.ack.flush() & self.recovery.flush();
+        self.outgoing.flush() && disks && machines
     }
 
     fn are_clear(&self) -> bool {
-        self.wal.is_clear() && self.storage.is_clear() && self.gc.is_clear() && self.outgoing.is_clear()
+        let disks = self.wal.is_clear() && self.storage.is_clear();
+        let machines = self.lock.is_clear() && self.ack.is_clear() && self.recovery.is_clear();
+        self.outgoing.is_clear() && disks && machines
     }
 }
 
 impl TransactionStage {
-    fn tell(&mut self, now_ms: u64, input: Input) {
-        self.node.on(now_ms, input, &mut self.commands);
+    fn handle(&mut self, now_ms: u64, event: TranxEvent) {
+        self.tranx.on(&mut Turn { now_ms, config: &self.config, out: &mut self.out }, event);
     }
 
-    fn hand_on(&mut self) {
-        for command in self.commands.drain(..) {
-            self.hands.carry_out(command, &self.board);
+    fn hand_on(&mut self) -> Result<(), String> {
+        for command in self.out.commands.drain(..) {
+            self.hands.carry_out(command, &self.board)?;
         }
+        for event in self.out.events.drain(..) {
+            self.hands.tell(event)?;
+        }
+        Ok(())
     }
 
     fn keep_time(&mut self, now_ms: u64) {
-        if self.node.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-            self.tell(now_ms, Input::Tick);
+        if self.tranx.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            self.tranx.tick(&mut Turn { now_ms, config: &self.config, out: &mut self.out });
         }
         if self.collect_at_ms <= now_ms {
             self.collect_at_ms = now_ms + self.gc_interval_ms;
-            self.tell(now_ms, Input::CollectGarbage);
-        }
-        if self.note_at_ms <= now_ms {
-            self.note_at_ms = now_ms + NOTE_EVERY_MS;
-            self.board.note(&self.node.status());
+            self.handle(now_ms, TranxEvent::CollectGarbage);
         }
     }
 }
@@ -108,16 +130,22 @@ impl Stage for TransactionStage {
             self.entry.take(BATCH, &mut batch);
         }
         let handled = batch.len();
-        for input in batch.drain(..) {
-            let is_log = matches!(input, Input::Logged { .. });
-            self.tell(now_ms, input);
-            if is_log && let Some(incarnation) = self.node.incarnation() {
+        for event in batch.drain(..) {
+            let is_log = matches!(event, TranxEvent::Logged { .. });
+            self.handle(now_ms, event);
+            if is_log && let Some(incarnation) = self.tranx.coordinator.incarnation() {
                 self.board.open(incarnation);
             }
         }
         self.batch = batch;
-        self.keep_time(now_ms);
-        self.hand_on();
+        if is_clear {
+            self.keep_time(now_ms);
+        }
+        if self.note_at_ms <= now_ms {
+            self.note_at_ms = now_ms + NOTE_EVERY_MS;
+            self.board.note(&self.tranx);
+        }
+        self.hand_on()?;
         self.hands.flush();
         Ok(handled)
     }
@@ -128,6 +156,6 @@ impl Stage for TransactionStage {
 
     fn deadline_ms(&self) -> Option<u64> {
         let soonest = self.collect_at_ms.min(self.note_at_ms);
-        Some(self.node.next_deadline_ms().map_or(soonest, |at_ms| at_ms.min(soonest)))
+        Some(self.tranx.next_deadline_ms().map_or(soonest, |at_ms| at_ms.min(soonest)))
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::{Input, LogTicket, SegmentId, SegmentSummary};
+use crate::core::gc::GcEvent;
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{LogTicket, SegmentId, SegmentSummary};
 use crate::log::{SegmentNumber, TranxLog};
 use crate::server::board::Board;
-use crate::server::event::{Append, Collect};
+use crate::server::event::{Append, Garbage};
 use crate::stage::{Outlet, Source, Stage};
 
 /// How long a record that nobody waits for may wait for one that is in a hurry.
@@ -16,8 +18,8 @@ pub(in crate::server) struct WalStage {
     log: TranxLog,
     board: Arc<Board>,
     source: Source<Append>,
-    tell: Outlet<Input>,
-    gc: Outlet<Collect>,
+    tell: Outlet<TranxEvent>,
+    gc: Outlet<Garbage>,
     batch: Vec<Append>,
     buffer: Vec<u8>,
     segment: SegmentNumber,
@@ -33,8 +35,8 @@ impl WalStage {
         log: TranxLog,
         board: Arc<Board>,
         source: Source<Append>,
-        tell: Outlet<Input>,
-        gc: Outlet<Collect>,
+        tell: Outlet<TranxEvent>,
+        gc: Outlet<Garbage>,
     ) -> Self {
         let segment = log.current();
         let mut stage = Self {
@@ -52,7 +54,7 @@ impl WalStage {
             persist_at_ms: None,
         };
         stage.board.note_space(stage.log.space());
-        stage.gc.send(Collect::MakeAhead);
+        stage.gc.send(Garbage::MakeAhead);
         stage
     }
 
@@ -63,9 +65,10 @@ impl WalStage {
         let segment = self.log.append(&self.buffer).map_err(|error| error.to_string())?;
         if segment != self.segment {
             let summary = std::mem::take(&mut self.summary);
-            self.tell.send(Input::SegmentSealed { segment: SegmentId(self.segment.0), summary });
+            let sealed = GcEvent::Sealed { segment: SegmentId(self.segment.0), summary };
+            self.gc.send(Garbage::Event(sealed));
             self.segment = segment;
-            self.gc.send(Collect::MakeAhead);
+            self.gc.send(Garbage::MakeAhead);
             self.board.note_space(self.log.space());
         }
         self.summary.note(&append.record);
@@ -77,7 +80,7 @@ impl WalStage {
         self.log.persist().map_err(|error| error.to_string())?;
         self.persist_at_ms = None;
         self.told = self.appended;
-        self.tell.send(Input::Logged { through: self.told });
+        self.tell.send(TranxEvent::Logged { through: self.told });
         Ok(())
     }
 }

@@ -1,0 +1,58 @@
+//! The lock stage: the lock service and its clock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{BATCH, unexpected};
+use crate::core::NodeConfig;
+use crate::core::lock::{LockEvent, LockService};
+use crate::core::machine::{Event, Outbox, Turn};
+use crate::core::tranx_service::TranxEvent;
+use crate::server::board::Board;
+use crate::stage::{Outlet, Source, Stage};
+
+pub(in crate::server) struct LockStage {
+    pub(in crate::server) locks: LockService,
+    pub(in crate::server) config: Arc<NodeConfig>,
+    pub(in crate::server) board: Arc<Board>,
+    pub(in crate::server) source: Source<LockEvent>,
+    pub(in crate::server) tell: Outlet<TranxEvent>,
+    pub(in crate::server) batch: Vec<LockEvent>,
+    pub(in crate::server) out: Outbox,
+}
+
+impl Stage for LockStage {
+    fn name(&self) -> &'static str {
+        "lock"
+    }
+
+    fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        let handled = self.source.take(BATCH, &mut self.batch);
+        let mut turn = Turn { now_ms, config: &self.config, out: &mut self.out };
+        for event in self.batch.drain(..) {
+            self.locks.on(&mut turn, event);
+        }
+        if self.locks.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            self.locks.tick(&mut turn);
+        }
+        for event in self.out.events.drain(..) {
+            match event {
+                Event::Tranx(event) => self.tell.send(event),
+                event => return Err(unexpected(&event)),
+            }
+        }
+        self.tell.flush();
+        if handled > 0 {
+            self.board.locking.store(self.locks.len() as u64, Ordering::Relaxed);
+        }
+        Ok(handled)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.source.is_empty() || !self.tell.is_clear()
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.locks.next_deadline_ms()
+    }
+}
