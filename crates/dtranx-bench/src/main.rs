@@ -25,6 +25,10 @@ use crate::{
     error::BenchError,
 };
 
+/// The same as in DTranx's own servers: events are made by one thread and dropped by another, which the system's allocator pays for with searches and merges.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     match command(Cli::parse().command).await {

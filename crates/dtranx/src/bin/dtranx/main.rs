@@ -17,6 +17,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Events are made by one thread and dropped by another, which the system's allocator pays for with searches and merges.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// DTranx: a distributed, transactional key-value store.
 #[derive(Parser)]
 #[command(name = "dtranx", version, about, arg_required_else_help = true)]
