@@ -22,20 +22,27 @@ const NAME: &str = "etcd";
 /// Operations that etcd takes in one transaction unless told otherwise.
 const BATCH: u64 = 128;
 
-/// Servers, and their addresses.
+/// Connections that workers share, as etcd's own clients do: requests that gather on one go out together.
+const CONNECTIONS: usize = 8;
+
+/// Servers, and connections to them.
 pub(super) struct Etcd {
     servers: rival::Etcd,
+    channels: Vec<Channel>,
     next: AtomicUsize,
 }
 
 impl Etcd {
     pub(super) async fn start(servers: u16) -> Result<Self, BenchError> {
-        let this = Self { servers: rival::Etcd::start(servers)?, next: AtomicUsize::new(0) };
+        let mut this = Self { servers: rival::Etcd::start(servers)?, channels: Vec::new(), next: AtomicUsize::new(0) };
         rival::until_ready(NAME, async || {
             let asked = Txn { compare: Vec::new(), success: vec![Operation::read(key(0))] };
             send(&this.connect().await?, asked).await.map(drop).map_err(failed)
         })
         .await?;
+        for _ in 0..CONNECTIONS {
+            this.channels.push(this.connect().await?);
+        }
         Ok(this)
     }
 
@@ -64,7 +71,8 @@ impl Store for Etcd {
     }
 
     async fn worker(&self, value_bytes: u32) -> Result<Box<dyn Worker>, BenchError> {
-        Ok(Box::new(EtcdWorker { channel: self.connect().await?, value_bytes, written: 0 }))
+        let channel = self.channels[self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS].clone();
+        Ok(Box::new(EtcdWorker { channel, value_bytes, written: 0 }))
     }
 
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError> {
