@@ -65,3 +65,53 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::client::socket::state::tests::waiting;
+
+    fn connected() -> Arc<TcpStream> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+    }
+
+    fn with_one_request() -> State {
+        let mut state = State::new();
+        state.stream = Some(connected());
+        state.waiting.insert(1, waiting(1));
+        state.out = b"request".to_vec();
+        state
+    }
+
+    #[test]
+    fn what_was_not_written_comes_before_what_gathered_meanwhile() {
+        let mut state = with_one_request();
+        let alone = state.take_alone().unwrap();
+        assert!(state.take_alone().is_none() && !state.can_write(), "one writes at a time");
+        state.out.extend_from_slice(b" another");
+        state.give_back(alone, 3);
+        assert_eq!(state.out, b"uest another");
+        assert!(state.can_write());
+    }
+
+    #[test]
+    fn what_was_not_written_does_not_go_to_another_connection() {
+        let mut state = with_one_request();
+        let alone = state.take_alone().unwrap();
+        state.stream = Some(connected());
+        state.out = b"anew".to_vec();
+        state.give_back(alone, 3);
+        assert_eq!(state.out, b"anew");
+    }
+
+    #[test]
+    fn request_among_others_is_the_writers() {
+        let mut state = with_one_request();
+        state.waiting.insert(2, waiting(1));
+        assert!(state.take_alone().is_none());
+    }
+}

@@ -131,3 +131,51 @@ impl State {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+pub(super) mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::core::{Incarnation, Key, Transaction, Value, Write};
+    use crate::wire::{decode, next_frame};
+
+    /// A commit of a value of so many bytes that nobody has sent yet.
+    pub(in crate::client::socket) fn waiting(bytes: usize) -> Waiting {
+        let write = Write { key: Key::smallest(), value: Some(Value::new(vec![7; bytes]).unwrap()) };
+        let ask = Ask::Commit(Transaction { writes: vec![write], ..Transaction::default() });
+        let until = Instant::now() + Duration::from_secs(600);
+        Waiting { ask, done: Box::new(drop), until, is_again: false, sent: None }
+    }
+
+    fn ids(mut bytes: &[u8]) -> Vec<u64> {
+        let mut ids = Vec::new();
+        while let Some((payload, taken)) = next_frame(bytes).unwrap() {
+            ids.push(decode::<Request>(payload).unwrap().id);
+            bytes = &bytes[taken..];
+        }
+        ids
+    }
+
+    #[test]
+    fn requests_beyond_what_may_be_unsent_are_sent_later_in_their_order() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut state = State::new();
+        state.stream = Some(Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()));
+        state.name = Some(ClientId { incarnation: Incarnation(1), number: 1 });
+        for id in 1..=40 {
+            // The last ones are small: they would fit, and must not overtake.
+            state.waiting.insert(id, waiting(if id <= 30 { 1 << 20 } else { 1 }));
+            assert!(state.send(id).is_none());
+        }
+        assert!(state.out.len() <= UNSENT_LIMIT_BYTES + (2 << 20), "{}", state.out.len());
+        let mut sent = Vec::new();
+        while !state.out.is_empty() {
+            sent.extend(ids(&std::mem::take(&mut state.out)));
+            assert!(state.catch_up().is_empty());
+        }
+        assert_eq!(sent, (1..=40).collect::<Vec<u64>>());
+    }
+}
