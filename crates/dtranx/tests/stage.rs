@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use dtranx::stage::{Counters, Crew, Inlet, Outlet, Signal, Source, Stage, Worker, queue};
 
-/// Hands every event on to the other until it has been handed on often enough. `entry` brings new ones.
+/// Hands every event on to one of the next until it has been handed on often enough. `entry` brings new ones.
 struct Relay {
     name: &'static str,
     entry: Source<u64>,
     internal: Source<u64>,
-    next: Outlet<u64>,
+    next: Vec<Outlet<u64>>,
     done: Arc<AtomicU64>,
     batch: Vec<u64>,
 }
@@ -24,7 +24,7 @@ impl Stage for Relay {
 
     fn run(&mut self, _: u64) -> Result<usize, String> {
         self.internal.take(8, &mut self.batch);
-        if self.next.flush() {
+        if self.flush() {
             self.entry.take(8, &mut self.batch);
         }
         let handled = self.batch.len();
@@ -32,15 +32,24 @@ impl Stage for Relay {
             match hops {
                 0 => drop(self.done.fetch_add(1, Ordering::Relaxed)),
                 u64::MAX => return Err("no more".to_owned()),
-                hops => self.next.send(hops - 1),
+                hops => {
+                    let at = hops as usize % self.next.len();
+                    self.next[at].send(hops - 1);
+                }
             }
         }
-        self.next.flush();
+        self.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.internal.is_empty() || self.next.is_clear() && !self.entry.is_empty() || !self.next.is_clear()
+        !self.internal.is_empty() || !self.entry.is_empty() || self.next.iter().any(|next| !next.is_clear())
+    }
+}
+
+impl Relay {
+    fn flush(&mut self) -> bool {
+        self.next.iter_mut().fold(true, |clear, next| next.flush() && clear)
     }
 }
 
@@ -51,46 +60,62 @@ struct Ring {
     counters: Counters,
 }
 
-/// Two stages that send to each other through queues of one or two events: the worst place for a deadlock.
-fn ring(threads: usize) -> Ring {
+/// Stages with queues of one or two events, of which each sends to some others: the worst place for a deadlock.
+fn joined(names: &[&'static str], next: &[&[usize]], threads: usize) -> Ring {
     let counters = Counters::new();
     let signals: Vec<_> = (0..threads).map(|_| Arc::new(Signal::new())).collect();
-    let signal = |at: usize| &signals[at % threads];
-    let (entry_a, from_entry_a) = queue("a.entry", 4, signal(0), &counters);
-    let (entry_b, from_entry_b) = queue("b.entry", 4, signal(1), &counters);
-    let (into_a, from_a) = queue("a", 1, signal(0), &counters);
-    let (into_b, from_b) = queue("b", 2, signal(1), &counters);
+    let into = |at: usize, capacity| queue(names[at], capacity, &signals[at % threads], &counters);
+    let (entries, from_entries): (Vec<_>, Vec<_>) = (0..names.len()).map(|at| into(at, 4)).unzip();
+    let (inlets, sources): (Vec<Inlet<u64>>, Vec<_>) = (0..names.len()).map(|at| into(at, 1 + at % 2)).unzip();
     let done = Arc::new(AtomicU64::new(0));
-    let relay = |name, entry, internal, next: Inlet<u64>| {
-        Box::new(Relay { name, entry, internal, next: next.outlet(), done: done.clone(), batch: Vec::new() })
-    };
     let mut workers: Vec<_> = signals.iter().map(|signal| Worker::new(signal.clone(), None)).collect();
-    workers[0].add(relay("a", from_entry_a, from_a, into_b), &counters);
-    workers[1 % threads].add(relay("b", from_entry_b, from_b, into_a), &counters);
+    for (at, (entry, internal)) in from_entries.into_iter().zip(sources).enumerate() {
+        let next = next[at].iter().map(|to| inlets[*to].outlet()).collect();
+        let relay = Relay { name: names[at], entry, internal, next, done: done.clone(), batch: Vec::new() };
+        workers[at % threads].add(Box::new(relay), &counters);
+    }
     let crew = Crew::start(workers, Instant::now()).unwrap();
-    Ring { entries: vec![entry_a, entry_b], done, crew, counters }
+    Ring { entries, done, crew, counters }
+}
+
+/// Two stages that send to each other.
+fn ring(threads: usize) -> Ring {
+    joined(&["a", "b"], &[&[1], &[0]], threads)
+}
+
+/// As in a server: one asks four others, which answer it; two of these get requests of their own.
+fn star(threads: usize) -> Ring {
+    let mut star = joined(
+        &["transaction", "ack", "recovery", "lock", "storage"],
+        &[&[1, 2, 3, 4], &[0], &[0], &[0], &[0]],
+        threads,
+    );
+    star.entries.truncate(3);
+    star
 }
 
 #[test]
 fn full_circle_of_tiny_queues_never_deadlocks() {
-    for threads in [1, 2] {
-        let ring = ring(threads);
+    let makes: [(fn(usize) -> Ring, usize, usize); 4] =
+        [(ring, 1, 2000), (ring, 2, 1000), (star, 1, 2000), (star, 2, 500)];
+    for (make, threads, events) in makes {
+        let ring = make(threads);
         let mut refused = 0_u64;
-        for number in 0..2000 {
-            while ring.entries[number % 2].offer(9).is_err() {
+        for number in 0..events {
+            while ring.entries[number % ring.entries.len()].offer(9).is_err() {
                 refused += 1;
                 std::thread::yield_now();
                 assert!(refused < 100_000_000, "stuck at {number}");
             }
         }
         let begun = Instant::now();
-        while ring.done.load(Ordering::Relaxed) < 2000 {
+        while ring.done.load(Ordering::Relaxed) < events as u64 {
             assert!(begun.elapsed() < Duration::from_secs(60), "stuck");
             std::thread::sleep(Duration::from_millis(1));
         }
         let readings = ring.counters.read();
         let handled: u64 = readings.stages.iter().map(|stage| stage.handled).sum();
-        assert_eq!(handled, 2000 * 10);
+        assert_eq!(handled, events as u64 * 10);
         let counted: u64 = readings.queues.iter().map(|queue| queue.refused).sum();
         assert_eq!(counted, refused);
         assert!(readings.stages.iter().all(|stage| stage.largest_batch <= 16 && stage.batches <= stage.handled));
