@@ -28,11 +28,12 @@ impl Stage for LockStage {
 
     fn run(&mut self, now_ms: u64) -> Result<usize, String> {
         let handled = self.source.take(BATCH, &mut self.batch);
+        let is_late = self.locks.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms);
         let mut turn = Turn { now_ms, config: &self.config, out: &mut self.out };
         for event in self.batch.drain(..) {
             self.locks.on(&mut turn, event);
         }
-        if self.locks.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+        if is_late {
             self.locks.tick(&mut turn);
         }
         for event in self.out.events.drain(..) {
@@ -42,7 +43,7 @@ impl Stage for LockStage {
             }
         }
         self.tell.flush();
-        if handled > 0 {
+        if handled > 0 || is_late {
             self.board.locking.store(self.locks.len() as u64, Ordering::Relaxed);
         }
         Ok(handled)
