@@ -247,9 +247,10 @@ impl Signals<'_> {
     }
 }
 
-fn workers(config: &ServerConfig) -> (Vec<Planned>, Arc<Signal>) {
+/// The stages, in the order in which events pass them: neighbours share a thread when there are few cores.
+fn stages(config: &ServerConfig) -> [Layout; 9] {
     let on_disk = config.storage == StorageKind::Disk;
-    let stages = [
+    [
         Layout { stage: "network", blocks: false },
         Layout { stage: "read", blocks: on_disk },
         Layout { stage: "transaction", blocks: false },
@@ -259,9 +260,12 @@ fn workers(config: &ServerConfig) -> (Vec<Planned>, Arc<Signal>) {
         Layout { stage: "storage", blocks: on_disk },
         Layout { stage: "recovery", blocks: false },
         Layout { stage: "gc", blocks: true },
-    ];
+    ]
+}
+
+fn workers(config: &ServerConfig) -> (Vec<Planned>, Arc<Signal>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let planned: Vec<Planned> = layout(&stages, cores, &config.binding)
+    let planned: Vec<Planned> = layout(&stages(config), cores, &config.binding)
         .into_iter()
         .map(|(stages, core)| (stages, Arc::new(Signal::new()), core))
         .collect();
@@ -308,4 +312,23 @@ fn node_config(config: &ServerConfig) -> NodeConfig {
     node.lock_wait_ms = config.lock_wait_ms;
     node.client_window = config.client_window as usize;
     node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Cluster, Server};
+
+    #[test]
+    fn layout_on_two_cores_keeps_the_path_of_a_vote_on_one() {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let cluster = Cluster::hashed("test", vec![Server { id: ServerId(1), address }]);
+        let mut config = ServerConfig::new(cluster, ServerId(1), std::path::Path::new("data"));
+        config.medium = LogMedium::PersistentMemory;
+        let threads = layout(&stages(&config), 2, &crate::stage::Binding::Auto);
+        let bound = [(vec!["network", "transaction", "lock"], Some(0)), (vec!["ack", "wal", "recovery"], Some(1))];
+        assert_eq!(threads[..2], bound);
+        let waiting: Vec<_> = threads[2..].iter().map(|(stages, core)| (stages[0], stages.len(), *core)).collect();
+        assert_eq!(waiting, [("read", 1, None), ("storage", 1, None), ("gc", 1, None)]);
+    }
 }

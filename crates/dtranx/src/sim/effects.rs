@@ -99,11 +99,6 @@ impl World<'_> {
         self.work(id, most_us, Work::Answer(input));
     }
 
-    /// How long an event from one thread of a server to another takes at most: little, or much when a thread is held up.
-    pub(super) fn hop_us(&mut self) -> u64 {
-        if self.chance(5) { 5_000 } else { 50 }
-    }
-
     pub(super) fn send(&mut self, from: ServerId, to: ServerId, message: Message) {
         if self.cuts.get(&(from, to)).is_some_and(|until_us| *until_us > self.now_us) && !self.is_calm() {
             return;

@@ -6,8 +6,9 @@
 //! there by half, nothing is locked or remembered at the end, and the log is empty again.
 //!
 //! - [`simulate`]: one run. - [`options`]: how wild it is.
-//! - `world`: the loop of events. `effects`: what becomes of a node's commands. `server`: a node with its disk. `client`, `turns`: what clients do. `history`, `check`: what
-//!   happened, and whether it may have.
+//! - `world`: the loop of events. `effects`: what becomes of a node's commands. `passing`: what its machines tell each other.
+//!   `server`: a node with its disk. `client`, `turns`: what clients do. `history`, `check`: what happened, and whether it may
+//!   have.
 
 mod check;
 mod client;
@@ -15,6 +16,7 @@ mod disk;
 mod effects;
 mod history;
 pub mod options;
+mod passing;
 mod server;
 mod turns;
 mod workload;

@@ -80,8 +80,8 @@ fn simulate_same_seed_runs_the_same() {
 }
 
 /// Many clients want the same few keys.
-fn crowded() -> Options {
-    Options { servers: 2, keys: 3, clients: 8, crashes: 0, ..Options::default() }
+fn crowded(servers: u16, keys: u8, crashes: usize) -> Options {
+    Options { servers, keys, crashes, clients: 8, ..Options::default() }
 }
 
 /// Some seed must notice what is broken.
@@ -111,11 +111,11 @@ flaws! {
     flaw_ranges_not_locked_is_noticed: RangesNotLocked in Options::default(),
     flaw_versions_not_checked_is_noticed: VersionsNotChecked in Options::default(),
     flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks in Options::default(),
-    flaw_probe_after_check_is_noticed: ProbeAfterCheck in crowded(),
+    flaw_probe_after_check_is_noticed: ProbeAfterCheck in crowded(3, 5, 8),
     flaw_complete_at_first_acknowledgement_is_noticed: CompleteAtFirstAcknowledgement in Options::default(),
     flaw_inquiry_during_handover_is_noticed: InquiryDuringHandover in Options::default(),
     flaw_abort_releases_only_granted_is_noticed: AbortReleasesOnlyGranted in Options::default(),
-    flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated in crowded(),
+    flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated in crowded(2, 3, 0),
     flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in Options::default(),
     flaw_storage_not_persisted_is_noticed: StorageNotPersisted in Options::default(),
     flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in Options::default(),

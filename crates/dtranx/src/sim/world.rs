@@ -302,25 +302,6 @@ impl<'a> World<'a> {
         self.pass_on(id);
     }
 
-    /// A machine hears the first of what waits for it from another, unless the server has crashed since.
-    fn pass(&mut self, id: ServerId, life: u64, link: Link) {
-        let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
-        let commands = server.pass(self.now_us, link);
-        self.carry_out(id, commands);
-        self.pass_on(id);
-    }
-
-    /// What the machines of a server have told each other is heard after a while.
-    fn pass_on(&mut self, id: ServerId) {
-        let Some(server) = self.servers.get_mut(&id) else { return };
-        let life = server.life;
-        for link in server.begin_to_pass() {
-            let most_us = self.hop_us();
-            let after_us = self.rng.random_range(0..most_us);
-            self.later(after_us, Event::Pass { server: id, life, link });
-        }
-    }
-
     pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.rng.random_range(0..100) < percent
     }

@@ -80,6 +80,10 @@ fn metrics_are_served_as_text() {
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
     assert!(page.contains("dtranx_committed_total 1"), "{page}");
-    assert!(page.contains("dtranx_stage_events_total{stage=\"wal\"}"), "{page}");
-    assert!(page.contains("dtranx_queue_length{queue=\"entry\"}"), "{page}");
+    for stage in ["network", "read", "transaction", "lock", "ack", "wal", "storage", "recovery", "gc"] {
+        assert!(page.contains(&format!("dtranx_stage_events_total{{stage=\"{stage}\"}}")), "{stage}: {page}");
+    }
+    for queue in ["entry", "internal", "lock", "ack", "acknowledged", "recovery", "told", "wal", "storage", "gc"] {
+        assert!(page.contains(&format!("dtranx_queue_length{{queue=\"{queue}\"}}")), "{queue}: {page}");
+    }
 }

@@ -1,0 +1,33 @@
+//! What the machines of one server tell each other: heard in order between two of them, after a while that is different each
+//! time. A crash forgets what was not heard.
+
+use rand::RngExt;
+
+use super::world::{Event, World};
+use crate::core::{ServerId, node::Link};
+
+impl World<'_> {
+    /// A machine hears the first of what waits for it from another, unless the server has crashed since.
+    pub(super) fn pass(&mut self, id: ServerId, life: u64, link: Link) {
+        let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
+        let commands = server.pass(self.now_us, link);
+        self.carry_out(id, commands);
+        self.pass_on(id);
+    }
+
+    /// What the machines of a server have told each other is heard after a while.
+    pub(super) fn pass_on(&mut self, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let life = server.life;
+        for link in server.begin_to_pass() {
+            let most_us = self.hop_us();
+            let after_us = self.rng.random_range(0..most_us);
+            self.later(after_us, Event::Pass { server: id, life, link });
+        }
+    }
+
+    /// How long an event from one thread of a server to another takes at most: little, or much when a thread is held up.
+    pub(super) fn hop_us(&mut self) -> u64 {
+        if self.chance(5) { 5_000 } else { 50 }
+    }
+}
