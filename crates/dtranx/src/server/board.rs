@@ -18,6 +18,8 @@ pub(super) struct Board {
     /// 0 until the server may accept clients.
     incarnation: AtomicU64,
     next_client: AtomicU64,
+    /// From here on nothing is begun that writes.
+    pub(super) log_limit_bytes: u64,
     log_segments: AtomicU64,
     log_bytes: AtomicU64,
     low_water: AtomicU64,
@@ -31,7 +33,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(server: ServerId, medium: String, counters: Counters) -> Self {
+    pub(super) fn new(server: ServerId, medium: String, counters: Counters, log_limit_bytes: u64) -> Self {
         Self {
             server,
             medium,
@@ -39,6 +41,7 @@ impl Board {
             counters,
             incarnation: AtomicU64::new(0),
             next_client: AtomicU64::new(1),
+            log_limit_bytes,
             log_segments: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
             low_water: AtomicU64::new(0),
@@ -71,6 +74,10 @@ impl Board {
     pub(super) fn note_space(&self, space: LogSpace) {
         self.log_segments.store(space.segments, Ordering::Relaxed);
         self.log_bytes.store(space.bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn note(&self, tranx: &TranxService) {

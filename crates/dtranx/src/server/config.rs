@@ -51,6 +51,8 @@ pub struct ServerConfig {
     pub storage: StorageKind,
     /// The size of a segment of the log: at least 16 MiB, so that the largest transaction fits.
     pub segment_bytes: u64,
+    /// How large the log may grow before transactions that write are refused: at least four segments.
+    pub log_limit_bytes: u64,
     /// The cache of items.
     pub item_cache_bytes: u64,
     /// How often garbage is collected.
@@ -108,6 +110,8 @@ impl From<ClusterError> for ConfigError {
 
 const MIN_SEGMENT_MIB: u64 = 16;
 const MAX_SEGMENT_MIB: u64 = 1024;
+/// One in use, one made ahead, and two that wait for their collection.
+const MIN_LOG_SEGMENTS: u64 = 4;
 const MAX_INTERVAL_MS: u64 = 3_600_000;
 
 /// The file, as it is spelled.
@@ -152,6 +156,7 @@ struct FileRange {
 #[serde(deny_unknown_fields, default)]
 struct FileLimits {
     segment_mib: u64,
+    log_mib: u64,
     item_cache_mib: u64,
     gc_interval_ms: u64,
     lock_wait_ms: u64,
@@ -160,7 +165,14 @@ struct FileLimits {
 
 impl Default for FileLimits {
     fn default() -> Self {
-        Self { segment_mib: 64, item_cache_mib: 64, gc_interval_ms: 1000, lock_wait_ms: 50, client_window: 1024 }
+        Self {
+            segment_mib: 64,
+            log_mib: 16 << 10,
+            item_cache_mib: 64,
+            gc_interval_ms: 1000,
+            lock_wait_ms: 50,
+            client_window: 1024,
+        }
     }
 }
 
@@ -185,6 +197,7 @@ impl ServerConfig {
             medium: LogMedium::default(),
             storage: StorageKind::default(),
             segment_bytes: limits.segment_mib << 20,
+            log_limit_bytes: limits.log_mib << 20,
             item_cache_bytes: limits.item_cache_mib << 20,
             gc_interval_ms: limits.gc_interval_ms,
             lock_wait_ms: limits.lock_wait_ms,
@@ -234,6 +247,7 @@ impl ServerConfig {
         config.listen = file.listen;
         config.metrics = file.metrics;
         config.segment_bytes = file.limits.segment_mib.saturating_mul(1 << 20);
+        config.log_limit_bytes = file.limits.log_mib.saturating_mul(1 << 20);
         config.item_cache_bytes = file.limits.item_cache_mib.saturating_mul(1 << 20);
         config.gc_interval_ms = file.limits.gc_interval_ms;
         config.lock_wait_ms = file.limits.lock_wait_ms;
@@ -269,6 +283,10 @@ impl ServerConfig {
         let segment_mib = self.segment_bytes >> 20;
         if !(MIN_SEGMENT_MIB..=MAX_SEGMENT_MIB).contains(&segment_mib) {
             return field("limits.segment_mib", format!("{segment_mib}: {MIN_SEGMENT_MIB} to {MAX_SEGMENT_MIB}"));
+        }
+        if self.log_limit_bytes / MIN_LOG_SEGMENTS < self.segment_bytes {
+            let (log_mib, least_mib) = (self.log_limit_bytes >> 20, MIN_LOG_SEGMENTS * segment_mib);
+            return field("limits.log_mib", format!("{log_mib}: at least {MIN_LOG_SEGMENTS} segments, {least_mib}"));
         }
         if !(1..=MAX_INTERVAL_MS).contains(&self.gc_interval_ms) {
             return field("limits.gc_interval_ms", format!("{}: 1 to {MAX_INTERVAL_MS}", self.gc_interval_ms));

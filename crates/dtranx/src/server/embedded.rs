@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::board::Board;
+use super::door;
 use super::engine::{self, Engine, Port};
 use super::event::{Outgoing, ReadFor};
 use super::stages::BATCH;
@@ -72,7 +73,8 @@ impl Embedded {
         };
         // The first of all entries: there is room.
         let _ = entry.offer(TranxEvent::ClientConnected { client });
-        let link = Arc::new(LocalLink { client, entry, reads, waiting, next_id: AtomicU64::new(1) });
+        let board = engine.board.clone();
+        let link = Arc::new(LocalLink { client, board, entry, reads, waiting, next_id: AtomicU64::new(1) });
         Ok(Self { engine, cluster: config.cluster.clone(), link })
     }
 
@@ -160,6 +162,7 @@ impl Waiting {
 
 struct LocalLink {
     client: ClientId,
+    board: Arc<Board>,
     entry: Inlet<TranxEvent>,
     reads: Inlet<ReadFor>,
     waiting: Arc<Waiting>,
@@ -168,10 +171,13 @@ struct LocalLink {
 
 impl LocalLink {
     /// Puts a request into its queue; the answer to give at once if there is no room.
-    fn send(&self, id: u64, ask: Ask) -> Result<(), Reply> {
+    fn send(&self, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Reply> {
         let client = self.client;
         match ask {
             Ask::Commit(transaction) => {
+                if let Some(refusal) = door::refuse_commit(&self.board, &transaction, is_repeated) {
+                    return Err(Reply::Commit(CommitAnswer::Refused(refusal)));
+                }
                 let input = TranxEvent::Commit { client, message: MessageId(id), transaction };
                 let limit = "requests that wait at the server".to_owned();
                 let refusal = Refusal::Overloaded { limit };
@@ -191,7 +197,7 @@ impl Link for LocalLink {
         match self.waiting.add(id, until, done) {
             Err((done, why)) => done(Answer::NotCarriedOut(why)),
             Ok(()) => {
-                if let Err(reply) = self.send(id, ask) {
+                if let Err(reply) = self.send(id, false, ask) {
                     self.waiting.tell(id, Answer::Reply(reply));
                 }
             }
@@ -203,7 +209,7 @@ impl Link for LocalLink {
             Err((done, _)) => done(Answer::Silence(ticket)),
             Ok(()) => {
                 // No room says nothing about the earlier copy.
-                if self.send(ticket.id, ask).is_err() {
+                if self.send(ticket.id, true, ask).is_err() {
                     self.waiting.tell(ticket.id, Answer::Silence(ticket));
                 }
             }

@@ -109,7 +109,7 @@ pub(super) fn start(
     let medium = medium(config)?;
     let storage = storage(config)?;
     let counters = Counters::new();
-    let board = Arc::new(Board::new(config.server, medium.describe(), counters.clone()));
+    let board = Arc::new(Board::new(config.server, medium.describe(), counters.clone(), config.log_limit_bytes));
     let node_config = node_config(config);
     let recovered = recover(node_config, medium, config.segment_bytes, &*storage)?;
     let recovered_records = recovered.records;

@@ -30,6 +30,7 @@
 
 mod board;
 mod config;
+mod door;
 mod embedded;
 mod engine;
 mod event;

@@ -6,6 +6,7 @@ mod asynchronous;
 mod config;
 mod embedded;
 mod exactly_once;
+mod log_space;
 mod network;
 mod together;
 

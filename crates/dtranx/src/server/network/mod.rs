@@ -19,6 +19,7 @@ use mio::{Events, Interest, Poll, Token};
 use self::connection::{CHUNK_BYTES, Connection, Over, Party};
 use self::peers::Peers;
 use self::sessions::Sessions;
+use super::door;
 use super::engine::Port;
 use super::event::{Outgoing, ReadFor};
 use super::stages::BATCH;
@@ -210,12 +211,7 @@ impl NetworkStage {
         let handled = self.port.outgoing.take(BATCH, &mut batch);
         for outgoing in batch.drain(..) {
             match outgoing {
-                // A server that is not connected misses the message, as if it were lost on the way.
-                Outgoing::Server(server, message) => {
-                    if let Some(token) = self.peers.ready(server) {
-                        self.push(token, &message, now_ms);
-                    }
-                }
+                Outgoing::Server(server, message) => self.tell(server, &message, now_ms),
                 Outgoing::Client(client, response) => {
                     if let Some(token) = self.sessions.token(client) {
                         self.push(token, &response, now_ms);
@@ -225,6 +221,13 @@ impl NetworkStage {
         }
         self.batch = batch;
         handled
+    }
+
+    /// A server that is not connected misses the message, as if it were lost on the way.
+    fn tell(&mut self, server: ServerId, message: &Message, now_ms: u64) {
+        if let Some(token) = self.peers.ready(server) {
+            self.push(token, message, now_ms);
+        }
     }
 
     fn push(&mut self, token: Token, message: &impl serde::Serialize, now_ms: u64) {
@@ -285,7 +288,10 @@ impl NetworkStage {
                 }
                 Party::Caller(from) => {
                     let message: Message = decode(payload)?;
-                    self.port.receive(from, message);
+                    match door::refuse_message(&self.port.board, &message) {
+                        Some(answer) => self.tell(from, &answer, now_ms),
+                        None => self.port.receive(from, message),
+                    }
                 }
                 Party::Unknown => {
                     let hello = decode(payload)?;
@@ -305,6 +311,10 @@ impl NetworkStage {
         let Request { id, is_repeated, ask } = request;
         let refused = match ask {
             Ask::Commit(transaction) => {
+                if let Some(refusal) = door::refuse_commit(&self.port.board, &transaction, is_repeated) {
+                    let reply = Reply::Commit(CommitAnswer::Refused(refusal));
+                    return self.push(token, &Response { id, reply }, now_ms);
+                }
                 let input = TranxEvent::Commit { client, message: MessageId(id), transaction };
                 let limit = || "requests that wait at the server".to_owned();
                 let refusal = |_| Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit: limit() }));
