@@ -75,6 +75,27 @@ fn no_room_for_a_segment_made_ahead_is_no_failure_until_it_is_needed() {
     assert_eq!(open(medium, SEGMENT_BYTES).unwrap().1, [record(0, 3000), record(1, 3000)]);
 }
 
+/// The GC log has its room from the beginning.
+#[test]
+fn collection_makes_room_on_a_full_medium() {
+    let medium = Memory::new();
+    medium.limit_room(128 * 1024 + 2 * SEGMENT_BYTES);
+    let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+    for number in 0..20 {
+        let segment = opened.log.append(&record(number, 3000)).unwrap();
+        opened.log.persist().unwrap();
+        if segment > SegmentNumber(1) {
+            assert!(matches!(opened.collector.make_ahead(), Err(LogError::Full { .. })));
+            reclaim(&mut opened, segment, &number.to_le_bytes()).unwrap();
+            opened.collector.make_ahead().unwrap();
+        }
+    }
+    assert_eq!(opened.log.current(), SegmentNumber(20));
+    drop(opened);
+    // The one made ahead was never used: its room is that of the segment which a new start needs.
+    assert_eq!(open(medium, SEGMENT_BYTES).unwrap().1, [record(19, 3000)]);
+}
+
 /// What must be there after a stop.
 #[derive(Default)]
 struct Expected {

@@ -113,10 +113,12 @@ fn leave_incomplete(pair: &Pair) {
     let mut silent = pair.configs[1].clone();
     silent.gc_interval_ms = 3_600_000;
     let _second = Server::start(&silent).unwrap();
-    let most_there = ["a", "x", "y", "z"];
-    client(&pair.cluster, 100)
-        .transact(|tranx| most_there.iter().try_for_each(|key| tranx.put(*key, "together")))
-        .unwrap();
+    write_together(&client(&pair.cluster, 100)).unwrap();
+}
+
+/// The second server coordinates it: it holds most.
+fn write_together(client: &Client) -> Result<(), Error> {
+    client.transact(|tranx| ["a", "x", "y", "z"].iter().try_for_each(|key| tranx.put(*key, "together")))
 }
 
 #[test]
@@ -136,4 +138,19 @@ fn log_that_waits_for_a_server_meets_its_limit_and_recovers_when_that_is_back() 
         assert!(begun.elapsed() < PATIENCE, "{error}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn part_of_a_transaction_meets_the_limit_of_its_server() {
+    let mut pair = Pair::new();
+    pair.configs[0].gc_interval_ms = 3_600_000;
+    let _servers = pair.configs.iter().map(|config| Server::start(config).unwrap()).collect::<Vec<_>>();
+    write_together(&client(&pair.cluster, 100)).unwrap();
+    let once = client(&pair.cluster, 1);
+    (0..40).find_map(|_| write_six(&once, "b").err()).expect("there is no limit");
+    assert_is_the_limit(&write_together(&once).unwrap_err());
+    // What is on the other server alone, and reads on both, go on.
+    once.put("z", "alone").unwrap();
+    let read = once.transact(|tranx| Ok([tranx.get("a")?, tranx.get("z")?])).unwrap();
+    assert_eq!(read, [Some("together".into()), Some("alone".into())]);
 }
