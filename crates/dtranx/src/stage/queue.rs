@@ -118,14 +118,12 @@ pub struct Source<E> {
 impl<E> Source<E> {
     /// Moves up to `most` events into `batch`. How many.
     pub fn take(&self, most: usize, batch: &mut Vec<E>) -> usize {
-        let waiting = self.shared.ring.len();
-        let mut taken = 0;
-        while taken < most {
-            let Some(event) = self.shared.ring.pop() else { break };
-            batch.push(event);
-            taken += 1;
-        }
-        let counter = &self.shared.counter;
+        let (ring, counter) = (&self.shared.ring, &self.shared.counter);
+        // Most looks find nothing, and looking costs less than trying to take.
+        let waiting = if ring.is_empty() { 0 } else { ring.len() };
+        let before = batch.len();
+        batch.extend(std::iter::from_fn(|| ring.pop()).take(waiting.min(most)));
+        let taken = batch.len() - before;
         counter.length.store(waiting.saturating_sub(taken) as u64, Ordering::Relaxed);
         if taken > 0 {
             counter.longest.fetch_max(waiting as u64, Ordering::Relaxed);

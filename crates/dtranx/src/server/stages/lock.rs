@@ -27,6 +27,9 @@ impl Stage for LockStage {
     }
 
     fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        if self.is_idle(now_ms) {
+            return Ok(0);
+        }
         let handled = self.source.take(BATCH, &mut self.batch);
         let is_late = self.locks.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms);
         let mut turn = Turn { now_ms, config: &self.config, out: &mut self.out };

@@ -26,6 +26,9 @@ impl Stage for RecoveryStage {
     }
 
     fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        if self.is_idle(now_ms) {
+            return Ok(0);
+        }
         let is_clear = self.hands.flush();
         self.internal.take(BATCH, &mut self.batch);
         if is_clear {
