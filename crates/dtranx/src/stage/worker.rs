@@ -102,14 +102,15 @@ impl Worker {
         let mut all = 0;
         // The clock is read again only after a stage that had something to do: most looks find nothing.
         let mut before = Instant::now();
+        let mut now_ms = before.duration_since(started).as_millis() as u64;
         for (stage, counter) in &mut self.stages {
-            let now_ms = before.duration_since(started).as_millis() as u64;
             let handled =
                 stage.run(now_ms).map_err(|message| StageError { stage: stage.name().to_owned(), message })?;
             if handled > 0 {
                 let after = Instant::now();
                 counter.note(handled, after.duration_since(before).as_nanos() as u64);
                 before = after;
+                now_ms = before.duration_since(started).as_millis() as u64;
                 all += handled;
             }
         }
