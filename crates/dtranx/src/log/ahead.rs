@@ -50,13 +50,11 @@ impl Ahead {
     /// # Errors
     /// The medium refuses or is full: whoever needs the segment will try it again.
     pub(super) fn make(&self, medium: &dyn Medium) -> Result<()> {
-        let header = match &mut *self.lock() {
-            next @ Next::Wanted(_) => match std::mem::replace(next, Next::Making) {
-                Next::Wanted(header) => header,
-                Next::Making | Next::Ready(_) => return Ok(()),
-            },
-            Next::Making | Next::Ready(_) => return Ok(()),
-        };
+        let mut next = self.lock();
+        let Next::Wanted(header) = &*next else { return Ok(()) };
+        let header = *header;
+        *next = Next::Making;
+        drop(next);
         let (next, outcome) = match Segment::create(medium, header) {
             Ok(segment) => (Next::Ready(segment), Ok(())),
             Err(error) => (Next::Wanted(header), Err(error)),
