@@ -6,7 +6,8 @@
 //! within a budget.
 //!
 //! In the plans whose names say "apart", each event from one machine of a server to another is a step of its own, too:
-//! anything else may happen before it arrives.
+//! anything else may happen before it arrives. Where
+//! the storage is slow, it also does what it is asked in any order, and its answers are heard in any order.
 //!
 //! Left out: how long anything takes, clients whose messages are late (the simulation has both), locks on ranges.
 //!

@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) collections: u8,
     /// Is each event between the machines of a server a step of its own? Otherwise they are delivered at once.
     pub(crate) apart: bool,
+    /// This server's storage takes its time, and answers out of order; the others' answers at once.
+    pub(crate) slow_storage: Option<u16>,
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -61,6 +63,7 @@ impl Plan {
             ticks_only: None,
             collections: 0,
             apart: false,
+            slow_storage: None,
             flaw: None,
         }
     }

@@ -14,6 +14,10 @@ pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) node: Option<Node>,
     apart: bool,
+    slow_storage: bool,
+    /// What the storage has been asked, and what it has answered that has not been heard, if it takes its time.
+    pub(crate) asked: Vec<Command>,
+    pub(crate) answers: Vec<Input>,
     pub(crate) log: Vec<Record>,
     pub(crate) durable: usize,
     removed: usize,
@@ -26,11 +30,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(id: ServerId, apart: bool) -> Self {
+    pub(crate) fn new(id: ServerId, plan: &Plan) -> Self {
         Self {
             id,
             node: None,
-            apart,
+            apart: plan.apart,
+            slow_storage: plan.slow_storage == Some(id.0),
+            asked: vec![],
+            answers: vec![],
             log: vec![],
             durable: 0,
             removed: 0,
@@ -61,6 +68,8 @@ impl Server {
     pub(crate) fn crash(&mut self, kept: usize, persists: bool) {
         self.node = None;
         self.chores.clear();
+        self.asked.clear();
+        self.answers.clear();
         self.log.truncate(self.durable + kept);
         self.durable = self.log.len();
         if persists {
@@ -102,7 +111,9 @@ impl Server {
 
     /// Is nothing on its way, neither to the disk nor within the server?
     pub(crate) fn is_silent(&self) -> bool {
-        self.node.is_some() && self.durable == self.log.len() && self.chores.is_empty() && self.links().next().is_none()
+        let is_disk_done = self.durable == self.log.len() && self.chores.is_empty();
+        let is_storage_done = self.asked.is_empty() && self.answers.is_empty();
+        self.node.is_some() && is_disk_done && is_storage_done && self.links().next().is_none()
     }
 
     /// The log becomes durable.
@@ -133,6 +144,40 @@ impl Server {
         self.log.len() - self.removed.min(self.log.len())
     }
 
+    /// The storage does one of the things that it was asked for; the answer is on its way.
+    pub(crate) fn work(&mut self, at: usize, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        let command = self.asked.remove(at);
+        let answer = self.store(command, applied);
+        self.answers.extend(answer);
+    }
+
+    /// One of the storage's answers is heard.
+    pub(crate) fn hear(&mut self, at: usize, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        let answer = self.answers.remove(at);
+        self.on(answer, out, applied);
+    }
+
+    fn store(&mut self, command: Command, applied: &mut Vec<(TranxId, Vec<Write>)>) -> Option<Input> {
+        match command {
+            Command::Check { tranx, reads, scans } => {
+                assert_eq!(scans, [], "the model has no scans");
+                let stale = |read: &crate::core::Read| {
+                    let item = self.items.get(&read.key).cloned();
+                    let is_stale = item.as_ref().map(|item| item.version) != read.version;
+                    is_stale.then(|| Current { key: read.key.clone(), item })
+                };
+                let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans: false };
+                Some(Input::Checked { tranx, answer })
+            }
+            Command::Apply { tranx, writes } => {
+                write(&mut self.items, tranx, &writes);
+                applied.push((tranx, writes));
+                Some(Input::Applied { tranx })
+            }
+            _ => None,
+        }
+    }
+
     fn carry_out(&mut self, commands: Vec<Command>, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         for command in commands {
             match command {
@@ -143,20 +188,11 @@ impl Server {
                     let segment = SegmentId(self.log.len() as u64 - 1);
                     self.on(Input::SegmentSealed { segment, summary }, out, applied);
                 }
-                Command::Check { tranx, reads, scans } => {
-                    assert_eq!(scans, [], "the model has no scans");
-                    let stale = |read: &crate::core::Read| {
-                        let item = self.items.get(&read.key).cloned();
-                        let is_stale = item.as_ref().map(|item| item.version) != read.version;
-                        is_stale.then(|| Current { key: read.key.clone(), item })
-                    };
-                    let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans: false };
-                    self.on(Input::Checked { tranx, answer }, out, applied);
-                }
-                Command::Apply { tranx, writes } => {
-                    write(&mut self.items, tranx, &writes);
-                    applied.push((tranx, writes));
-                    self.on(Input::Applied { tranx }, out, applied);
+                Command::Check { .. } | Command::Apply { .. } if self.slow_storage => self.asked.push(command),
+                Command::Check { .. } | Command::Apply { .. } => {
+                    if let Some(answer) = self.store(command, applied) {
+                        self.on(answer, out, applied);
+                    }
                 }
                 Command::PersistStorage | Command::WriteGcRecord(_) | Command::RemoveSegments { .. } => {
                     self.chores.push_back(command);

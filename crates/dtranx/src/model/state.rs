@@ -60,9 +60,16 @@ pub(crate) enum Action {
     Flush(usize),
     Chore(usize),
     Pass(usize, Link),
+    /// The storage does something; its answer is heard.
+    Store(usize, usize),
+    Hear(usize, usize),
     Tick(usize),
     Collect(usize),
-    Crash { server: usize, kept: usize, persists: bool },
+    Crash {
+        server: usize,
+        kept: usize,
+        persists: bool,
+    },
     Restart(usize),
 }
 
@@ -70,7 +77,7 @@ impl State {
     /// Every server is up, and has numbers.
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut state = Self {
-            servers: (1..=plan.servers).map(|id| Server::new(ServerId(id), plan.apart)).collect(),
+            servers: (1..=plan.servers).map(|id| Server::new(ServerId(id), plan)).collect(),
             network: BTreeMap::new(),
             clients: vec![Client::default(); plan.txs.len()],
             applied: BTreeMap::new(),
@@ -100,6 +107,8 @@ impl State {
         }
         for (at, server) in self.servers.iter().enumerate() {
             actions.extend(server.links().map(|link| Action::Pass(at, link)));
+            actions.extend((0..server.asked.len()).map(|which| Action::Store(at, which)));
+            actions.extend((0..server.answers.len()).map(|which| Action::Hear(at, which)));
         }
         for (at, client) in self.clients.iter().enumerate() {
             if let Some(tx) = plan.txs.get(at).filter(|_| client.sent_as.is_none()) {
@@ -216,6 +225,14 @@ impl State {
             Action::Pass(at, link) => {
                 actor = Some(at);
                 self.servers[at].pass(link, &mut out, &mut applied);
+            }
+            Action::Store(at, which) => {
+                actor = Some(at);
+                self.servers[at].work(which, &mut applied);
+            }
+            Action::Hear(at, which) => {
+                actor = Some(at);
+                self.servers[at].hear(which, &mut out, &mut applied);
             }
             Action::Restart(at) => {
                 actor = Some(at);

@@ -70,6 +70,17 @@ fn apart(plan: Plan) -> Plan {
     Plan { apart: true, ..plan }
 }
 
+/// The same, with a storage on the first server that does and answers things in any order.
+fn slow_storage(plan: Plan) -> Plan {
+    Plan { slow_storage: Some(1), ..plan }
+}
+
+/// One writes on both servers, and after that another changes one of these keys.
+fn transfer_then_increment() -> Plan {
+    let then = Tx { after: Some(0), ..tx(1, &["1a"], &["1a"]) };
+    Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), then])
+}
+
 #[test]
 fn write_skew_with_crash() {
     holds(Plan { crashes: 1, ..write_skew() });
@@ -152,6 +163,16 @@ fn two_participants_apart_with_early_timer() {
     holds(apart(Plan { crashes: 0, early_ticks: 1, ..two_participants() }));
 }
 
+#[test]
+fn transfers_and_audit_with_slow_storage() {
+    holds(slow_storage(transfers_and_audit()));
+}
+
+#[test]
+fn transfer_then_increment_apart_with_slow_storage() {
+    holds(apart(slow_storage(transfer_then_increment())));
+}
+
 /// A test for each flaw, with the plan that shows it.
 macro_rules! flaws {
     ($($name:ident: $flaw:ident in $plan:expr,)*) => { $(
@@ -179,6 +200,8 @@ flaws! {
     flaw_inquiry_during_handover_is_noticed: InquiryDuringHandover in
         apart(Plan { early_ticks: 1, ..one_participant() }),
     flaw_abort_releases_only_granted_is_noticed: AbortReleasesOnlyGranted in apart(write_skew()),
+    flaw_probe_after_check_is_noticed: ProbeAfterCheck in slow_storage(transfers_and_audit()),
+    flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied in apart(slow_storage(transfer_then_increment())),
     flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in Plan { losses: 1, ..one_participant() },
     flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in
         Plan { duplicates: 1, collections: 1, ..one_participant() },
