@@ -18,11 +18,11 @@ pub struct NodeConfig {
     pub vote_resend_ms: u64,
     /// How often to ask for a vote before giving the transaction up.
     pub vote_attempts: u32,
-    /// How long decisions wait for others to be sent along (section 4.5); 0 sends them at once.
+    /// How long decisions and acknowledgements wait for others to be sent along (section 4.5); 0 sends them at once.
     pub decision_delay_ms: u64,
     /// How long to wait for an acknowledgement before sending a decision again.
     pub decision_resend_ms: u64,
-    /// How long a participant waits for a decision before asking for it; every further time takes twice as long, up to
+    /// How long a participant waits for a decision before the recovery service asks for it; every further time takes twice as long, up to
     /// [`MAX_INQUIRY_FACTOR`] times.
     pub inquiry_ms: u64,
     /// How many transaction numbers are reserved by one log record.

@@ -8,8 +8,8 @@
 //! # Why stages never wait for each other in a circle
 //!
 //! 1. No stage waits for room. What does not fit into a queue stays with its sender ([`Outlet`]), in order.
-//! 2. A stage that still has something to hand on takes nothing from its *entry* queue (new requests), but goes on taking
-//!    from its *internal* queues (what it asked other stages for). So every stage always consumes what others send it.
+//! 2. A stage that still has something to hand on takes nothing from its *entry* queue (new requests) and does nothing that
+//!    only its clock asks for, but goes on taking from its *internal* queues (what it asked other stages for). So every stage always consumes what others send it.
 //! 3. Internal events come only from admitted requests, each of which causes a bounded number. Requests are admitted at the
 //!    entry queues: whoever meets a full one is refused ([`Inlet::offer`]) and tells its client so; a message from another
 //!    server is dropped, and sent again by its sender.
