@@ -24,7 +24,7 @@ use crate::core::recovery::RecoveryEvent;
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{Message, Node, NodeConfig, ServerId};
 use crate::log::{Disk, LogError, Medium, Memory, PersistentMemory};
-use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, layout, queue};
+use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, cores, layout, queue};
 use crate::storage::{InMemory, Lsm, LsmOptions, Storage, StorageError};
 
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest waits with its sender.
@@ -264,8 +264,7 @@ fn stages(config: &ServerConfig) -> [Layout; 9] {
 }
 
 fn workers(config: &ServerConfig) -> (Vec<Planned>, Arc<Signal>) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let planned: Vec<Planned> = layout(&stages(config), cores, &config.binding)
+    let planned: Vec<Planned> = layout(&stages(config), &cores(), &config.binding)
         .into_iter()
         .map(|(stages, core)| (stages, Arc::new(Signal::new()), core))
         .collect();
@@ -325,7 +324,7 @@ mod tests {
         let cluster = Cluster::hashed("test", vec![Server { id: ServerId(1), address }]);
         let mut config = ServerConfig::new(cluster, ServerId(1), std::path::Path::new("data"));
         config.medium = LogMedium::PersistentMemory;
-        let threads = layout(&stages(&config), 2, &crate::stage::Binding::Auto);
+        let threads = layout(&stages(&config), &[0, 1], &crate::stage::Binding::Auto);
         let bound = [(vec!["network", "transaction", "lock"], Some(0)), (vec!["ack", "wal", "recovery"], Some(1))];
         assert_eq!(threads[..2], bound);
         let waiting: Vec<_> = threads[2..].iter().map(|(stages, core)| (stages[0], stages.len(), *core)).collect();

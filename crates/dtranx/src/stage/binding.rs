@@ -9,7 +9,7 @@
 pub enum Binding {
     /// The scheduler moves them as it likes.
     Unpinned,
-    /// By the number of cores: see [`layout`].
+    /// By the machine's cores: see [`layout`].
     #[default]
     Auto,
     /// By hand: for each thread, in order, its core; further threads are not bound.
@@ -25,18 +25,18 @@ pub struct Layout {
     pub blocks: bool,
 }
 
-/// The threads for these stages on so many cores: for each the stages' names, and its core if it is bound.
+/// The threads for these stages on these cores, the best first: for each thread the stages' names, and its core if it is bound.
 ///
 /// With a core for each stage, each has a thread there. Otherwise the stages that do not block are divided among the
 /// cores in runs of neighbours (they are given in the order in which an event passes them), and the others are not bound.
-pub fn layout(stages: &[Layout], cores: usize, binding: &Binding) -> Vec<(Vec<&'static str>, Option<usize>)> {
+pub fn layout(stages: &[Layout], cores: &[usize], binding: &Binding) -> Vec<(Vec<&'static str>, Option<usize>)> {
     let mut threads: Vec<(Vec<&'static str>, Option<usize>)> = Vec::new();
-    if cores >= stages.len() {
-        threads.extend(stages.iter().enumerate().map(|(core, stage)| (vec![stage.stage], Some(core))));
+    if cores.len() >= stages.len() {
+        threads.extend(stages.iter().zip(cores).map(|(stage, core)| (vec![stage.stage], Some(*core))));
     } else {
         let busy: Vec<_> = stages.iter().filter(|stage| !stage.blocks).map(|stage| stage.stage).collect();
-        let share = busy.len().div_ceil(cores.max(1)).max(1);
-        threads.extend(busy.chunks(share).enumerate().map(|(core, run)| (run.to_vec(), Some(core))));
+        let share = busy.len().div_ceil(cores.len().max(1)).max(1);
+        threads.extend(busy.chunks(share).enumerate().map(|(at, run)| (run.to_vec(), cores.get(at).copied())));
         threads.extend(stages.iter().filter(|stage| stage.blocks).map(|stage| (vec![stage.stage], None)));
     }
     for (at, (_, core)) in threads.iter_mut().enumerate() {
@@ -68,24 +68,24 @@ mod tests {
 
     #[test]
     fn layout_enough_cores_one_each() {
-        let threads = layout(&STAGES, 4, &Binding::Auto);
+        let threads = layout(&STAGES, &[0, 2, 1, 3], &Binding::Auto);
         let cores: Vec<_> = threads.iter().map(|(stages, core)| (stages.len(), *core)).collect();
-        assert_eq!(cores, [(1, Some(0)), (1, Some(1)), (1, Some(2)), (1, Some(3))]);
+        assert_eq!(cores, [(1, Some(0)), (1, Some(2)), (1, Some(1)), (1, Some(3))]);
     }
 
     #[test]
     fn layout_few_cores_blocking_stages_are_not_bound() {
-        let threads = layout(&STAGES, 2, &Binding::Auto);
+        let threads = layout(&STAGES, &[0, 1], &Binding::Auto);
         let expected =
             [(vec!["network"], Some(0)), (vec!["transaction"], Some(1)), (vec!["wal"], None), (vec!["gc"], None)];
         assert_eq!(threads, expected);
-        assert_eq!(layout(&STAGES, 1, &Binding::Auto)[0], (vec!["network", "transaction"], Some(0)));
+        assert_eq!(layout(&STAGES, &[0], &Binding::Auto)[0], (vec!["network", "transaction"], Some(0)));
     }
 
     #[test]
     fn layout_by_hand_and_unpinned() {
-        assert!(layout(&STAGES, 8, &Binding::Unpinned).iter().all(|(_, core)| core.is_none()));
-        let by_hand = layout(&STAGES, 2, &Binding::Cores(vec![1]));
+        assert!(layout(&STAGES, &[0, 1, 2, 3, 4, 5, 6, 7], &Binding::Unpinned).iter().all(|(_, core)| core.is_none()));
+        let by_hand = layout(&STAGES, &[0, 1], &Binding::Cores(vec![1]));
         assert_eq!(by_hand.iter().map(|(_, core)| *core).collect::<Vec<_>>(), [Some(1), None, None, None]);
     }
 }

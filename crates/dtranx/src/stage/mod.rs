@@ -20,10 +20,12 @@ mod binding;
 mod counters;
 mod queue;
 mod signal;
+mod topology;
 mod worker;
 
 pub use binding::{Binding, Layout, layout};
 pub use counters::{Counters, QueueReading, Readings, StageReading};
 pub use queue::{Inlet, Outlet, Source, queue};
 pub use signal::Signal;
+pub(crate) use topology::cores;
 pub use worker::{Crew, Stage, StageError, Worker};
