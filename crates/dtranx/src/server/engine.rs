@@ -8,12 +8,10 @@ use thiserror::Error;
 use super::board::Board;
 use super::event::{Outgoing, ReadFor};
 use super::recover::{Recovered, recover};
-use super::stages::SideHands;
-use super::stages::ack::AckStage;
 use super::stages::gc::GcStage;
 use super::stages::lock::LockStage;
 use super::stages::read::ReadStage;
-use super::stages::recovery::RecoveryStage;
+use super::stages::side::{SideHands, SideStage};
 use super::stages::storage::StorageStage;
 use super::stages::transaction::{Hands, TransactionStage};
 use super::stages::wal::WalStage;
@@ -193,8 +191,8 @@ impl Inner<'_> {
                 batch: Vec::new(),
                 out: Outbox::default(),
             }),
-            Box::new(AckStage {
-                acks,
+            Box::new(SideStage {
+                machine: acks,
                 config: config.clone(),
                 entry: entries.acknowledged,
                 internal: from_ack,
@@ -209,8 +207,8 @@ impl Inner<'_> {
                 tell: internal.outlet(),
                 batch: Vec::new(),
             }),
-            Box::new(RecoveryStage {
-                recovery,
+            Box::new(SideStage {
+                machine: recovery,
                 config: config.clone(),
                 entry: entries.told,
                 internal: from_doubt,

@@ -1,0 +1,109 @@
+//! A stage around a machine that speaks to other servers and to the transaction stage only.
+
+use std::sync::Arc;
+
+use super::{BATCH, unexpected};
+use crate::core::machine::{Event, Outbox, Turn};
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{Command, NodeConfig};
+use crate::server::event::Outgoing;
+use crate::stage::{Outlet, Source, Stage};
+
+/// Such a machine.
+pub(in crate::server) trait SideMachine: Send {
+    /// The stage's name.
+    const STAGE: &'static str;
+    /// What it is told.
+    type Event: Send;
+
+    fn on(&mut self, turn: &mut Turn<'_>, event: Self::Event);
+    /// Time has passed.
+    fn tick(&mut self, turn: &mut Turn<'_>);
+    fn next_deadline_ms(&self) -> Option<u64>;
+    /// After a batch of events.
+    fn settle(&mut self, _: &mut Turn<'_>) {}
+}
+
+/// Its stage.
+pub(in crate::server) struct SideStage<M: SideMachine> {
+    pub(in crate::server) machine: M,
+    pub(in crate::server) config: Arc<NodeConfig>,
+    /// What other servers say.
+    pub(in crate::server) entry: Source<M::Event>,
+    /// What the transaction stage says.
+    pub(in crate::server) internal: Source<M::Event>,
+    pub(in crate::server) hands: SideHands,
+    pub(in crate::server) batch: Vec<M::Event>,
+    pub(in crate::server) out: Outbox,
+}
+
+/// Where it hands on what it wants.
+pub(in crate::server) struct SideHands {
+    pub(in crate::server) tranx: Outlet<TranxEvent>,
+    pub(in crate::server) outgoing: Outlet<Outgoing>,
+}
+
+impl SideHands {
+    fn hand_on(&mut self, out: &mut Outbox) -> Result<(), String> {
+        for command in out.commands.drain(..) {
+            match command {
+                Command::Send { to, message } => self.outgoing.send(Outgoing::Server(to, message)),
+                command => return Err(format!("a command that it cannot carry out: {command:?}")),
+            }
+        }
+        for event in out.events.drain(..) {
+            match event {
+                Event::Tranx(event) => self.tranx.send(event),
+                event => return Err(unexpected(&event)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Is everything handed on?
+    fn flush(&mut self) -> bool {
+        let tranx = self.tranx.flush();
+        self.outgoing.flush() && tranx
+    }
+
+    fn are_clear(&self) -> bool {
+        self.tranx.is_clear() && self.outgoing.is_clear()
+    }
+}
+
+impl<M: SideMachine> Stage for SideStage<M> {
+    fn name(&self) -> &'static str {
+        M::STAGE
+    }
+
+    fn run(&mut self, now_ms: u64) -> Result<usize, String> {
+        if self.is_idle(now_ms) {
+            return Ok(0);
+        }
+        let is_clear = self.hands.flush();
+        self.internal.take(BATCH, &mut self.batch);
+        if is_clear {
+            self.entry.take(BATCH, &mut self.batch);
+        }
+        let handled = self.batch.len();
+        let mut turn = Turn { now_ms, config: &self.config, out: &mut self.out };
+        for event in self.batch.drain(..) {
+            self.machine.on(&mut turn, event);
+        }
+        if is_clear && self.machine.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            self.machine.tick(&mut turn);
+        }
+        self.machine.settle(&mut turn);
+        self.hands.hand_on(&mut self.out)?;
+        self.hands.flush();
+        Ok(handled)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.internal.is_empty() || !self.entry.is_empty() || !self.hands.are_clear()
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.machine.next_deadline_ms()
+    }
+}
