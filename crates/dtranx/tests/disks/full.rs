@@ -8,6 +8,15 @@ use crate::small::SmallDisk;
 /// The storage's engine does not always tell the error of a write in the background.
 const NO_ROOM: [&str; 2] = ["No space left on device", "in the background failed; 0 bytes are free there"];
 
+/// With room again: everything acknowledged is there, nothing else, and more can be written.
+fn goes_on(setup: &Setup, ledger: &mut Ledger) {
+    let _server = setup.start().unwrap();
+    let client = Ledger::client(setup.address);
+    ledger.check(&client);
+    assert!(ledger.write(&client));
+    ledger.check(&client);
+}
+
 #[test]
 fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
     // Two segments and the GC log fit.
@@ -22,11 +31,7 @@ fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
     // There is still no room: for a new segment, and so for a start.
     assert_said(&setup.start().unwrap_err(), &setup.log_folder, &["no room for"]);
     disk.remount("size=160m");
-    let _server = setup.start().unwrap();
-    let client = Ledger::client(setup.address);
-    ledger.check(&client);
-    assert!(ledger.write(&client));
-    ledger.check(&client);
+    goes_on(&setup, &mut ledger);
 }
 
 #[test]
@@ -41,11 +46,7 @@ fn full_disk_of_the_storage_ends_the_server_and_loses_nothing() {
     // What is in the log cannot be applied yet.
     assert_said(&setup.start().unwrap_err(), &setup.folder, &NO_ROOM);
     disk.remount("size=200m");
-    let _server = setup.start().unwrap();
-    let client = Ledger::client(setup.address);
-    ledger.check(&client);
-    assert!(ledger.write(&client));
-    ledger.check(&client);
+    goes_on(&setup, &mut ledger);
 }
 
 #[test]

@@ -42,6 +42,28 @@ fn persistent_memory_reopened_holds_everything() {
     survives_reopening(|| Arc::new(PersistentMemory::open(folder.path()).unwrap()));
 }
 
+/// The disk writes zeros ahead of what is written: over nothing that is there, and over all that was skipped.
+#[test]
+fn disk_written_in_any_order_holds_what_was_written_and_zeros() {
+    const BYTES: usize = (3 << 20) - 4096;
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = Disk::open(folder.path()).unwrap().create("file", BYTES as u64).unwrap();
+    let mut expected = vec![0; BYTES];
+    for (at, length) in
+        [(0, 10), (524_280, 8), (524_288, 16), (600_000, 448_576), (2 << 20, 4096), (1 << 20, 100), (BYTES - 7, 7)]
+    {
+        let bytes = vec![at as u8 | 1; length];
+        file.write(at as u64, &bytes).unwrap();
+        expected[at..at + length].copy_from_slice(&bytes);
+    }
+    file.persist().unwrap();
+    let mut found = vec![1; BYTES];
+    file.read(0, &mut found).unwrap();
+    assert!(found == expected);
+    assert!(file.write(BYTES as u64, &[1]).is_err());
+    assert_eq!(std::fs::metadata(folder.path().join("file")).unwrap().len(), BYTES as u64);
+}
+
 #[test]
 fn the_two_media_read_each_other() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,13 +1,16 @@
 //! Strangers on the wire: each loses its connection, and nobody else notices.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use dtranx::client::{Client, ClientOptions};
 use dtranx::core::ServerId;
 use dtranx::server::Server;
-use dtranx::wire::{Caller, FRAME_LIMIT_BYTES, Hello, PREFACE_BYTES, Welcome, decode, encode, next_frame, preface};
+use dtranx::wire::{
+    Ask, Caller, FRAME_LIMIT_BYTES, Hello, PREFACE_BYTES, Reply, Request, Response, Welcome, decode, encode,
+    next_frame, preface,
+};
 
 use crate::{cluster, config};
 
@@ -78,6 +81,34 @@ fn strangers_lose_their_connection_and_clients_go_on() {
 
     client.put("a", "2").unwrap();
     assert_eq!(client.get("a").unwrap().unwrap(), "2");
+}
+
+/// The end may be told together with the last bytes, and never again.
+#[test]
+fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = cluster(1);
+    let _server = Server::start(&config(&cluster, 1, folder.path())).unwrap();
+    let address = cluster.servers[0].address;
+    Client::connect(&[address], ClientOptions::default()).unwrap().put("a", "1").unwrap();
+    for _ in 0..50 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let greeting = Hello { cluster: "test".to_owned(), to: None, from: Caller::Client(None) };
+        stream.write_all(&hello(&greeting)).unwrap();
+        // The preface, at least: the server has met this client, and waits for what it says.
+        let mut first = [0; PREFACE_BYTES + 1];
+        stream.read_exact(&mut first).unwrap();
+        let mut request = Vec::new();
+        encode(&Request { id: 1, is_repeated: false, ask: Ask::Status }, &mut request).unwrap();
+        stream.write_all(&request).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut said = first[PREFACE_BYTES..].to_vec();
+        stream.read_to_end(&mut said).expect("the server keeps a connection that has ended");
+        let (_, welcome) = next_frame(&said).unwrap().unwrap();
+        let (answer, _) = next_frame(&said[welcome..]).unwrap().expect("the request is not answered");
+        assert!(matches!(decode(answer).unwrap(), Response { id: 1, reply: Reply::Status(_) }));
+    }
 }
 
 #[test]

@@ -27,6 +27,16 @@ impl Rig {
         commands
     }
 
+    /// A commit of its own that is durable, and of which the acknowledgement service has not heard.
+    fn decide(&mut self) -> TranxId {
+        let id = tranx(ME, 1);
+        self.commit(1, put(&["2w"]));
+        self.receive(PEER, vote(id, Vote::Yes));
+        let through = LogTicket(self.last);
+        self.take(Input::Logged { through });
+        id
+    }
+
     fn is_quiet(&self) -> bool {
         self.node.links().next().is_none()
     }
@@ -66,11 +76,7 @@ fn prepare_repeated_while_the_lock_service_is_asked_asks_once() {
 #[test]
 fn inquiry_while_the_commit_is_on_its_way_to_be_sent_is_answered_commit() {
     let mut rig = Rig::new(|_| {});
-    let id = tranx(ME, 1);
-    rig.commit(1, put(&["2w"]));
-    rig.receive(PEER, vote(id, Vote::Yes));
-    let through = LogTicket(rig.last);
-    rig.take(Input::Logged { through });
+    let id = rig.decide();
     assert!(!rig.is_quiet(), "the acknowledgement service has not heard of it");
     let asked = rig.take_message(PEER, Message::Inquire { tranx: id });
     assert_eq!(sent(asked), [(PEER, told(id, Some(Outcome::Commit)))]);
@@ -79,11 +85,7 @@ fn inquiry_while_the_commit_is_on_its_way_to_be_sent_is_answered_commit() {
 #[test]
 fn acknowledgement_that_overtakes_the_decision_does_not_complete_it() {
     let mut rig = Rig::new(|_| {});
-    let id = tranx(ME, 1);
-    rig.commit(1, put(&["2w"]));
-    rig.receive(PEER, vote(id, Vote::Yes));
-    let through = LogTicket(rig.last);
-    rig.take(Input::Logged { through });
+    let id = rig.decide();
     rig.take_message(PEER, Message::Acknowledge(vec![id]));
     assert_eq!(sent(rig.deliver(TO_ACK)), [(PEER, Message::Decisions(vec![(id, Outcome::Commit)]))]);
     assert!(rig.is_quiet() && rig.node.status().low_water == 0);
