@@ -22,13 +22,13 @@ pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
     }
     let mut rows = Vec::new();
     for plan in plans(args) {
-        rows.extend(in_turns(&contenders, plan, args.rounds).await?);
+        rows.extend(in_turns(&contenders, plan, args.pace.rounds).await?);
     }
     for contender in &contenders {
         contender.check(args.keys, args.shape).await?;
     }
     print!("{}", report::rows(&rows));
-    args.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &rows))
+    args.pace.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &rows))
 }
 
 fn plans(args: &CompareArgs) -> Vec<Plan> {
@@ -46,9 +46,9 @@ fn plan(args: &CompareArgs, distribution: Distribution, reads: u8, in_flight: u3
         mix: Mix { shape: args.shape, distribution, keys: args.keys, reads },
         in_flight,
         value_bytes: args.value_bytes,
-        warm_up: Duration::from_secs(args.warm_up),
-        time: Duration::from_secs(args.seconds),
+        warm_up: Duration::from_secs(args.pace.warm_up),
+        time: Duration::from_secs(args.pace.seconds),
         is_sampled: false,
-        seed: args.seed,
+        seed: args.pace.seed,
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{MOST_IN_FLIGHT, MOST_KEYS};
+use super::{MOST_IN_FLIGHT, MOST_KEYS, pace::Pace};
 use crate::{
     error::BenchError,
     store::{Kind, Settings},
@@ -58,18 +58,8 @@ pub(crate) struct CompareArgs {
     /// Transactions that are under way at the same time, one run each
     #[arg(long, value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     pub(crate) in_flight: Vec<u32>,
-    /// Seconds that are measured, after the warm-up
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) seconds: u64,
-    /// Seconds before the measurement
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=600))]
-    pub(crate) warm_up: u64,
-    /// How often each run is made, stores in turn
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) rounds: u32,
-    /// Two runs with the same seed do the same work
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
     /// What DTranx's logs lie on
     #[arg(long, value_enum, default_value_t = Medium::Disk)]
     pub(crate) medium: Medium,
@@ -79,9 +69,6 @@ pub(crate) struct CompareArgs {
     /// Bind DTranx's threads to cores
     #[arg(long)]
     pub(crate) pinned: bool,
-    /// Writes the figures to this file
-    #[arg(long)]
-    pub(crate) json: Option<PathBuf>,
 }
 
 impl CompareArgs {

@@ -1,6 +1,7 @@
 //! The command's options, and which of them go together.
 
 mod compare;
+mod pace;
 mod tables;
 
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{MOST_IN_FLIGHT, MOST_KEYS};
+use super::{MOST_IN_FLIGHT, MOST_KEYS, pace::Pace};
 
 /// One of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -13,7 +13,7 @@ pub(crate) enum Which {
     A,
     /// The log on persistent memory (emulated) and on disk
     B,
-    /// With and without the collection of garbage, over time
+    /// With and without the collection of garbage, over four times as many seconds
     C,
     /// Beside etcd and Redis, equally durable
     D,
@@ -31,15 +31,8 @@ pub(crate) struct TablesArgs {
     /// Only these tables, a to e
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Which>,
-    /// Seconds that are measured, after the warm-up; for table c four times as many
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) seconds: u64,
-    /// Seconds before the measurement
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=600))]
-    pub(crate) warm_up: u64,
-    /// How often each run is made, those that are compared in turn
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) rounds: u32,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
     /// A folder on a tmpfs, which emulates persistent memory
     #[arg(long, default_value = "/dev/shm")]
     pub(crate) log_folder: PathBuf,
@@ -49,12 +42,6 @@ pub(crate) struct TablesArgs {
     /// Transactions that are under way at the same time in tables a, c and e, and the most in b and d
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     pub(crate) in_flight: u32,
-    /// Two runs with the same seed do the same work
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Writes the figures to this file, too
-    #[arg(long)]
-    pub(crate) json: Option<PathBuf>,
 }
 
 impl TablesArgs {

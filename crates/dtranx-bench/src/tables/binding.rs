@@ -18,7 +18,7 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let mut rows = Vec::new();
     for reads in [95, 50] {
         rows.extend(
-            in_turns(&contenders, plan(args, Distribution::Uniform, reads, args.in_flight), args.rounds).await?,
+            in_turns(&contenders, plan(args, Distribution::Uniform, reads, args.in_flight), args.pace.rounds).await?,
         );
     }
     for one in &contenders {

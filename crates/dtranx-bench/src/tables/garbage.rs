@@ -29,17 +29,17 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let plan = plan(args, Distribution::Uniform, READS, args.in_flight);
     let plan = measure::Plan {
         warm_up: Duration::ZERO,
-        time: Duration::from_secs(args.seconds) * LONGER,
+        time: Duration::from_secs(args.pace.seconds) * LONGER,
         value_bytes: LARGER_VALUE_BYTES,
         is_sampled: true,
         ..plan
     };
     let mut rows = vec![Row::new("collected", 1, plan), Row::new("not collected", 1, plan)];
-    for round in 0..args.rounds {
+    for round in 0..args.pace.rounds {
         for (row, settings) in rows.iter_mut().zip([&collected, &kept]) {
             let contender = Contender::start(row.name, Kind::Dtranx, 1, settings).await?;
             let contenders = filled(vec![contender], args.keys).await?;
-            tell(round, args.rounds, row);
+            tell(round, args.pace.rounds, row);
             for one in &contenders {
                 row.add(measure::run(one.store.as_ref(), plan.of_round(round)).await?);
                 one.check(args.keys, Shape::Paper).await?;

@@ -17,7 +17,9 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let contenders = filled(vec![memory, disk], args.keys).await?;
     let mut rows = Vec::new();
     for in_flight in args.in_flights() {
-        rows.extend(in_turns(&contenders, plan(args, Distribution::Uniform, READS, in_flight), args.rounds).await?);
+        rows.extend(
+            in_turns(&contenders, plan(args, Distribution::Uniform, READS, in_flight), args.pace.rounds).await?,
+        );
     }
     for one in &contenders {
         one.check(args.keys, Shape::Paper).await?;

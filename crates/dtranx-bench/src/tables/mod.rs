@@ -48,7 +48,10 @@ pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
     check(args)?;
     let machine = Machine::look();
     println!("{}; emulated persistent memory on {}.", machine.heading(), file_system(&args.log_folder));
-    println!("Medians of {} rounds of {} s, after {} s of warm-up.", args.rounds, args.seconds, args.warm_up);
+    println!(
+        "Medians of {} rounds of {} s, after {} s of warm-up.",
+        args.pace.rounds, args.pace.seconds, args.pace.warm_up
+    );
     let mut tables = Vec::new();
     for which in args.which() {
         let table = match which {
@@ -64,8 +67,8 @@ pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
         }
         tables.push(table);
     }
-    let report = Report { machine, seconds: args.seconds, rounds: args.rounds, seed: args.seed, tables };
-    args.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &report))
+    let report = Report { machine, seconds: args.pace.seconds, rounds: args.pace.rounds, seed: args.pace.seed, tables };
+    args.pace.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &report))
 }
 
 /// Refuses what cannot be before anything is started.
@@ -104,10 +107,10 @@ fn plan(args: &TablesArgs, distribution: Distribution, reads: u8, in_flight: u32
         mix: Mix { shape: Shape::Paper, distribution, keys: args.keys, reads },
         in_flight,
         value_bytes: VALUE_BYTES,
-        warm_up: Duration::from_secs(args.warm_up),
-        time: Duration::from_secs(args.seconds),
+        warm_up: Duration::from_secs(args.pace.warm_up),
+        time: Duration::from_secs(args.pace.seconds),
         is_sampled: false,
-        seed: args.seed,
+        seed: args.pace.seed,
     }
 }
 

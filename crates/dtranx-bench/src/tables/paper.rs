@@ -17,7 +17,9 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let mut rows = Vec::new();
     for distribution in [Distribution::Uniform, Distribution::Zipfian] {
         for reads in [100, 95, 50] {
-            rows.extend(in_turns(&contenders, plan(args, distribution, reads, args.in_flight), args.rounds).await?);
+            rows.extend(
+                in_turns(&contenders, plan(args, distribution, reads, args.in_flight), args.pace.rounds).await?,
+            );
         }
     }
     for one in &contenders {

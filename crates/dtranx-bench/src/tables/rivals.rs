@@ -25,7 +25,7 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
         }
         let contenders = filled(contenders, args.keys / SHARE).await?;
         for in_flight in args.in_flights() {
-            rows.extend(in_turns(&contenders, transfers(args, in_flight), args.rounds).await?);
+            rows.extend(in_turns(&contenders, transfers(args, in_flight), args.pace.rounds).await?);
         }
         for one in &contenders {
             one.check(args.keys / SHARE, Shape::Transfer).await?;
