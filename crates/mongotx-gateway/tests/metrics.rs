@@ -4,47 +4,19 @@
 
 mod common;
 
-use std::net::SocketAddr;
-
 use bson::{Document, doc};
 use common::{
     commands::{Client, Session, code},
-    options,
+    http::{http, metric, with_metrics},
     raw::Raw,
     soon,
     users::{User, guarded},
 };
-use mongotx_gateway::{Gateway, Limits, Options, Request};
+use mongotx_gateway::{Gateway, Limits, Request};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-
-async fn with_metrics(uri: &str) -> (Gateway, SocketAddr) {
-    let metrics = Some("127.0.0.1:0".parse().unwrap());
-    let gateway = Gateway::start(Options { metrics, ..options(uri, Limits::default()) }).await.unwrap();
-    let address = gateway.metrics_address().unwrap();
-    (gateway, address)
-}
-
-/// Status and body.
-async fn http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
-    let mut stream = soon(TcpStream::connect(address)).await.unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: here\r\n\r\n");
-    soon(stream.write_all(request.as_bytes())).await.unwrap();
-    let mut answer = String::new();
-    soon(stream.read_to_string(&mut answer)).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
-/// The value of a metric, by its name with labels.
-async fn metric(address: SocketAddr, name: &str) -> Option<f64> {
-    let (status, text) = http(address, "GET", "/metrics").await;
-    assert!(status == 200 && text.ends_with("# EOF\n"), "{text}");
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.map(|value| value.parse().unwrap())
-}
 
 async fn run(gateway: &Gateway, db: &str, mut command: Document) -> Document {
     command.insert("$db", db);
@@ -55,7 +27,7 @@ async fn run(gateway: &Gateway, db: &str, mut command: Document) -> Document {
 #[tokio::test]
 async fn transactions_and_commands_are_counted_by_how_they_end() {
     let server = testkit::shared_standalone().await.unwrap();
-    let (gateway, address) = with_metrics(&server.uri()).await;
+    let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     let db = testkit::unique_db("gw_metrics");
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
     let (one, two, three) = (Session::new(), Session::new(), Session::new());
@@ -110,7 +82,7 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
 #[tokio::test]
 async fn what_clients_send_makes_no_new_labels() {
     let server = testkit::shared_standalone().await.unwrap();
-    let (gateway, address) = with_metrics(&server.uri()).await;
+    let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     for n in 0..50 {
         run(&gateway, "admin", doc! {format!("noSuchThing{n}"): 1}).await;
     }
@@ -122,7 +94,7 @@ async fn what_clients_send_makes_no_new_labels() {
 #[tokio::test]
 async fn health_is_the_servers() {
     let server = testkit::Server::standalone().await.unwrap();
-    let (_gateway, address) = with_metrics(&server.uri()).await;
+    let (_gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     assert_eq!(http(address, "GET", "/healthz").await, (200, "ok\n".to_owned()));
     assert_eq!(http(address, "GET", "/other").await.0, 404);
     assert_eq!(http(address, "POST", "/metrics").await.0, 405);
@@ -136,7 +108,7 @@ async fn health_is_the_servers() {
 #[tokio::test]
 async fn who_asks_slowly_or_nonsense_holds_nobody_up() {
     let server = testkit::shared_standalone().await.unwrap();
-    let (gateway, address) = with_metrics(&server.uri()).await;
+    let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     let mut silent = Vec::new();
     for _ in 0..16 {
         silent.push(Raw::connect(address).await);

@@ -4,6 +4,7 @@
 
 pub mod commands;
 pub mod examples;
+pub mod http;
 pub mod raw;
 pub mod users;
 
