@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use fjall::{Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::cache::Cache;
 use super::{Found, Gather, Result, ScanLimit, Storage, StorageError};
@@ -33,8 +33,8 @@ impl Default for LsmOptions {
 /// A storage on a disk.
 pub struct Lsm {
     folder: String,
-    keyspace: Keyspace,
-    items: PartitionHandle,
+    database: Database,
+    items: Keyspace,
     cache: Cache,
 }
 
@@ -46,14 +46,16 @@ impl Lsm {
     pub fn open(folder: &Path, server: ServerId, options: LsmOptions) -> Result<Self> {
         let shown = folder.display().to_string();
         let failed = |error| engine(&shown, "open its files", &error);
-        let keyspace = Config::new(folder).cache_size(options.block_cache_bytes).open().map_err(failed)?;
-        let partition = |name| keyspace.open_partition(name, PartitionCreateOptions::default()).map_err(failed);
-        let about = partition("about")?;
+        // Journal writes may wait for each other: `persist` says when they must be on the disk.
+        let builder = Database::builder(folder).cache_size(options.block_cache_bytes).manual_journal_persist(true);
+        let database = builder.open().map_err(failed)?;
+        let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default).map_err(failed);
+        let about = keyspace("about")?;
         agree(&about, &shown, "format version", FORMAT_VERSION)?;
         agree(&about, &shown, "server", server.0)?;
-        let items = partition("items")?;
-        keyspace.persist(PersistMode::SyncAll).map_err(|error| engine(&shown, "sync", &error))?;
-        Ok(Self { folder: shown, keyspace, items, cache: Cache::new(options.item_cache_bytes) })
+        let items = keyspace("items")?;
+        database.persist(PersistMode::SyncAll).map_err(|error| engine(&shown, "sync", &error))?;
+        Ok(Self { folder: shown, database, items, cache: Cache::new(options.item_cache_bytes) })
     }
 
     fn failed(&self, action: &'static str, error: &fjall::Error) -> StorageError {
@@ -75,7 +77,7 @@ impl Storage for Lsm {
         let mut found = Gather::new(limit);
         let Some((start, end)) = range.bounds() else { return Ok(found.complete()) };
         for entry in self.items.range((start.map(stored_key), end.map(stored_key))) {
-            let (key, stored) = entry.map_err(|error| self.failed("scan", &error))?;
+            let (key, stored) = entry.into_inner().map_err(|error| self.failed("scan", &error))?;
             let damaged = |what: String| StorageError::Damaged { key: key.to_vec(), what };
             let bare = key.strip_prefix(&[KEY_MARK]).ok_or_else(|| damaged("it is no key of ours".to_owned()))?;
             let key = Key::new(Bytes::copy_from_slice(bare)).map_err(|error| damaged(error.to_string()))?;
@@ -88,7 +90,7 @@ impl Storage for Lsm {
     }
 
     fn apply(&self, version: TranxId, writes: &[Write]) -> Result<()> {
-        let mut batch = self.keyspace.batch();
+        let mut batch = self.database.batch();
         for write in writes {
             match &write.value {
                 Some(value) => batch.insert(&self.items, stored_key(&write.key), encode(version, value)),
@@ -104,7 +106,7 @@ impl Storage for Lsm {
     }
 
     fn persist(&self) -> Result<()> {
-        self.keyspace.persist(PersistMode::SyncData).map_err(|error| self.failed("sync", &error))
+        self.database.persist(PersistMode::SyncData).map_err(|error| self.failed("sync", &error))
     }
 }
 
@@ -139,7 +141,7 @@ fn decode(key: &Key, stored: &[u8]) -> Result<Item> {
 }
 
 /// A number that the folder was made with: written the first time, compared ever after.
-fn agree(about: &PartitionHandle, folder: &str, field: &'static str, expected: u16) -> Result<()> {
+fn agree(about: &Keyspace, folder: &str, field: &'static str, expected: u16) -> Result<()> {
     match about.get(field).map_err(|error| engine(folder, "read", &error))? {
         None => about.insert(field, expected.to_le_bytes()).map_err(|error| engine(folder, "write", &error)),
         Some(found) => {

@@ -11,4 +11,5 @@ mod in_process;
 mod ledger;
 mod limited;
 mod process;
+mod room_again;
 mod small;
