@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::board::Board;
 use super::door;
 use super::engine::{self, Engine, Port};
-use super::event::{Outgoing, ReadFor};
+use super::event::Outgoing;
+use super::reads::Reads;
 use super::stages::BATCH;
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
@@ -164,13 +165,13 @@ struct LocalLink {
     client: ClientId,
     board: Arc<Board>,
     entry: Inlet<TranxEvent>,
-    reads: Inlet<ReadFor>,
+    reads: Reads,
     waiting: Arc<Waiting>,
     next_id: AtomicU64,
 }
 
 impl LocalLink {
-    /// Puts a request into its queue; the answer to give at once if there is no room.
+    /// Puts a request into its queue; or the answer at once, a refusal if there is no room.
     fn send(&self, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Reply> {
         let client = self.client;
         match ask {
@@ -183,10 +184,7 @@ impl LocalLink {
                 let refusal = Refusal::Overloaded { limit };
                 self.entry.offer(input).map_err(|_| Reply::Commit(CommitAnswer::Refused(refusal)))
             }
-            ask => {
-                let full = || "the server is at its limit: reads that wait".to_owned();
-                self.reads.offer(ReadFor { client, id, ask }).map_err(|_| Reply::Refused(full()))
-            }
+            ask => self.reads.ask(client, id, ask),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use thiserror::Error;
 
 use super::board::Board;
-use super::event::{Outgoing, ReadFor};
+use super::event::Outgoing;
+use super::reads::Reads;
 use super::recover::{Recovered, recover};
 use super::stages::gc::GcStage;
 use super::stages::lock::LockStage;
@@ -66,7 +67,7 @@ pub(super) struct Port {
     pub(super) entry: Inlet<TranxEvent>,
     pub(super) acknowledged: Inlet<AckEvent>,
     pub(super) told: Inlet<RecoveryEvent>,
-    pub(super) reads: Inlet<ReadFor>,
+    pub(super) reads: Reads,
     pub(super) outgoing: Source<Outgoing>,
     pub(super) signal: Arc<Signal>,
 }
@@ -118,6 +119,7 @@ pub(super) fn start(
     let (told, from_told) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
     let (outgoing, from_outgoing) = queue("outgoing", INTERNAL_EVENTS, signals.of("network"), &counters);
+    let reads = Reads { storage: storage.clone(), queue: reads };
     let made =
         Port { board: board.clone(), entry, acknowledged, told, reads, outgoing: from_outgoing, signal: port_signal };
     let entries = Entries { tranx: from_entry, acknowledged: from_acknowledged, told: from_told };
@@ -171,6 +173,7 @@ impl Inner<'_> {
         vec![
             Box::new(TransactionStage {
                 tranx,
+                storage: storage.clone(),
                 config: config.clone(),
                 board: self.board.clone(),
                 entry: entries.tranx,
@@ -206,6 +209,7 @@ impl Inner<'_> {
                 source: from_store,
                 tell: internal.outlet(),
                 batch: Vec::new(),
+                commits: Vec::new(),
             }),
             Box::new(SideStage {
                 machine: recovery,

@@ -11,7 +11,7 @@ pub(super) struct Append {
     pub(super) durable: bool,
 }
 
-/// To the storage, in order.
+/// To the storage. What is checked waits for nothing that is still to be applied: the protocol's locks see to that.
 pub(super) enum Store {
     Check { tranx: TranxId, reads: Vec<Read>, scans: Vec<ScanRead> },
     Apply { tranx: TranxId, writes: Vec<Write> },

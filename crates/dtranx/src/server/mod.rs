@@ -23,7 +23,7 @@
 //! | TranxAck | `ack`: decisions and acknowledgements, sent together and until they are heard |
 //! | Recovery | `recover` before the stages start; `recovery` asks other servers |
 //! | WAL | `wal`: appends, one sync for a batch |
-//! | Storage | `storage` checks and applies, `read` serves clients' reads |
+//! | Storage | `storage` checks and applies, `read` serves clients' reads: of what is not in the cache |
 //! | GCThread, GCBroadcast | `gc`: which segments may go, and whatever waits for a disk about it; `transaction` tells the marks |
 //!
 //! Each of the machines of [`crate::core`] is owned by one stage; what they tell each other goes through the stages' queues.
@@ -36,6 +36,7 @@ mod engine;
 mod event;
 mod metrics;
 mod network;
+mod reads;
 mod recover;
 mod serve;
 mod stages;

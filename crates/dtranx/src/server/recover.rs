@@ -54,7 +54,7 @@ impl LogReader for Reader<'_> {
     fn record(&mut self, segment: SegmentNumber, bytes: &[u8]) -> Result<(), String> {
         let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
         match self.recovery.record(SegmentId(segment.0), record) {
-            Some((version, writes)) => self.storage.apply(version, &writes).map_err(|error| error.to_string()),
+            Some(commit) => self.storage.apply(&[commit]).map_err(|error| error.to_string()),
             None => Ok(()),
         }
     }

@@ -51,6 +51,11 @@ impl Cache {
         }
     }
 
+    /// What the cache has.
+    pub(super) fn find(&self, key: &Key) -> Option<Option<Item>> {
+        self.cache.get(key)
+    }
+
     /// After the storage has it: what the key holds now.
     pub(super) fn put(&self, key: Key, item: Option<Item>) {
         self.cache.insert(key, item);

@@ -73,6 +73,10 @@ impl Storage for Lsm {
         self.cache.get(key, || self.read(key))
     }
 
+    fn cached(&self, key: &Key) -> Option<Option<Item>> {
+        self.cache.find(key)
+    }
+
     fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found> {
         let mut found = Gather::new(limit);
         let Some((start, end)) = range.bounds() else { return Ok(found.complete()) };
@@ -89,16 +93,17 @@ impl Storage for Lsm {
         Ok(found.complete())
     }
 
-    fn apply(&self, version: TranxId, writes: &[Write]) -> Result<()> {
+    fn apply(&self, commits: &[(TranxId, Vec<Write>)]) -> Result<()> {
+        let each = || commits.iter().flat_map(|(version, writes)| writes.iter().map(|write| (*version, write)));
         let mut batch = self.database.batch();
-        for write in writes {
+        for (version, write) in each() {
             match &write.value {
                 Some(value) => batch.insert(&self.items, stored_key(&write.key), encode(version, value)),
                 None => batch.remove(&self.items, stored_key(&write.key)),
             }
         }
         batch.commit().map_err(|error| self.failed("write", &error))?;
-        for write in writes {
+        for (version, write) in each() {
             let item = write.value.clone().map(|value| Item { value, version });
             self.cache.put(write.key.clone(), item);
         }

@@ -24,6 +24,10 @@ impl Storage for InMemory {
         Ok(self.items.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
     }
 
+    fn cached(&self, key: &Key) -> Option<Option<Item>> {
+        self.get(key).ok()
+    }
+
     fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found> {
         let items = self.items.read().unwrap_or_else(PoisonError::into_inner);
         let Some(bounds) = range.bounds() else { return Ok(Found { items: Vec::new(), complete: true }) };
@@ -36,9 +40,11 @@ impl Storage for InMemory {
         Ok(found.complete())
     }
 
-    fn apply(&self, version: TranxId, writes: &[Write]) -> Result<()> {
+    fn apply(&self, commits: &[(TranxId, Vec<Write>)]) -> Result<()> {
         let mut items = self.items.write().unwrap_or_else(PoisonError::into_inner);
-        for write in writes {
+        for (version, write) in
+            commits.iter().flat_map(|(version, writes)| writes.iter().map(|write| (*version, write)))
+        {
             match &write.value {
                 Some(value) => items.insert(write.key.clone(), Item { value: value.clone(), version }),
                 None => items.remove(&write.key),

@@ -85,18 +85,21 @@ pub trait Storage: Send + Sync {
     /// The engine fails, or what it holds is damaged.
     fn get(&self, key: &Key) -> Result<Option<Item>>;
 
+    /// What a key holds, if that can be said without waiting for a disk.
+    fn cached(&self, key: &Key) -> Option<Option<Item>>;
+
     /// What a range holds, in the order of the keys, up to a limit.
     ///
     /// # Errors
     /// As for [`Storage::get`].
     fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found>;
 
-    /// Does some writes, with `version`: all, even after a crash, or none. Not durable before [`Storage::persist`]. May be
-    /// repeated.
+    /// Does the writes of some transactions, whose ids are their versions, in this order: all, even after a crash, or none. Not
+    /// durable before [`Storage::persist`]. May be repeated.
     ///
     /// # Errors
     /// The engine fails; whether the writes were done is then not known.
-    fn apply(&self, version: TranxId, writes: &[Write]) -> Result<()>;
+    fn apply(&self, commits: &[(TranxId, Vec<Write>)]) -> Result<()>;
 
     /// Makes everything that was applied durable.
     ///
@@ -109,18 +112,11 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// As for [`Storage::get`].
     fn check(&self, reads: &[Read], scans: &[ScanRead]) -> Result<CheckAnswer> {
-        let mut answer = CheckAnswer::default();
-        let mut bytes = 0;
+        let mut comparison = Comparison::default();
         for read in reads {
-            let item = self.get(&read.key)?;
-            if item.as_ref().map(|item| item.version) != read.version {
-                bytes += item.as_ref().map_or(0, |item| item.value.as_bytes().len());
-                // The first is always told: without it the check would seem to have passed.
-                if answer.stale.is_empty() || bytes <= PIGGYBACK_LIMIT_BYTES {
-                    answer.stale.push(Current { key: read.key.clone(), item });
-                }
-            }
+            comparison.compare(read, self.get(&read.key)?);
         }
+        let mut answer = comparison.answer;
         for scan in scans {
             // One more than there should be, to see what has come in between.
             let limit = ScanLimit { items: scan.found.len() + 1, bytes: usize::MAX };
@@ -129,6 +125,35 @@ pub trait Storage: Send + Sync {
             answer.stale_scans |= !same;
         }
         Ok(answer)
+    }
+
+    /// The same without scans, if it can be said without waiting for a disk.
+    fn check_cached(&self, reads: &[Read]) -> Option<CheckAnswer> {
+        let mut comparison = Comparison::default();
+        for read in reads {
+            comparison.compare(read, self.cached(&read.key)?);
+        }
+        Some(comparison.answer)
+    }
+}
+
+/// A check under way: gathers what has changed.
+#[derive(Default)]
+struct Comparison {
+    answer: CheckAnswer,
+    bytes: usize,
+}
+
+impl Comparison {
+    fn compare(&mut self, read: &Read, item: Option<Item>) {
+        if item.as_ref().map(|item| item.version) == read.version {
+            return;
+        }
+        self.bytes += item.as_ref().map_or(0, |item| item.value.as_bytes().len());
+        // The first is always told: without it the check would seem to have passed.
+        if self.answer.stale.is_empty() || self.bytes <= PIGGYBACK_LIMIT_BYTES {
+            self.answer.stale.push(Current { key: read.key.clone(), item });
+        }
     }
 }
 

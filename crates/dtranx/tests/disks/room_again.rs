@@ -28,7 +28,7 @@ fn write_that_found_no_room_is_told_even_if_there_is_room_at_once() {
     let storage = Lsm::open(&folder, SERVER, LsmOptions::default()).unwrap();
     let write = |number: u64| {
         let value = Some(Value::new(vec![number as u8; VALUE_BYTES]).unwrap());
-        storage.apply(version(number), &[Write { key: key(number), value }])
+        storage.apply(&[(version(number), vec![Write { key: key(number), value }])])
     };
     let mut taken = 0;
     while taken < WRITES && write(taken).is_ok() {

@@ -164,3 +164,33 @@ fn client_cache_serves_reads_and_is_checked_at_the_commit() {
     assert_eq!(tranx.get("a").unwrap(), Some(Bytes::from("2")));
     tranx.commit().unwrap();
 }
+
+/// How many events a stage has handled.
+fn handled(store: &Embedded, stage: &str) -> u64 {
+    store.status().readings.stages.iter().find(|reading| reading.name == stage).unwrap().handled
+}
+
+#[test]
+fn cached_keys_are_read_and_checked_without_a_stage_that_waits_for_disks() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let store = Embedded::open(folder.path()).unwrap();
+        let client = client(&store);
+        client.put("a", "1").unwrap();
+        for round in 0..20 {
+            let mut tranx = client.begin();
+            tranx.get("a").unwrap();
+            tranx.put("b", round.to_string()).unwrap();
+            tranx.commit().unwrap();
+        }
+        assert_eq!(client.get("b").unwrap(), Some(Bytes::from("19")));
+        let (applied, asked) = (handled(&store, "storage"), handled(&store, "read"));
+        assert!(applied <= 21, "{applied} of 21 commits: some were asked about first");
+        assert_eq!(asked, 0);
+    }
+    // What the log does not bring back is not in the cache.
+    let store = Embedded::open(folder.path()).unwrap();
+    let client = client(&store);
+    assert_eq!(client.get("c").unwrap(), None);
+    assert_eq!(handled(&store, "read"), 1);
+}

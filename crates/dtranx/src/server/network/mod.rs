@@ -21,7 +21,7 @@ use self::peers::Peers;
 use self::sessions::Sessions;
 use super::door;
 use super::engine::Port;
-use super::event::{Outgoing, ReadFor};
+use super::event::Outgoing;
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
 use crate::cluster::Cluster;
@@ -309,7 +309,8 @@ impl NetworkStage {
 
     fn serve(&mut self, token: Token, client: ClientId, request: Request, now_ms: u64) {
         let Request { id, is_repeated, ask } = request;
-        let refused = match ask {
+        // Or the answer at once.
+        let handed_on = match ask {
             Ask::Commit(transaction) => {
                 if let Some(refusal) = door::refuse_commit(&self.port.board, &transaction, is_repeated) {
                     let reply = Reply::Commit(CommitAnswer::Refused(refusal));
@@ -325,12 +326,9 @@ impl NetworkStage {
                 }
             }
             Ask::Status => Err(Reply::Status(Box::new(self.port.board.status(self.peers.all_ready())))),
-            ask => {
-                let refusal = |_| Reply::Refused("the server is at its limit: reads that wait".to_owned());
-                self.port.reads.offer(ReadFor { client, id, ask }).map_err(refusal)
-            }
+            ask => self.port.reads.ask(client, id, ask),
         };
-        if let Err(reply) = refused {
+        if let Err(reply) = handed_on {
             self.push(token, &Response { id, reply }, now_ms);
         }
     }

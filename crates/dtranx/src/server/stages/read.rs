@@ -1,16 +1,14 @@
-//! The read stage: what clients read, without locks. Several of them may share the work.
+//! The read stage: what clients read and is not in the cache, without locks. Several of them may share the work.
 
 use std::sync::Arc;
 
 use super::BATCH;
 use crate::core::{KeyRange, transaction::MAX_TRANSACTION_ITEMS};
 use crate::server::event::{Outgoing, ReadFor};
+use crate::server::reads::{self, ANSWER_LIMIT_BYTES};
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::{ScanLimit, Storage};
-use crate::wire::{Ask, FRAME_LIMIT_BYTES, Reply, Response};
-
-/// What one answer holds at most, in bytes of keys and values: a frame has room for that and one item more.
-const ANSWER_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES / 2;
+use crate::wire::{Ask, Reply, Response};
 
 pub(in crate::server) struct ReadStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
@@ -22,30 +20,10 @@ pub(in crate::server) struct ReadStage {
 impl ReadStage {
     fn answer(&self, ask: Ask) -> Reply {
         match ask {
-            Ask::Get(keys) => self.get(&keys),
+            Ask::Get(keys) => reads::stored(&*self.storage, &keys),
             Ask::Scan { range, items } => self.scan(&range, items),
             Ask::Commit(_) | Ask::Status => Reply::Refused("this is no read".to_owned()),
         }
-    }
-
-    fn get(&self, keys: &[crate::core::Key]) -> Reply {
-        if keys.len() > MAX_TRANSACTION_ITEMS {
-            return Reply::Refused(format!("{} keys at once; the limit is {MAX_TRANSACTION_ITEMS}", keys.len()));
-        }
-        let (mut items, mut bytes) = (Vec::with_capacity(keys.len()), 0);
-        for key in keys {
-            match self.storage.get(key) {
-                Ok(item) => {
-                    bytes += item.as_ref().map_or(0, |item| item.value.as_bytes().len());
-                    items.push(item);
-                }
-                Err(error) => return Reply::Refused(error.to_string()),
-            }
-            if bytes > ANSWER_LIMIT_BYTES {
-                return Reply::Refused(format!("more than {ANSWER_LIMIT_BYTES} bytes at once; read fewer keys"));
-            }
-        }
-        Reply::Values(items)
     }
 
     fn scan(&self, range: &KeyRange, items: u32) -> Reply {

@@ -1,9 +1,10 @@
-//! The storage stage: compares versions and applies writes, in the order of the transaction stage's commands.
+//! The storage stage: compares versions that are not in the cache, and applies writes, those of a batch at once.
 
 use std::sync::Arc;
 
 use super::BATCH;
 use crate::core::tranx_service::TranxEvent;
+use crate::core::{TranxId, Write};
 use crate::server::event::Store;
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::Storage;
@@ -13,6 +14,7 @@ pub(in crate::server) struct StorageStage {
     pub(in crate::server) source: Source<Store>,
     pub(in crate::server) tell: Outlet<TranxEvent>,
     pub(in crate::server) batch: Vec<Store>,
+    pub(in crate::server) commits: Vec<(TranxId, Vec<Write>)>,
 }
 
 impl Stage for StorageStage {
@@ -28,10 +30,13 @@ impl Stage for StorageStage {
                     let answer = self.storage.check(&reads, &scans).map_err(|error| error.to_string())?;
                     self.tell.send(TranxEvent::Checked { tranx, answer });
                 }
-                Store::Apply { tranx, writes } => {
-                    self.storage.apply(tranx, &writes).map_err(|error| error.to_string())?;
-                    self.tell.send(TranxEvent::Applied { tranx });
-                }
+                Store::Apply { tranx, writes } => self.commits.push((tranx, writes)),
+            }
+        }
+        if !self.commits.is_empty() {
+            self.storage.apply(&self.commits).map_err(|error| error.to_string())?;
+            for (tranx, _) in self.commits.drain(..) {
+                self.tell.send(TranxEvent::Applied { tranx });
             }
         }
         self.tell.flush();

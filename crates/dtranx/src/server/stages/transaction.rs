@@ -13,6 +13,7 @@ use crate::core::{Command, CommitAnswer, NodeConfig};
 use crate::server::board::Board;
 use crate::server::event::{Append, Garbage, Outgoing, Store};
 use crate::stage::{Inlet, Outlet, Source, Stage};
+use crate::storage::Storage;
 use crate::wire::{Reply, Response};
 
 /// How often the board is brought up to date.
@@ -27,6 +28,7 @@ pub(in crate::server) struct TransactionStage {
     pub(in crate::server) hands: Hands,
     /// What was wanted by local recovery, to begin with.
     pub(in crate::server) out: Outbox,
+    pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) batch: Vec<TranxEvent>,
     pub(in crate::server) gc_interval_ms: u64,
     pub(in crate::server) collect_at_ms: u64,
@@ -96,9 +98,23 @@ impl TransactionStage {
         self.tranx.on(&mut Turn { now_ms, config: &self.config, out: &mut self.out }, event);
     }
 
-    fn hand_on(&mut self) -> Result<(), String> {
-        for command in self.out.commands.drain(..) {
-            self.hands.carry_out(command, &self.board)?;
+    /// Hands on what is wanted. What the cache can check is checked at once: to compare versions is quicker than to ask for it, and
+    /// no stage of a lock's holder waits for another then. That is in order although writes of others may lie in the storage's queue: a
+    /// checked key that is locked has none there, because a lock is released only after its writes are applied; and of one that is
+    /// not locked only what it held when the lock service was asked matters.
+    fn hand_on(&mut self, now_ms: u64) -> Result<(), String> {
+        while !self.out.commands.is_empty() {
+            let (mut commands, mut checked) = (std::mem::take(&mut self.out.commands), Vec::new());
+            for command in commands.drain(..) {
+                match cached_check(&*self.storage, &command) {
+                    Some(answer) => checked.push(answer),
+                    None => self.hands.carry_out(command, &self.board)?,
+                }
+            }
+            self.out.commands = commands;
+            for answer in checked {
+                self.handle(now_ms, answer);
+            }
         }
         for event in self.out.events.drain(..) {
             self.hands.tell(event)?;
@@ -115,6 +131,12 @@ impl TransactionStage {
             self.handle(now_ms, TranxEvent::CollectGarbage);
         }
     }
+}
+
+fn cached_check(storage: &dyn Storage, command: &Command) -> Option<TranxEvent> {
+    let Command::Check { tranx, reads, scans } = command else { return None };
+    let answer = if scans.is_empty() { storage.check_cached(reads) } else { None };
+    answer.map(|answer| TranxEvent::Checked { tranx: *tranx, answer })
 }
 
 impl Stage for TransactionStage {
@@ -145,7 +167,7 @@ impl Stage for TransactionStage {
             self.note_at_ms = now_ms + NOTE_EVERY_MS;
             self.board.note(&self.tranx);
         }
-        self.hand_on()?;
+        self.hand_on(now_ms)?;
         self.hands.flush();
         Ok(handled)
     }
