@@ -1,6 +1,7 @@
 //! The acknowledgement service (section 4.5: Batch Ack Phase): the second phase as a whole, many transactions at once.
 //!
-//! 1. Decisions are gathered for a moment and sent together; so are the acknowledgements of what was decided elsewhere.
+//! 1. Decisions that come together are sent together, and at once: participants hold locks until they know. The acknowledgements of
+//!    what was decided elsewhere are gathered for a moment, or until there is a decision for the same server: nobody waits for them.
 //! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once: whoever misses one asks.
 //! 3. Once all participants of a commit have acknowledged it, this server's own among them, it is complete: the
 //!    transaction service is told so, and the low-water mark may pass it.
@@ -71,7 +72,7 @@ impl AckService {
                 let parcel = self.parcels.entry(tranx.server).or_default();
                 parcel.acknowledgements.push(tranx);
                 let is_full = parcel.acknowledgements.len() >= MAX_BATCH;
-                self.send_soon(turn, is_full);
+                self.send_within(turn, turn.config.acknowledgement_delay_ms, is_full);
             }
             AckEvent::Acknowledged { from, tranxs } => {
                 for tranx in tranxs.iter().filter(|tranx| tranx.server == me) {
@@ -133,7 +134,7 @@ impl AckService {
             let parcel = self.parcels.entry(*server).or_default();
             parcel.decisions.push((tranx, outcome));
             let is_full = parcel.decisions.len() >= MAX_BATCH;
-            self.send_soon(turn, is_full);
+            self.send_within(turn, 0, is_full);
         }
         if outcome == Outcome::Commit {
             if turn.config.has(Flaw::CompleteBeforeAcknowledged) {
@@ -163,8 +164,9 @@ impl AckService {
         }
     }
 
-    fn send_soon(&mut self, turn: &mut Turn<'_>, is_full: bool) {
-        self.send_at_ms.get_or_insert(turn.now_ms.saturating_add(turn.config.decision_delay_ms));
+    fn send_within(&mut self, turn: &mut Turn<'_>, delay_ms: u64, is_full: bool) {
+        let at_ms = turn.now_ms.saturating_add(delay_ms);
+        self.send_at_ms = Some(self.send_at_ms.map_or(at_ms, |earlier| earlier.min(at_ms)));
         if is_full {
             self.send(turn);
         }

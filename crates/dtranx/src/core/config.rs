@@ -18,8 +18,8 @@ pub struct NodeConfig {
     pub vote_resend_ms: u64,
     /// How often to ask for a vote before giving the transaction up.
     pub vote_attempts: u32,
-    /// How long decisions and acknowledgements wait for others to be sent along (section 4.5); 0 sends them at once.
-    pub decision_delay_ms: u64,
+    /// How long acknowledgements wait for others, or for a decision, to be sent along (section 4.5); 0 sends them at once.
+    pub acknowledgement_delay_ms: u64,
     /// How long to wait for an acknowledgement before sending a decision again.
     pub decision_resend_ms: u64,
     /// How long a participant waits for a decision before the recovery service asks for it; every further time takes twice as long, up to
@@ -53,7 +53,7 @@ impl NodeConfig {
             lock_wait_ms: 50,
             vote_resend_ms: 200,
             vote_attempts: 10,
-            decision_delay_ms: 1,
+            acknowledgement_delay_ms: 5,
             decision_resend_ms: 200,
             inquiry_ms: 500,
             number_block: 1 << 16,

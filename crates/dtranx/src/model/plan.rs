@@ -80,7 +80,7 @@ impl Plan {
         config.lock_wait_ms = 0;
         config.vote_resend_ms = 0;
         config.vote_attempts = 2;
-        config.decision_delay_ms = 0;
+        config.acknowledgement_delay_ms = 0;
         config.decision_resend_ms = 0;
         config.inquiry_ms = 0;
         config.number_block = 4;

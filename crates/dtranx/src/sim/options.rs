@@ -72,7 +72,7 @@ impl Options {
         config.lock_wait_ms = 5;
         config.vote_resend_ms = 20;
         config.vote_attempts = 4;
-        config.decision_delay_ms = 2;
+        config.acknowledgement_delay_ms = 2;
         config.decision_resend_ms = 30;
         config.inquiry_ms = 40;
         config.number_block = 16;

@@ -108,8 +108,8 @@ fn low_water_waits_for_this_servers_own_part() {
 }
 
 #[test]
-fn acknowledgements_and_decisions_are_gathered_and_sent_together() {
-    let mut rig = Rig::new(|config| config.decision_delay_ms = 3);
+fn acknowledgements_are_gathered_and_sent_together_or_with_a_decision() {
+    let mut rig = Rig::new(|config| config.acknowledgement_delay_ms = 3);
     for number in 1..=2 {
         let id = tranx(PEER, number);
         let part = put(&[if number == 1 { "1a" } else { "1b" }]);
@@ -122,6 +122,18 @@ fn acknowledgements_and_decisions_are_gathered_and_sent_together() {
     rig.now_ms = 3;
     let both = vec![tranx(PEER, 1), tranx(PEER, 2)];
     assert_eq!(sent(rig.on(Input::Tick)), [(PEER, Message::Acknowledge(both))]);
+
+    let id = tranx(PEER, 3);
+    rig.prepare(id, put(&["1c"]));
+    rig.flush();
+    rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit)]));
+    rig.on(Input::Applied { tranx: id });
+    assert_eq!(sent(rig.flush()), []);
+    // An own transaction, decided before the time has come.
+    rig.commit(1, put(&["2a"]));
+    rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
+    let decision = Message::Decisions(vec![(tranx(ME, 1), Outcome::Commit)]);
+    assert_eq!(sent(rig.flush()), [(PEER, decision), (PEER, Message::Acknowledge(vec![id]))]);
 }
 
 #[test]

@@ -75,19 +75,6 @@ fn two_phases_silence_is_asked_again_and_then_refused() {
 }
 
 #[test]
-fn two_phases_decisions_are_sent_together() {
-    let mut rig = Rig::new(|config| config.decision_delay_ms = 3);
-    rig.commit(1, put(&["2a"]));
-    rig.commit(2, put(&["2b"]));
-    rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
-    rig.receive(PEER, vote(tranx(ME, 2), Vote::Yes));
-    assert_eq!(sent(rig.flush()), []);
-    rig.now_ms = 3;
-    let both = vec![(tranx(ME, 1), Outcome::Commit), (tranx(ME, 2), Outcome::Commit)];
-    assert_eq!(sent(rig.on(Input::Tick)), [(PEER, Message::Decisions(both))]);
-}
-
-#[test]
 fn reads_of_versions_are_validated_without_log_and_locks() {
     let mut rig = Rig::new(|_| {});
     let version = Some(tranx(PEER, 1));

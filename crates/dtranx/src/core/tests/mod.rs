@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod acknowledgement;
 mod apart;
 mod coordinator;
 mod participant;
@@ -25,7 +26,7 @@ impl Rig {
     fn new(change: impl FnOnce(&mut NodeConfig)) -> Self {
         let partition = Partition::Ranges(vec![(key(""), ME), (key("2"), PEER), (key("3"), THIRD)]);
         let mut config = NodeConfig::new(ME, partition);
-        config.decision_delay_ms = 0;
+        config.acknowledgement_delay_ms = 0;
         change(&mut config);
         Self::recover(config, None, vec![])
     }
