@@ -7,7 +7,13 @@ mod common;
 use std::time::Duration;
 
 use bson::{Document, doc};
-use common::{driver, options, raw::Raw, soon};
+use common::{
+    driver,
+    http::{metric, with_metrics},
+    options,
+    raw::{Raw, message},
+    soon,
+};
 use mongotx_gateway::{Gateway, Limits};
 
 fn build_info() -> Document {
@@ -33,43 +39,47 @@ async fn replica_set_is_reached_through_the_driver() {
     assert_eq!(refused.kind.to_string(), own.kind.to_string());
 }
 
+/// Both ask. One takes the only connection to the server, and waits: answers that one, and what the other is told.
+async fn one_waits(mut one: Raw, mut two: Raw) -> (Raw, Document) {
+    for raw in [&mut one, &mut two] {
+        raw.send(&message(&build_info(), 0)).await;
+    }
+    let (first, told) = tokio::select! {
+        told = one.answer() => (true, told),
+        told = two.answer() => (false, told),
+    };
+    (if first { two } else { one }, told.unwrap())
+}
+
+fn assert_refused(told: &Document) {
+    assert_eq!(told.get_i32("code").unwrap(), 89, "{told}");
+    assert!(told.get_str("errmsg").unwrap().contains("all 1 connections"), "{told}");
+}
+
 #[tokio::test]
 async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave() {
     let server = testkit::Server::standalone().await.unwrap();
     let limits = Limits { upstream: 1, upstream_wait: Duration::from_millis(50), ..Limits::default() };
-    let gateway = Gateway::start(options(&server.uri(), limits)).await.unwrap();
+    let (gateway, metrics) = with_metrics(&server.uri(), limits).await;
     let address = gateway.address().unwrap();
-    let (mut one, mut two) = (Raw::connect(address).await, Raw::connect(address).await);
-    assert!(one.ask(build_info()).await.unwrap().contains_key("version"));
+    let mut other = Raw::connect(address).await;
+    assert!(other.ask(build_info()).await.unwrap().contains_key("version"));
     server.pause().unwrap();
-    one.send(&common::raw::message(&build_info(), 0)).await;
-    let refused = soon(async {
-        // Until the first has taken the only connection.
-        loop {
-            let mut other = Raw::connect(address).await;
-            let asked = tokio::time::timeout(Duration::from_millis(300), other.ask(build_info())).await;
-            if let Ok(answer) = asked {
-                break answer.unwrap();
-            }
-        }
-    })
-    .await;
-    assert_eq!(refused.get_i32("code").unwrap(), 89, "{refused}");
-    assert!(refused.get_str("errmsg").unwrap().contains("all 1 connections"), "{refused}");
+    let (waiting, told) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
+    assert_refused(&told);
     // The gateway itself is there.
-    assert_eq!(two.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap().get_f64("ok").unwrap(), 1.0);
+    assert_eq!(other.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap().get_f64("ok").unwrap(), 1.0);
     // Whoever goes frees the connection, though the server has not answered: another one waits for it instead.
-    drop(one);
-    let mut next = soon(async {
-        loop {
-            let mut next = Raw::connect(address).await;
-            let asked = tokio::time::timeout(Duration::from_millis(500), next.ask(build_info())).await;
-            if asked.is_err() {
-                break next;
-            }
+    drop(waiting);
+    soon(async {
+        while metric(metrics, "mongotx_gateway_connections").await != Some(1.0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
+    let (mut waiting, told) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
+    assert_refused(&told);
     server.resume().unwrap();
-    assert!(next.answer().await.unwrap().contains_key("version"));
+    let answer = waiting.answer().await.unwrap();
+    assert!(answer.contains_key("version"), "{answer}");
 }
