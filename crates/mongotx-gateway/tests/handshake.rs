@@ -60,7 +60,7 @@ async fn commands_of_nobody_are_refused_with_mongodbs_codes() {
 #[tokio::test]
 async fn logging_in_is_refused_with_the_reason() {
     let (_gateway, address) = gateway(Limits::default()).await;
-    let uri = format!("mongodb://user:password@{address}/?serverSelectionTimeoutMS=2000");
+    let uri = format!("mongodb://user:password@{address}/?serverSelectionTimeoutMS=20000");
     let client = mongodb::Client::with_uri_str(uri).await.unwrap();
     let refused = soon(client.database("admin").run_command(doc! {"buildInfo": 1})).await.unwrap_err();
     assert!(format!("{refused:?}").contains("cannot log in"), "{refused:?}");

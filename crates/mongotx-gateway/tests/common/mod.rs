@@ -33,7 +33,7 @@ pub fn options(uri: &str, limits: Limits) -> Options {
 
 /// The official driver, connected to a gateway. `more`: options that end with `&`.
 pub async fn driver(address: SocketAddr, more: &str) -> mongodb::Client {
-    let uri = format!("mongodb://{address}/?{more}serverSelectionTimeoutMS=5000");
+    let uri = format!("mongodb://{address}/?{more}serverSelectionTimeoutMS=20000");
     mongodb::Client::with_uri_str(uri).await.unwrap()
 }
 

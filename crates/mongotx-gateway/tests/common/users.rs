@@ -46,7 +46,7 @@ pub async fn logging_in(
     mechanism: &str,
 ) -> mongodb::Client {
     use mongodb::options::{AuthMechanism, ClientOptions, Credential};
-    let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=5000");
+    let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=20000");
     let mut options = ClientOptions::parse(uri).await.unwrap();
     let mechanism: Option<AuthMechanism> = (!mechanism.is_empty()).then(|| mechanism.parse().unwrap());
     let mut credential = Credential::default();
