@@ -119,7 +119,7 @@ async fn writes_are_answered_the_same() {
             doc! {"insert": "c", "documents": [{"_id": 7}, {"_id": 1}, {"_id": 8}], "ordered": false},
             doc! {"insert": "c", "documents": [{"_id": 10}], "writeConcern": {"w": 2}},
             doc! {"insert": "c", "documents": [{"_id": 11}], "writeConcern": {"w": "dc"}},
-            doc! {"insert": "c", "documents": [{"_id": 12}], "writeConcern": {"w": "majority", "wtimeout": 100}},
+            doc! {"insert": "c", "documents": [{"_id": 12}], "writeConcern": {"w": "majority", "wtimeout": 60_000}},
             doc! {"insert": "c", "documents": [{"_id": 13}], "writeConcern": {"w": -1}},
             doc! {"insert": "c", "documents": [{"_id": 13}], "writeConcern": {"x": 1}},
             doc! {"insert": "c", "documents": [{"_id": 13}], "writeConcern": 5},
