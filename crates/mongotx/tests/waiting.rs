@@ -151,7 +151,8 @@ async fn write_outside_a_transaction_waits_for_the_commit() {
 /// It is the time that is limited, not how often it looks.
 #[tokio::test]
 async fn write_outside_a_transaction_waits_on_after_many_looks() {
-    let mut two = Two::start().await;
+    let mut two = Two::before_write(ClientOptions { write_wait: 6 * LONG, ..options() }).await;
+    two.rivals.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 10}}).session(&mut two.rival).await.unwrap();
     let others = two.others.clone();
     let update = async { others.update_one(doc! {"_id": 1}, add_one()).await };
     let (other, rival) = (&two.other, &mut two.rival);
@@ -291,8 +292,8 @@ async fn of_two_that_wait_for_each_other_the_less_patient_gives_way() {
     assert_eq!((n_of(&two.others, 1).await, n_of(&two.others, 2).await), (Some(2), Some(2)));
 }
 
-#[tokio::test]
-async fn rollback_does_not_wait_for_what_comes_after_it() {
+/// How long a rollback takes while what comes after it is held for ever.
+async fn time_of_a_rollback() -> Duration {
     let (undo, finish) = (Gate::before(&[Step::BeforeUndo]), Gate::before(&[Step::BeforeFinish]));
     let hook: Arc<dyn StepHook> = Arc::new(Both(undo.clone(), finish.clone()));
     let client = connect(ClientOptions { hook: Some(hook), ..options() }).await;
@@ -312,10 +313,24 @@ async fn rollback_does_not_wait_for_what_comes_after_it() {
     };
     let (rolled_back, opened) = join(first.rollback(), commit_after).await;
     rolled_back.unwrap();
-    // It gives up waiting after half a second; what comes after it is held for ever.
-    assert!(opened.elapsed() < Duration::from_millis(400), "{:?}", opened.elapsed());
+    let took = opened.elapsed();
     finish.open();
     assert!(client.flush(LONG).await);
+    took
+}
+
+/// One that waits gives up after half a second, each time. One that does not may be slowed down by the machine, but hardly
+/// each time.
+#[tokio::test]
+async fn rollback_does_not_wait_for_what_comes_after_it() {
+    let mut took = Vec::new();
+    while took.len() < 20 {
+        took.push(time_of_a_rollback().await);
+        if took.last() < Some(&Duration::from_millis(400)) {
+            return;
+        }
+    }
+    panic!("{took:?}");
 }
 
 /// The rival has inserted document 9.

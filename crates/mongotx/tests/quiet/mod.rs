@@ -13,6 +13,9 @@ use futures_util::future::BoxFuture;
 use mongotx::{Client, ClientOptions, Collection, Step, StepHook};
 use tokio::sync::watch;
 
+/// The longest that a step of somebody else is waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// No sweeps, and a lease so long that no sign of life falls due.
 pub(crate) fn options() -> ClientOptions {
     ClientOptions { sweep: false, lease: Duration::from_secs(600), ..ClientOptions::default() }
@@ -22,6 +25,17 @@ pub(crate) fn options() -> ClientOptions {
 pub(crate) async fn connect(options: ClientOptions) -> Client {
     let server = testkit::shared_standalone().await.unwrap();
     Client::connect_with(&server.uri(), options).await.unwrap()
+}
+
+/// A client of the server at `uri`, which says how long it is looked for at a time. At first that may take several times.
+pub(crate) async fn connect_in_the_end(uri: &str, options: ClientOptions) -> Client {
+    let begun = Instant::now();
+    loop {
+        match Client::connect_with(uri, options.clone()).await {
+            Ok(client) => return client,
+            Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
+        }
+    }
 }
 
 /// A new collection with the documents `{_id: 1, n: 1}` to `{_id: count, n: 1}`.
@@ -63,7 +77,9 @@ impl Gate {
 
     /// Waits until somebody stands before it.
     pub(crate) async fn until_held(&self) {
-        self.held.subscribe().wait_for(|held| *held > 0).await.unwrap();
+        let mut held = self.held.subscribe();
+        let reached = tokio::time::timeout(LIMIT, held.wait_for(|held| *held > 0)).await;
+        reached.expect("nobody comes to the gate").unwrap();
     }
 }
 
@@ -83,9 +99,10 @@ impl StepHook for Gate {
 
 /// Waits until this client has had to wait for a rival `times` times: the counter is the only sign of it.
 pub(crate) async fn until_waiting(client: &Client, times: u64) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + LIMIT;
     while client.metrics().waits < times {
-        assert!(Instant::now() < deadline, "nobody waits");
+        let waits = client.metrics().waits;
+        assert!(Instant::now() < deadline, "waited {waits} times, not {times}, within {LIMIT:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
