@@ -25,7 +25,8 @@ impl Scene {
         let server = testkit::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "outcome");
         Scenario::Single.set_up(&world).await;
-        let (client, other) = (world.client(1_500).await, world.client(1_500).await);
+        // A lease that no pause of the machine outlasts: whoever is declared dead here died before.
+        let (client, other) = (world.client(10_000).await, world.client(10_000).await);
         let a = world.collection(&client, "a");
         Self { world, client, other, a }
     }
@@ -142,7 +143,7 @@ async fn commit_without_an_answer_is_indeterminate_in_time_and_told_later() {
     for (step, nth) in [(Step::BeforeStamp, 1), (Step::BeforeDecision, 1)] {
         let (gate, hook) = Gate::at(step, nth, false);
         let options =
-            ClientOptions { hook: Some(hook), commit_timeout: Duration::from_secs(2), ..world.options(1_000) };
+            ClientOptions { hook: Some(hook), commit_timeout: Duration::from_secs(4), ..world.options(1_000) };
         let client = Client::connect_with(&world.uri, options).await.unwrap();
         let a = world.collection(&client, "a");
         let mut session = client

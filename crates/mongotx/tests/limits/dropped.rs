@@ -10,11 +10,16 @@ use crate::{
     common::{hooks::Gate, until, world::World},
 };
 
-async fn scene_with_gate(step: Step, nth: usize) -> (Scene, Gate) {
+/// A lease that no pause of the machine outlasts.
+const LONG_MS: u64 = 10_000;
+/// One whose end is waited for.
+const SHORT_MS: u64 = 2_000;
+
+async fn scene_with_gate(step: Step, nth: usize, lease_ms: u64) -> (Scene, Gate) {
     let server = testkit::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "dropped");
     let (gate, hook) = Gate::at(step, nth, false);
-    let client = world.client_with(2_000, hook).await;
+    let client = world.client_with(lease_ms, hook).await;
     (Scene::with(world, client).await, gate)
 }
 
@@ -40,7 +45,7 @@ async fn session_dropped_in_a_transaction_rolls_back() {
 async fn write_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
     for step in [Step::BeforeLock, Step::AfterLock] {
         for by_commit in [true, false] {
-            let (scene, gate) = scene_with_gate(step, 2).await;
+            let (scene, gate) = scene_with_gate(step, 2, LONG_MS).await;
             let mut session = scene.client.session();
             session.begin().unwrap();
             scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
@@ -69,7 +74,7 @@ async fn write_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
 async fn first_write_dropped_half_way_holds_nothing_up() {
     // The record is there already, and does not know the other collection yet.
     for (step, nth) in [(Step::BeforeStamp, 1), (Step::AfterStamp, 1)] {
-        let (scene, gate) = scene_with_gate(step, nth).await;
+        let (scene, gate) = scene_with_gate(step, nth, LONG_MS).await;
         let mut session = scene.client.session();
         session.begin().unwrap();
         scene.a.delete_one(doc! {"_id": 7}).session(&mut session).await.unwrap();
@@ -91,7 +96,7 @@ async fn first_write_dropped_half_way_holds_nothing_up() {
 #[tokio::test]
 async fn registration_dropped_half_way_is_made_again() {
     for step in [Step::BeforeRegister, Step::AfterRegister] {
-        let (scene, gate) = scene_with_gate(step, 1).await;
+        let (scene, gate) = scene_with_gate(step, 1, SHORT_MS).await;
         let mut session = scene.client.session();
         session.begin().unwrap();
         tokio::select! {
@@ -114,7 +119,7 @@ async fn registration_dropped_half_way_is_made_again() {
 #[tokio::test]
 async fn read_lock_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
     for step in [Step::BeforeReadLock, Step::AfterReadLock] {
-        let (scene, gate) = scene_with_gate(step, 1).await;
+        let (scene, gate) = scene_with_gate(step, 1, LONG_MS).await;
         let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
         let mut session = scene.client.session_with(options);
         session.begin().unwrap();
@@ -134,7 +139,7 @@ async fn read_lock_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
 #[tokio::test]
 async fn commit_dropped_half_way_is_decided_and_finished_all_the_same() {
     for step in [Step::BeforeStamp, Step::BeforeDecision, Step::AfterDecision, Step::BeforeFinish] {
-        let (scene, gate) = scene_with_gate(step, 1).await;
+        let (scene, gate) = scene_with_gate(step, 1, LONG_MS).await;
         let mut session = scene.client.session();
         session.begin().unwrap();
         scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
