@@ -15,7 +15,7 @@ use mongotx::{
 };
 use quiet::{Gate, collection, connect, options, through};
 
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(30);
 
 fn add_one() -> Document {
     doc! {"$inc": {"n": 1}}
@@ -224,8 +224,8 @@ async fn a_server_that_goes_is_counted_as_unavailable_and_a_decision_without_ans
         format!("{}{}serverSelectionTimeoutMS=300", server.uri(), if server.uri().contains('?') { "&" } else { "/?" });
     let gate = Gate::before(&[Step::BeforeDecision]);
     let hook: Arc<dyn StepHook> = gate.clone();
-    let short = ClientOptions { hook: Some(hook), commit_timeout: Duration::from_millis(500), ..options() };
-    let client = Client::connect_with(&uri, short).await.unwrap();
+    let short = ClientOptions { hook: Some(hook), commit_timeout: Duration::from_secs(3), ..options() };
+    let client = quiet::connect_in_the_end(&uri, short).await;
     let coll = collection(&client, 2).await;
     let (mut committing, mut writing) = (client.session(), client.session());
     committing.begin().unwrap();

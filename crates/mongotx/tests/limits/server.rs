@@ -11,6 +11,12 @@ use crate::{
     common::{LIMIT, until, world::World},
 };
 
+/// A client of this server that looks for it only so long. At first it may take longer: on a slow machine several times.
+async fn impatient(server: &Server, selection_ms: u64, options: ClientOptions) -> Client {
+    let uri = format!("{}&serverSelectionTimeoutMS={selection_ms}", server.uri());
+    until("the server is found", async || Client::connect_with(&uri, options.clone()).await.ok()).await
+}
+
 #[tokio::test]
 async fn connect_without_a_server_is_unavailable_in_time() {
     let server = Server::standalone().await.unwrap();
@@ -29,14 +35,14 @@ async fn connect_without_a_server_is_unavailable_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_dies_in_a_transaction_is_unavailable_and_labelled() {
     let server = Server::standalone().await.unwrap();
-    let short = format!("{}&serverSelectionTimeoutMS=700", server.uri());
-    let world = World { uri: short, db: testkit::unique_db("dies") };
-    let client = world.client(20_000).await;
+    let world = World::new(&server.uri(), "dies");
+    let client = impatient(&server, 700, world.options(20_000)).await;
     let scene = Scene::with(world, client).await;
     let mut session = scene.client.session();
     session.begin().unwrap();
     scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
     let id = session.id().unwrap();
+    scene.world.make_durable().await;
     server.kill().unwrap();
     let begun = Instant::now();
     let error = scene.a.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap_err();
@@ -47,7 +53,8 @@ async fn server_that_dies_in_a_transaction_is_unavailable_and_labelled() {
     assert_eq!(scene.client.outcome(id).await.unwrap_err().kind(), ErrorKind::Unavailable);
     server.restart().await.unwrap();
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
-    assert_ne!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
+    let told = until("the client finds the server again", async || scene.client.outcome(id).await.ok()).await;
+    assert_ne!(told, Fate::Committed);
     // The same client goes on.
     let mut session = scene.client.session();
     session
@@ -64,9 +71,9 @@ async fn server_that_dies_in_a_transaction_is_unavailable_and_labelled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_while_the_server_is_away_ends_in_time() {
     let server = Server::standalone().await.unwrap();
-    let world = World { uri: format!("{}&serverSelectionTimeoutMS=500", server.uri()), db: testkit::unique_db("away") };
-    let options = ClientOptions { commit_timeout: Duration::from_secs(2), ..world.options(1_000) };
-    let client = Client::connect_with(&world.uri, options).await.unwrap();
+    let world = World::new(&server.uri(), "away");
+    let options = ClientOptions { commit_timeout: Duration::from_secs(4), ..world.options(1_000) };
+    let client = impatient(&server, 500, options).await;
     let scene = Scene::with(world, client).await;
     let mut session = scene.client.session();
     session.begin().unwrap();
@@ -95,10 +102,10 @@ async fn commit_while_the_server_is_away_ends_in_time() {
 async fn committed_before_a_long_absence_is_finished_and_the_record_closes() {
     use crate::common::hooks::Gate;
     let server = Server::standalone().await.unwrap();
-    let world = World { uri: format!("{}&serverSelectionTimeoutMS=200", server.uri()), db: testkit::unique_db("long") };
+    let world = World::new(&server.uri(), "long");
     let (gate, hook) = Gate::at(mongotx::Step::BeforeFinish, 1, false);
     let options = ClientOptions { hook: Some(hook), commit_timeout: Duration::from_secs(60), ..world.options(60_000) };
-    let client = Client::connect_with(&world.uri, options).await.unwrap();
+    let client = impatient(&server, 200, options).await;
     let scene = Scene::with(world, client).await;
     let mut session = scene.client.session();
     session.begin().unwrap();
