@@ -23,7 +23,7 @@ mod validators;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
-use mongotx::{Client, ClientOptions, Collection, Error, Session};
+use mongotx::{Client, Collection, Error, Session};
 
 /// A client, and a collection in a database of its own.
 pub(crate) struct Place {
@@ -37,8 +37,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) async fn new(name: &str) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
-        let options = ClientOptions { write_wait: Duration::from_secs(2), ..ClientOptions::default() };
-        let client = Client::connect_with(&server.uri(), options).await.unwrap();
+        let client = Client::connect(&server.uri()).await.unwrap();
         let db = server.client().await.unwrap().database(&testkit::unique_db(name));
         let coll = client.database(db.name()).collection("c");
         Self { client, coll, plain: db.collection("c"), db }
