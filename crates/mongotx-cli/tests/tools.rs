@@ -7,6 +7,7 @@ mod common;
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, Stdio},
+    time::Duration,
 };
 
 use common::{mongotx, run, until};
@@ -228,13 +229,15 @@ async fn doctor_leaves_transactions_alone_whose_records_are_elsewhere() {
 #[tokio::test]
 async fn doctor_knows_every_stored_form() {
     let place = Place::new().await;
-    let client = mongotx::Client::connect(&place.server.uri()).await.unwrap();
+    // The tools are waited for by this very thread: no sign of life is given meanwhile.
+    let hour = Duration::from_secs(3_600);
+    let options = mongotx::ClientOptions { lease: hour, ..Default::default() };
+    let client = mongotx::Client::connect_with(&place.server.uri(), options).await.unwrap();
     let db = client.database("forms");
     db.create_collection("c").option("validator", doc! {"n": {"$gte": 0}}).await.unwrap();
     let coll = db.collection::<Document>("c");
     coll.create_index(mongotx::IndexModel::new(doc! {"n": 1}).unique(true)).await.unwrap();
     coll.create_index(mongotx::IndexModel::new(doc! {"m": 1}).mirrored(true)).await.unwrap();
-    let hour = std::time::Duration::from_secs(3600);
     coll.create_index(mongotx::IndexModel::new(doc! {"at": 1}).expire_after(hour)).await.unwrap();
     let mut session = client.session();
     session.begin().unwrap();
