@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bson::{Document, Timestamp, doc};
 use mongodb::Collection;
@@ -13,6 +13,8 @@ use txbench::{
 };
 
 const DOCS: &str = "docs";
+/// The longest that a server is looked for.
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct Rig {
     target: Box<dyn Target>,
@@ -28,11 +30,22 @@ async fn rig() -> Rig {
 async fn rig_on(server: &Server, options: &str) -> Rig {
     let db = unique_db("mvcc");
     let stored = server.client().await.unwrap().database(&db).collection(DOCS);
-    let connection = Connection::new(server.uri() + options, db, 4);
-    let target = ("mvcc".parse::<TargetName>().unwrap().entry().connect)(connection).await.unwrap();
+    let target = connect(server, options, &db).await;
     target.create(DOCS, &[]).await.unwrap();
     target.load(DOCS, (0..3).map(|id| doc! {"_id": id, "n": 0}).collect()).await.unwrap();
     Rig { target, stored }
+}
+
+/// Where little time is given to find the server, it may take several attempts.
+async fn connect(server: &Server, options: &str, db: &str) -> Box<dyn Target> {
+    let begun = Instant::now();
+    loop {
+        let connection = Connection::new(server.uri() + options, db, 4);
+        match ("mvcc".parse::<TargetName>().unwrap().entry().connect)(connection).await {
+            Ok(target) => return target,
+            Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
+        }
+    }
 }
 
 impl Rig {
