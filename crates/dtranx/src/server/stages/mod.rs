@@ -7,6 +7,9 @@ pub(super) mod read;
 mod recovery;
 pub(super) mod side;
 pub(super) mod storage;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;
 pub(super) mod transaction;
 pub(super) mod wal;
 

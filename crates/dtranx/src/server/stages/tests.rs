@@ -1,0 +1,123 @@
+//! The second rule of full queues (`docs/dtranx.md`) at the stages that get requests of their own.
+
+use std::sync::Arc;
+
+use super::side::{SideHands, SideMachine, SideStage};
+use super::transaction::{Hands, TransactionStage};
+use crate::core::acknowledgement::AckEvent;
+use crate::core::lock::LockEvent;
+use crate::core::machine::{Event, Outbox, Turn};
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{ClientId, Incarnation, Node, NodeConfig, Partition, Recovery, ServerId, TranxId};
+use crate::server::board::Board;
+use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
+
+const ME: ServerId = ServerId(1);
+const TRANX: TranxId = TranxId { server: ME, number: 1 };
+
+fn of<E>(capacity: usize) -> (Inlet<E>, Source<E>) {
+    queue("test", capacity, &Arc::new(Signal::new()), &Counters::new())
+}
+
+fn outlet<E>() -> Outlet<E> {
+    of(100).0.outlet()
+}
+
+fn config() -> NodeConfig {
+    NodeConfig::new(ME, Partition::Hash(vec![ME]))
+}
+
+/// Tells the transaction stage something for whatever it is told, and counts how often its time had come.
+#[derive(Default)]
+struct Echo {
+    ticks: usize,
+}
+
+impl SideMachine for Echo {
+    const STAGE: &'static str = "echo";
+    type Event = AckEvent;
+
+    fn on(&mut self, turn: &mut Turn<'_>, _: AckEvent) {
+        turn.tell(Event::Tranx(TranxEvent::Applied { tranx: TRANX }));
+    }
+
+    fn tick(&mut self, _: &mut Turn<'_>) {
+        self.ticks += 1;
+    }
+
+    fn next_deadline_ms(&self) -> Option<u64> {
+        Some(5)
+    }
+}
+
+#[test]
+fn side_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
+    let (entry, from_entry) = of(8);
+    let (internal, from_internal) = of(8);
+    let (tranx, at_tranx) = of(1);
+    let mut stage = SideStage {
+        machine: Echo::default(),
+        config: Arc::new(config()),
+        entry: from_entry,
+        internal: from_internal,
+        hands: SideHands { tranx: tranx.outlet(), outgoing: outlet() },
+        batch: Vec::new(),
+        out: Outbox::default(),
+    };
+    let event = || AckEvent::Done { tranx: TRANX };
+    internal.offer(event()).unwrap();
+    internal.offer(event()).unwrap();
+    assert_eq!(stage.run(0).unwrap(), 2);
+    // One of the two is left.
+    internal.offer(event()).unwrap();
+    entry.offer(event()).unwrap();
+    assert_eq!((stage.run(9).unwrap(), stage.machine.ticks), (1, 0));
+    assert!(stage.internal.is_empty() && !stage.entry.is_empty());
+    // There is room for one of two.
+    let mut taken = Vec::new();
+    at_tranx.take(8, &mut taken);
+    assert_eq!((stage.run(9).unwrap(), stage.machine.ticks), (0, 0));
+    at_tranx.take(8, &mut taken);
+    assert_eq!((stage.run(9).unwrap(), stage.machine.ticks), (1, 1));
+    at_tranx.take(8, &mut taken);
+    assert!(taken.len() == 3 && stage.entry.is_empty() && stage.has_work());
+}
+
+#[test]
+fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
+    let (entry, from_entry) = of(8);
+    let (internal, from_internal) = of(8);
+    let (lock, at_lock) = of(1);
+    let Node { tranx, .. } = Recovery::new(config(), None).finish(0, &mut Vec::new());
+    let release = || Event::Lock(LockEvent::Release { tranx: TRANX });
+    let mut stage = TransactionStage {
+        tranx,
+        config: Arc::new(config()),
+        board: Arc::new(Board::new(ME, "none".to_owned(), Counters::new(), u64::MAX)),
+        entry: from_entry,
+        internal: from_internal,
+        hands: Hands {
+            wal: outlet(),
+            storage: outlet(),
+            outgoing: outlet(),
+            lock: lock.outlet(),
+            ack: outlet(),
+            recovery: outlet(),
+            gc: of(8).0,
+        },
+        out: Outbox { events: vec![release(), release()], ..Outbox::default() },
+        batch: Vec::new(),
+        gc_interval_ms: 1000,
+        collect_at_ms: 5,
+        note_at_ms: 0,
+    };
+    assert_eq!(stage.run(0).unwrap(), 0);
+    // One of the two is left.
+    internal.offer(TranxEvent::Granted { tranx: TRANX }).unwrap();
+    entry.offer(TranxEvent::ClientGone { client: ClientId { incarnation: Incarnation(1), number: 1 } }).unwrap();
+    assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (1, 5));
+    assert!(stage.internal.is_empty() && !stage.entry.is_empty());
+    at_lock.take(8, &mut Vec::new());
+    assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (1, 1009));
+    assert!(stage.entry.is_empty() && !stage.has_work());
+}
