@@ -1,4 +1,6 @@
-//! The static description of a cluster: its servers, their addresses, and which of them holds a key.
+//! The static description of a cluster: its servers, their addresses, and which of them holds a key. Ports for its servers.
+
+mod port;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -6,6 +8,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use self::port::HeldPort;
 use crate::core::{Key, Partition, ServerId};
 
 /// The most servers in a cluster.

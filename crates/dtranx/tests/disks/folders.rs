@@ -3,11 +3,13 @@
 use std::fs;
 
 use crate::ledger::Ledger;
+use crate::limit::Limit;
 use crate::process::{Setup, assert_said};
 use crate::small::SmallDisk;
 
 #[test]
 fn folder_in_which_nothing_can_be_made_is_named() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     nothing_can_be_made();
 }
 
@@ -23,6 +25,7 @@ fn nothing_can_be_made() {
 
 #[test]
 fn disk_that_is_read_only_is_named_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let Some(mut disk) = SmallDisk::mount(64 << 10) else { return nothing_can_be_made() };
     let mut setup = Setup::new();
     setup.log_folder = disk.path().join("log");
@@ -41,6 +44,7 @@ fn disk_that_is_read_only_is_named_and_loses_nothing() {
 
 #[test]
 fn folder_of_the_log_removed_under_a_server_ends_it() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let setup = Setup::new();
     let server = setup.start().unwrap();
     assert!(Ledger::default().write(&Ledger::client(setup.address)));
@@ -50,6 +54,7 @@ fn folder_of_the_log_removed_under_a_server_ends_it() {
 
 #[test]
 fn folder_of_the_log_replaced_under_a_server_ends_it() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let setup = Setup::new();
     let server = setup.start().unwrap();
     let aside = setup.log_folder.with_extension("aside");
@@ -66,6 +71,7 @@ fn folder_of_the_log_replaced_under_a_server_ends_it() {
 
 #[test]
 fn folder_of_the_log_that_another_server_uses_is_refused_and_unharmed() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let setup = Setup::new();
     let mut ledger = Ledger::default();
     let first = setup.start().unwrap();

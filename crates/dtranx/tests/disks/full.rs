@@ -1,6 +1,7 @@
 //! Small disks under a server process: the log's, the storage's, and one too small for the GC log.
 
 use crate::ledger::Ledger;
+use crate::limit::Limit;
 use crate::limited;
 use crate::process::{Setup, assert_said};
 use crate::small::SmallDisk;
@@ -19,14 +20,14 @@ fn goes_on(setup: &Setup, ledger: &mut Ledger) {
 
 #[test]
 fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     // Two segments and the GC log fit.
     let Some(mut disk) = SmallDisk::mount(47 << 10) else { return limited::log() };
     let mut setup = Setup::new();
     setup.log_folder = disk.path().join("log");
     let mut ledger = Ledger::default();
-    let server = setup.start().unwrap();
-    let client = Ledger::client(setup.address);
-    ledger.write_until_it_fails(&client);
+    let mut server = setup.start().unwrap();
+    ledger.write_until_the_end(setup.address, || server.has_ended());
     assert_said(&server.end(), &setup.log_folder, &["no room for"]);
     // There is still no room: for a new segment, and so for a start.
     assert_said(&setup.start().unwrap_err(), &setup.log_folder, &["no room for"]);
@@ -36,12 +37,13 @@ fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
 
 #[test]
 fn full_disk_of_the_storage_ends_the_server_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let Some(mut disk) = SmallDisk::mount(20 << 10) else { return limited::storage() };
     let mut setup = Setup::new();
     setup.folder = disk.path().join("data");
     let mut ledger = Ledger::default();
-    let server = setup.start().unwrap();
-    ledger.write_until_it_fails(&Ledger::client(setup.address));
+    let mut server = setup.start().unwrap();
+    ledger.write_until_the_end(setup.address, || server.has_ended());
     assert_said(&server.end(), &setup.folder, &NO_ROOM);
     // What is in the log cannot be applied yet.
     assert_said(&setup.start().unwrap_err(), &setup.folder, &NO_ROOM);
@@ -51,6 +53,7 @@ fn full_disk_of_the_storage_ends_the_server_and_loses_nothing() {
 
 #[test]
 fn disk_without_room_for_the_gc_log_is_told_at_the_start() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let Some(mut disk) = SmallDisk::mount(64) else { return limited::log() };
     let mut setup = Setup::new();
     setup.log_folder = disk.path().join("log");

@@ -7,11 +7,13 @@ use dtranx::core::ServerId;
 use dtranx::server::{Server, ServerConfig};
 
 use crate::ledger::Ledger;
+use crate::limit::Limit;
 use crate::process::{Setup, assert_said};
 use crate::small::SmallDisk;
 
 #[test]
 fn full_disk_is_told_to_whoever_waits_for_the_server() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     let Some(mut disk) = SmallDisk::mount(47 << 10) else { return crate::limited::log() };
     let setup = Setup::new();
     let member = Member { id: ServerId(1), address: setup.address };
@@ -21,8 +23,12 @@ fn full_disk_is_told_to_whoever_waits_for_the_server() {
     config.log_folder = disk.path().join("log");
     let mut ledger = Ledger::default();
     let server = Server::start(&config).unwrap();
-    ledger.write_until_it_fails(&Ledger::client(setup.address));
-    let error = server.wait(Duration::from_secs(60)).unwrap_err();
+    let mut told = None;
+    ledger.write_until_the_end(setup.address, || {
+        told = server.wait(Duration::ZERO).err();
+        told.is_some()
+    });
+    let error = told.unwrap();
     assert_said(&error.to_string(), &config.log_folder, &["no room for"]);
     assert!(error.to_string().contains("the wal stage failed"), "{error}");
     drop(server);

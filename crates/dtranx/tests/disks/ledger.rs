@@ -1,9 +1,12 @@
 //! What a client wrote, and what it was told of it.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions};
 
+/// How long nothing may be written.
+const PATIENCE: Duration = Duration::from_secs(60);
 const VALUE_BYTES: usize = 256 << 10;
 
 /// Transactions, numbered, each of which writes two keys.
@@ -15,18 +18,28 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn client(address: SocketAddr) -> Client {
-        let options = ClientOptions { request_ms: 1500, attempts: 1, ..ClientOptions::default() };
+        Self::client_for(address, 20_000)
+    }
+
+    /// It waits for an answer for so long.
+    fn client_for(address: SocketAddr, request_ms: u64) -> Client {
+        let options = ClientOptions { request_ms, attempts: 1, ..ClientOptions::default() };
         Client::connect(&[address], options).unwrap()
     }
 
-    /// Writes until it fails: whatever is told then, it is not that the transaction is committed.
-    pub(crate) fn write_until_it_fails(&mut self, client: &Client) {
-        for _ in 0..4000 {
-            if !self.write(client) {
-                return;
+    /// Writes until the server has ended: whatever is told then, it is not that the transaction is committed. What is not
+    /// answered because the machine is slow is tried once more, as another transaction.
+    pub(crate) fn write_until_the_end(&mut self, address: SocketAddr, mut has_ended: impl FnMut() -> bool) {
+        // Nobody answers in the end.
+        let client = Self::client_for(address, 1500);
+        let mut written = Instant::now();
+        while !has_ended() {
+            if self.write(&client) {
+                written = Instant::now();
             }
+            assert!(self.next < 4000, "the disk is not full after {} transactions", self.next);
+            assert!(written.elapsed() < PATIENCE, "the server neither writes nor ends");
         }
-        panic!("the disk is not full after {} transactions", self.next);
     }
 
     /// One transaction. Was it acknowledged?

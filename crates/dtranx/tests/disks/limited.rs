@@ -2,6 +2,7 @@
 //! which a file cannot grow.
 
 use crate::ledger::Ledger;
+use crate::limit::Limit;
 use crate::process::{Setup, assert_said};
 
 const TOO_LARGE: &str = "File too large";
@@ -29,11 +30,11 @@ pub(crate) fn storage() {
     let mut setup = Setup::new();
     setup.medium = "persistent-memory";
     let mut ledger = Ledger::default();
-    let server = setup.start().unwrap();
+    let mut server = setup.start().unwrap();
     let client = Ledger::client(setup.address);
     (0..10).for_each(|_| assert!(ledger.write(&client)));
     server.limit_files(1 << 20);
-    ledger.write_until_it_fails(&client);
+    ledger.write_until_the_end(setup.address, || server.has_ended());
     assert_said(&server.end(), &setup.folder, &[TOO_LARGE, "in the background failed"]);
     let _server = setup.start().unwrap();
     let client = Ledger::client(setup.address);
@@ -43,10 +44,12 @@ pub(crate) fn storage() {
 
 #[test]
 fn segment_over_the_limit_of_files_is_told_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     log();
 }
 
 #[test]
 fn storage_over_the_limit_of_files_ends_the_server_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
     storage();
 }

@@ -9,6 +9,8 @@ mod folders;
 mod full;
 mod in_process;
 mod ledger;
+#[path = "../shared/limit.rs"]
+mod limit;
 mod limited;
 mod process;
 mod room_again;

@@ -1,17 +1,19 @@
 //! A server in a process of its own.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use dtranx::cluster::HeldPort;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tempfile::TempDir;
 
 /// How to start it.
 pub(crate) struct Setup {
     files: TempDir,
+    _port: HeldPort,
     pub(crate) address: SocketAddr,
     pub(crate) folder: PathBuf,
     pub(crate) log_folder: PathBuf,
@@ -23,9 +25,10 @@ impl Setup {
     /// With everything in a folder of its own.
     pub(crate) fn new() -> Self {
         let files = tempfile::tempdir().unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let port = HeldPort::pick().unwrap();
         let (folder, log_folder) = (files.path().join("data"), files.path().join("log"));
-        Self { files, address, folder, log_folder, medium: "disk", segment_mib: 16 }
+        let address = port.address();
+        Self { files, _port: port, address, folder, log_folder, medium: "disk", segment_mib: 16 }
     }
 
     /// Starts it.
@@ -87,6 +90,10 @@ impl Process {
         let process = Pid::from_raw(self.child.id() as i32);
         let limit = Rlimit { maximum: getrlimit(Resource::Fsize).maximum, current: Some(bytes) };
         prlimit(process, Resource::Fsize, limit).unwrap();
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits until it ends by itself, and gives what it said then: it must have failed.

@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::history::{End, Op, Recorder};
+use crate::limit::Limit;
 use crate::trio::Trio;
 
 const LISTS: u64 = 6;
@@ -74,6 +75,7 @@ fn work(client: &Client, seed: u64, recorder: &Recorder, over: &AtomicBool) {
 
 #[test]
 fn torment_list_appends_are_strictly_serializable() {
+    let _limit = Limit::of(300, "answer to a transaction");
     let mut trio = Trio::start("persistent-memory");
     let recorder = Recorder::default();
     let over = AtomicBool::new(false);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use dtranx::client::{Client, Error};
 use dtranx::core::KeyRange;
 
+use crate::limit::Limit;
 use crate::trio::Trio;
 
 const ACCOUNTS: u64 = 10;
@@ -36,6 +37,7 @@ fn pay(client: &Client, worker: u64, from: u64, to: u64, payment: u64) -> Result
 
 #[test]
 fn torment_bank_keeps_its_money_and_every_acknowledged_payment() {
+    let _limit = Limit::of(300, "answer to a payment");
     let mut trio = Trio::start("disk");
     let client = trio.client(20_000);
     client

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::limit::Limit;
 use crate::trio::Trio;
 
 fn dtranx(trio: Option<&Trio>, arguments: &[&str], input: &str) -> Output {
@@ -30,6 +31,7 @@ fn err(output: &Output) -> String {
 
 #[test]
 fn commands_read_write_and_tell() {
+    let _limit = Limit::of(300, "end of a command");
     let trio = Trio::start("disk");
     let run = |arguments: &[&str]| dtranx(Some(&trio), arguments, "");
     assert!(run(&["put", "a", "one"]).status.success());
@@ -53,6 +55,7 @@ fn commands_read_write_and_tell() {
 
 #[test]
 fn bad_requests_are_answered_with_what_is_wrong() {
+    let _limit = Limit::of(300, "end of a command");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.toml");
     std::fs::write(&file, "cluster = \"x\"\nservers = []\nserver = 1\nfolder = \"y\"\n").unwrap();
@@ -68,6 +71,7 @@ fn bad_requests_are_answered_with_what_is_wrong() {
 
 #[test]
 fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
+    let _limit = Limit::of(300, "end of a command");
     let folder = tempfile::tempdir().unwrap();
     let mut parent = Command::new(env!("CARGO_BIN_EXE_dtranx"))
         .args(["cluster", "--servers", "3", "--port", "0", "--folder"])
@@ -81,20 +85,21 @@ fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
     let begun = Instant::now();
     // It may take a moment until the first server listens.
     while !dtranx(None, &["put", "a", "1", "--server", &address.to_string()], "").status.success() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the cluster does not serve");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the cluster does not serve");
     }
     assert_eq!(out(&dtranx(None, &["get", "a", "--server", &address.to_string()], "")), "1\n");
     parent.kill().unwrap();
     parent.wait().unwrap();
     let begun = Instant::now();
     while TcpStream::connect(address).is_ok() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "a server outlives its parent");
+        assert!(begun.elapsed() < Duration::from_secs(60), "a server outlives its parent");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
 fn reader_that_goes_away_is_no_error() {
+    let _limit = Limit::of(300, "end of a command");
     let trio = Trio::start("disk");
     let mut child = Command::new(env!("CARGO_BIN_EXE_dtranx"))
         .args(["status", "--server", &trio.addresses()[0].to_string()])

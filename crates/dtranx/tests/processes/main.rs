@@ -6,5 +6,7 @@ mod appends;
 mod bank;
 mod commands;
 mod history;
+#[path = "../shared/limit.rs"]
+mod limit;
 mod proxy;
 mod trio;

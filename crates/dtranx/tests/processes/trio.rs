@@ -1,12 +1,13 @@
 //! Three server processes, each behind a proxy, and what can be done to them.
 
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use dtranx::client::{Client, ClientOptions};
+use dtranx::cluster::HeldPort;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -14,7 +15,7 @@ use crate::proxy::Proxy;
 
 pub(crate) struct Trio {
     folder: TempDir,
-    listens: Vec<SocketAddr>,
+    ports: Vec<HeldPort>,
     proxies: Vec<Proxy>,
     children: Vec<Option<Child>>,
 }
@@ -23,10 +24,8 @@ impl Trio {
     /// Starts them; each listens when this returns.
     pub(crate) fn start(medium: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let held: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let listens: Vec<_> = held.iter().map(|held| held.local_addr().unwrap()).collect();
-        let proxies: Vec<_> = listens.iter().map(|listen| Proxy::start(*listen)).collect();
-        drop(held);
+        let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
+        let proxies: Vec<_> = ports.iter().map(|port| Proxy::start(port.address())).collect();
         let servers: Vec<_> =
             (0..3).map(|at| format!("{{ id = {}, address = \"{}\" }}", at + 1, proxies[at].address)).collect();
         let config = format!(
@@ -35,7 +34,7 @@ impl Trio {
             servers.join(", ")
         );
         std::fs::write(folder.path().join("trio.toml"), config).unwrap();
-        let mut trio = Self { folder, listens, proxies, children: vec![None, None, None] };
+        let mut trio = Self { folder, ports, proxies, children: vec![None, None, None] };
         (0..3).for_each(|at| trio.run(at));
         trio
     }
@@ -43,7 +42,7 @@ impl Trio {
     pub(crate) fn run(&mut self, at: usize) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_dtranx"))
             .args(["serve", "--until-stdin-closes", "--id", &(at + 1).to_string()])
-            .args(["--listen", &self.listens[at].to_string()])
+            .args(["--listen", &self.ports[at].address().to_string()])
             .arg("--config")
             .arg(self.folder.path().join("trio.toml"))
             .arg("--folder")

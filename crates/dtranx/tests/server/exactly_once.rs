@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,10 +12,13 @@ use dtranx::cluster::{Cluster, Server as Member};
 use dtranx::core::ServerId;
 use dtranx::server::{Server, ServerConfig};
 
+use crate::limit::Limit;
+
 /// A way to the server whose way back can be made to swallow everything.
 #[derive(Clone, Default)]
 struct Way {
     swallows: Arc<AtomicBool>,
+    swallowed_bytes: Arc<AtomicUsize>,
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -41,7 +44,9 @@ impl Way {
     fn copy(&self, mut from: TcpStream, mut to: TcpStream, is_back: bool) {
         let mut bytes = [0; 4096];
         while let Ok(read @ 1..) = from.read(&mut bytes) {
-            if !(is_back && self.swallows.load(Ordering::SeqCst)) && to.write_all(&bytes[..read]).is_err() {
+            if is_back && self.swallows.load(Ordering::SeqCst) {
+                self.swallowed_bytes.fetch_add(read, Ordering::SeqCst);
+            } else if to.write_all(&bytes[..read]).is_err() {
                 break;
             }
         }
@@ -58,6 +63,7 @@ impl Way {
 
 #[test]
 fn lost_answer_is_given_again_and_the_commit_is_done_once() {
+    let _limit = Limit::of(300, "answer to the commit");
     let folder = tempfile::tempdir().unwrap();
     let listen = crate::free_address();
     let way = Way::default();
@@ -79,8 +85,9 @@ fn lost_answer_is_given_again_and_the_commit_is_done_once() {
     way.swallows.store(true, Ordering::SeqCst);
     let committing = thread::spawn(move || tranx.commit());
     let begun = Instant::now();
-    while watcher.status(ServerId(1)).unwrap().committed < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(50), "the commit does not arrive");
+    // Its answer must have come as far as it comes.
+    while watcher.status(ServerId(1)).unwrap().committed < 2 || way.swallowed_bytes.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(50), "the commit does not arrive, or is not answered");
         thread::sleep(Duration::from_millis(5));
     }
     // It is committed, and the client does not know. Carried out again, it would be refused: its read is stale by now.

@@ -8,10 +8,11 @@ use dtranx::cluster::Cluster;
 use dtranx::core::{Partition, Refusal, ServerId};
 use dtranx::server::{Server, ServerConfig};
 
+use crate::limit::Limit;
 use crate::{cluster, config};
 
 const SEGMENT_BYTES: u64 = 16 << 20;
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The bytes of the log's files on the disk.
 fn on_disk(folder: &Path) -> u64 {
@@ -22,7 +23,7 @@ fn on_disk(folder: &Path) -> u64 {
 
 fn client(cluster: &Cluster, attempts: u32) -> Client {
     let addresses: Vec<_> = cluster.servers.iter().map(|server| server.address).collect();
-    Client::connect(&addresses, ClientOptions { attempts, ..ClientOptions::default() }).unwrap()
+    Client::connect(&addresses, ClientOptions { attempts, request_ms: 60_000, ..ClientOptions::default() }).unwrap()
 }
 
 fn value() -> Vec<u8> {
@@ -36,6 +37,7 @@ fn write_six(client: &Client, name: &str) -> Result<(), Error> {
 
 #[test]
 fn log_stays_within_its_bound_while_many_times_that_is_written() {
+    let _limit = Limit::of(300, "room in the log");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let mut config = config(&cluster, 1, folder.path());
@@ -58,6 +60,7 @@ fn log_stays_within_its_bound_while_many_times_that_is_written() {
 
 #[test]
 fn log_that_is_not_collected_grows_up_to_its_limit() {
+    let _limit = Limit::of(300, "refusal by the limit of the log");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let mut config = config(&cluster, 1, folder.path());
@@ -123,6 +126,7 @@ fn write_together(client: &Client) -> Result<(), Error> {
 
 #[test]
 fn log_that_waits_for_a_server_meets_its_limit_and_recovers_when_that_is_back() {
+    let _limit = Limit::of(300, "room in the log");
     let pair = Pair::new();
     let _first = Server::start(&pair.configs[0]).unwrap();
     leave_incomplete(&pair);
@@ -142,6 +146,7 @@ fn log_that_waits_for_a_server_meets_its_limit_and_recovers_when_that_is_back() 
 
 #[test]
 fn part_of_a_transaction_meets_the_limit_of_its_server() {
+    let _limit = Limit::of(300, "refusal by the limit of the log");
     let mut pair = Pair::new();
     pair.configs[0].gc_interval_ms = 3_600_000;
     let _servers = pair.configs.iter().map(|config| Server::start(config).unwrap()).collect::<Vec<_>>();

@@ -6,28 +6,32 @@ mod asynchronous;
 mod config;
 mod embedded;
 mod exactly_once;
+#[path = "../shared/limit.rs"]
+mod limit;
 mod log_space;
 mod network;
 mod together;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Mutex;
 
-use dtranx::cluster::{Cluster, Server as Member};
+use dtranx::cluster::{Cluster, HeldPort, Server as Member};
 use dtranx::core::ServerId;
 use dtranx::server::ServerConfig;
 
-/// A free port of the loopback interface.
+/// A port of the loopback interface that nobody else gets while the tests run.
 pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static HELD: Mutex<Vec<HeldPort>> = Mutex::new(Vec::new());
+    let port = HeldPort::pick().unwrap();
+    let address = port.address();
+    HELD.lock().unwrap().push(port);
+    address
 }
 
 /// A cluster of so many servers on free ports, its keys spread by hash.
 pub(crate) fn cluster(servers: u16) -> Cluster {
-    // All ports are held until all are known: none is given twice.
-    let held: Vec<_> = (0..servers).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let address = |at: u16| held[at as usize].local_addr().unwrap();
-    let members = (0..servers).map(|at| Member { id: ServerId(at + 1), address: address(at) }).collect();
+    let members = (0..servers).map(|at| Member { id: ServerId(at + 1), address: free_address() }).collect();
     Cluster::hashed("test", members)
 }
 

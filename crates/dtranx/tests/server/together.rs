@@ -10,6 +10,7 @@ use dtranx::core::KeyRange;
 use dtranx::server::Server;
 use tempfile::TempDir;
 
+use crate::limit::Limit;
 use crate::{cluster, config};
 
 const ACCOUNTS: u32 = 12;
@@ -75,6 +76,7 @@ fn total(client: &Client) -> u32 {
 
 #[test]
 fn bank_over_three_servers_keeps_its_money() {
+    let _limit = Limit::of(300, "answer to a payment");
     let three = Three::start();
     let client = three.client();
     open_accounts(&client);
@@ -95,6 +97,7 @@ fn bank_over_three_servers_keeps_its_money() {
 
 #[test]
 fn bank_keeps_its_money_while_servers_restart() {
+    let _limit = Limit::of(300, "answer to a payment, or server that ends");
     let mut three = Three::start();
     let client = three.client();
     open_accounts(&client);
@@ -126,6 +129,7 @@ fn bank_keeps_its_money_while_servers_restart() {
 
 #[test]
 fn scan_merges_the_servers_in_order_and_goes_on_behind_a_limit() {
+    let _limit = Limit::of(300, "answer to a scan");
     let three = Three::start();
     let client = three.client();
     let names: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();

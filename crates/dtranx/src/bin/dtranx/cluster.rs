@@ -2,13 +2,13 @@
 //! of its standard input.
 
 use std::fmt::Write as _;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use dtranx::cluster::HeldPort;
 
 use crate::failure::Failure;
 use crate::say::tell;
@@ -40,7 +40,9 @@ enum Medium {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     std::fs::create_dir_all(&options.folder)?;
-    let ports = ports(options)?;
+    // While this process runs, nobody else gets the port of a server that has not begun to listen.
+    let held = held(options)?;
+    let ports = ports(options, &held)?;
     let mut servers = Vec::new();
     for at in 0..options.servers {
         let file = options.folder.join(format!("server-{}.toml", at + 1));
@@ -52,15 +54,19 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     watch(servers)
 }
 
-fn ports(options: &Options) -> Result<Vec<u16>, Failure> {
-    if options.port != 0 {
-        let last = options.port.checked_add(options.servers - 1);
-        let last = last.ok_or_else(|| Failure::Failed(format!("--port {}: there are not so many", options.port)))?;
-        return Ok((options.port..=last).collect());
+/// Free ports, if they are to be found.
+fn held(options: &Options) -> Result<Vec<HeldPort>, Failure> {
+    let servers = if options.port == 0 { options.servers } else { 0 };
+    Ok((0..servers).map(|_| HeldPort::pick()).collect::<Result<_, _>>()?)
+}
+
+fn ports(options: &Options, held: &[HeldPort]) -> Result<Vec<u16>, Failure> {
+    if options.port == 0 {
+        return Ok(held.iter().map(|held| held.address().port()).collect());
     }
-    // All are held until all are known.
-    let held: Vec<_> = (0..options.servers).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    Ok(held.iter().map(|held| held.local_addr().map(|address| address.port())).collect::<Result<_, _>>()?)
+    let last = options.port.checked_add(options.servers - 1);
+    let last = last.ok_or_else(|| Failure::Failed(format!("--port {}: there are not so many", options.port)))?;
+    Ok((options.port..=last).collect())
 }
 
 fn config(options: &Options, server: u16, ports: &[u16]) -> String {
