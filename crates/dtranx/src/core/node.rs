@@ -148,7 +148,7 @@ impl Node {
         let (coordinator, participant) = (&self.tranx.coordinator, &self.tranx.participant);
         NodeStatus {
             coordinating: coordinator.running(),
-            participating: participant.unfinished(),
+            participating: participant.tally().unfinished,
             remembered: participant.remembered(),
             locking: self.locks.len(),
             asking: self.recovery.len(),

@@ -25,6 +25,8 @@ pub(super) struct Board {
     low_water: AtomicU64,
     coordinating: AtomicU64,
     participating: AtomicU64,
+    in_doubt: AtomicU64,
+    asking: AtomicU64,
     pub(super) locking: AtomicU64,
     anomalies: AtomicU64,
     pub(super) clients: AtomicU64,
@@ -47,6 +49,8 @@ impl Board {
             low_water: AtomicU64::new(0),
             coordinating: AtomicU64::new(0),
             participating: AtomicU64::new(0),
+            in_doubt: AtomicU64::new(0),
+            asking: AtomicU64::new(0),
             locking: AtomicU64::new(0),
             anomalies: AtomicU64::new(0),
             clients: AtomicU64::new(0),
@@ -84,7 +88,10 @@ impl Board {
         let set = |slot: &AtomicU64, value: u64| slot.store(value, Ordering::Relaxed);
         set(&self.low_water, tranx.coordinator.low_water());
         set(&self.coordinating, tranx.coordinator.running() as u64);
-        set(&self.participating, tranx.participant.unfinished() as u64);
+        let parts = tranx.participant.tally();
+        set(&self.participating, parts.unfinished as u64);
+        set(&self.in_doubt, parts.in_doubt as u64);
+        set(&self.asking, parts.handed_over as u64);
         set(&self.anomalies, tranx.participant.anomalies());
     }
 
@@ -99,6 +106,8 @@ impl Board {
             low_water: get(&self.low_water),
             coordinating: get(&self.coordinating),
             participating: get(&self.participating),
+            in_doubt: get(&self.in_doubt),
+            asking: get(&self.asking),
             locking: get(&self.locking),
             anomalies: get(&self.anomalies),
             clients: get(&self.clients),

@@ -77,6 +77,8 @@ pub fn prometheus(status: &ServerStatus) -> String {
         ("dtranx_low_water", "gauge", status.low_water),
         ("dtranx_coordinating", "gauge", status.coordinating),
         ("dtranx_participating", "gauge", status.participating),
+        ("dtranx_in_doubt", "gauge", status.in_doubt),
+        ("dtranx_asking", "gauge", status.asking),
         ("dtranx_locking", "gauge", status.locking),
         ("dtranx_anomalies_total", "counter", status.anomalies),
         ("dtranx_log_segments", "gauge", status.log_segments),

@@ -128,6 +128,11 @@ pub struct ServerStatus {
     pub coordinating: u64,
     /// Parts of transactions that it is not done with.
     pub participating: u64,
+    /// Of these: voted yes, for another server's transaction, and not told the outcome. While servers answer each other, each is
+    /// so for a moment.
+    pub in_doubt: u64,
+    /// Of these: for so long that it asks other servers, or since before its last start.
+    pub asking: u64,
     /// Transactions that hold or wait for locks.
     pub locking: u64,
     /// How often something happened that must not.

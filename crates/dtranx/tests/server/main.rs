@@ -6,6 +6,7 @@ mod asynchronous;
 mod config;
 mod embedded;
 mod exactly_once;
+mod in_doubt;
 #[path = "../shared/limit.rs"]
 mod limit;
 mod log_space;

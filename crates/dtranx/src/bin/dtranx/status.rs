@@ -43,6 +43,7 @@ fn print(address: &str, status: &ServerStatus) {
         status.locking,
         status.anomalies
     );
+    say!("  in doubt {}, of which it asks about {}", status.in_doubt, status.asking);
     say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
     say!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");
     for stage in &status.readings.stages {

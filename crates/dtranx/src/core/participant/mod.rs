@@ -20,12 +20,13 @@
 //! passes it; prepares up to that mark are ignored. An abort is remembered even if it comes before its prepare (the "faulty
 //! re-lock" of section 3.3.2).
 //!
-//! Step 1 is in `prepare`, step 2 in `outcome`, step 3 in `doubt`.
+//! Step 1 is in `prepare`, step 2 in `outcome`, step 3 in `doubt`; `tally` counts.
 
 mod doubt;
 mod outcome;
 mod prepare;
 mod state;
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,12 +57,6 @@ impl Participant {
     /// ignored then.
     pub(crate) fn anomalies(&self) -> u64 {
         self.anomalies
-    }
-
-    /// How many transactions it has not voted for, or not been told the outcome of, or not applied.
-    pub(crate) fn unfinished(&self) -> usize {
-        let is_over = |state: &&State| matches!(state, State::Committed | State::Aborted { .. });
-        self.tranxs.len() - self.tranxs.values().filter(is_over).count()
     }
 
     /// How many transactions it remembers.

@@ -1,0 +1,35 @@
+//! How many parts a participant has, by how far it is with them.
+
+use super::{
+    Participant,
+    state::{Doubt, State},
+};
+
+/// What a participant has to do, counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// It has not voted for them, or not been told the outcome, or not applied it.
+    pub(crate) unfinished: usize,
+    /// Of these: it has voted yes, for another server, and not been told the outcome.
+    pub(crate) in_doubt: usize,
+    /// Of these: for so long that the recovery service asks.
+    pub(crate) handed_over: usize,
+}
+
+impl Participant {
+    /// Counts them.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for state in self.tranxs.values() {
+            if matches!(state, State::Committed | State::Aborted { .. }) {
+                continue;
+            }
+            tally.unfinished += 1;
+            if let State::Ready { doubt: doubt @ (Doubt::From(_) | Doubt::HandedOver), .. } = state {
+                tally.in_doubt += 1;
+                tally.handed_over += usize::from(*doubt == Doubt::HandedOver);
+            }
+        }
+        tally
+    }
+}
