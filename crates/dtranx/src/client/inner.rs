@@ -62,8 +62,11 @@ pub(super) async fn discover(addresses: &[SocketAddr], limit_ms: u64) -> Result<
     let discovering = move || {
         let until = Instant::now() + Duration::from_millis(limit_ms);
         let mut answer = Err(unreachable("no address was given"));
-        for address in addresses {
-            answer = SocketLink::discover(address, until)
+        for (at, address) in addresses.iter().enumerate() {
+            // Each has its share of the time, so that one that is silent does not keep the others from being asked.
+            let now = Instant::now();
+            let until = now + until.saturating_duration_since(now) / (addresses.len() - at) as u32;
+            answer = SocketLink::discover(*address, until)
                 .map_err(|why| Error::Unreachable { why: format!("{address}: {why}") });
             // Nobody asks any more, or it is known.
             if answer.is_ok() || tell.is_canceled() {

@@ -18,7 +18,8 @@ pub(super) struct Met {
     pub(super) rest: Vec<u8>,
 }
 
-pub(super) fn meet(address: SocketAddr, hello: &Hello) -> Result<Met, String> {
+/// `patience`: how long it may take until the server has answered; a little time in any case.
+pub(super) fn meet(address: SocketAddr, hello: &Hello, patience: Duration) -> Result<Met, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(text)?;
     stream.set_nodelay(true).map_err(text)?;
@@ -27,7 +28,7 @@ pub(super) fn meet(address: SocketAddr, hello: &Hello) -> Result<Met, String> {
     let mut out = preface().to_vec();
     encode(hello, &mut out).map_err(|error| error.to_string())?;
     stream.write_all(&out).map_err(text)?;
-    let until = Instant::now() + HANDSHAKE;
+    let until = Instant::now() + patience.max(HANDSHAKE);
     let mut incoming = Vec::new();
     let mut chunk = [0; 4096];
     loop {

@@ -65,11 +65,12 @@ impl SocketLink {
         Ok(Self { shared })
     }
 
-    /// Asks a server which cluster it is of; one that is recovering is asked again until the time is up.
+    /// Asks a server which cluster it is of; one that is recovering is asked again until the time is up, and one that is slow
+    /// has until then.
     pub(super) fn discover(address: SocketAddr, until: Instant) -> Result<Cluster, String> {
         let hello = Hello { cluster: String::new(), to: None, from: Caller::Client(None) };
         loop {
-            match meet(address, &hello)?.welcome {
+            match meet(address, &hello, until.saturating_duration_since(Instant::now()))?.welcome {
                 Welcome::Client { cluster, .. } => return Ok(cluster),
                 Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
                 Welcome::Refused { why, .. } => return Err(why),
@@ -179,7 +180,7 @@ impl Shared {
         while !self.is_over() {
             let name = self.lock().name;
             let hello = Hello { cluster: self.cluster.clone(), to: self.server, from: Caller::Client(name) };
-            match meet(self.address, &hello) {
+            match meet(self.address, &hello, Duration::ZERO) {
                 Ok(met) => {
                     if let Some((stream, rest)) = self.welcomed(met) {
                         retry = FIRST_RETRY;
