@@ -70,6 +70,15 @@ impl Partition {
         servers
     }
 
+    /// Does everything that `transaction` reads and writes concern one server? One that is empty concerns none.
+    pub(crate) fn is_on_one_server(&self, transaction: &Transaction) -> bool {
+        let reads = transaction.reads.iter().map(|read| self.server_of(&read.key));
+        let writes = transaction.writes.iter().map(|write| self.server_of(&write.key));
+        let scans = transaction.scans.iter().flat_map(|scan| self.servers_of(&scan.range));
+        let mut servers = reads.chain(writes).chain(scans);
+        servers.next().is_some_and(|first| servers.all(|server| server == first))
+    }
+
     /// The part of `transaction` that concerns each server.
     pub fn split(&self, transaction: Transaction) -> BTreeMap<ServerId, Transaction> {
         let mut parts: BTreeMap<ServerId, Transaction> = BTreeMap::new();

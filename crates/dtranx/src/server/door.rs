@@ -2,35 +2,150 @@
 //! collected as long as a server stays away that has not acknowledged what is in them. So clients meet a limit, and not the
 //! server a full disk.
 //!
-//! Refused is what begins to write; reads go on, and so does everything by which transactions under way are completed. What
-//! is under way may therefore take the log beyond its limit, by as much as the server's other limits allow.
+//! | what begins | the log gets | refused |
+//! | --- | --- | --- |
+//! | writes | the values | at the limit |
+//! | a part that only reads of what is written elsewhere; reads of absence or of ranges on several servers | the locks | an eighth beyond the limit |
+//! | all other reads | nothing | never |
+//!
+//! Everything by which transactions under way are completed goes on. What is under way may therefore take the log further, by as
+//! much as the server's other limits allow.
 //!
 //! - A repeated request is let in: an earlier copy of it may have been committed, and will be answered so.
 //! - A repeated `Prepare` may be refused although the first one was answered with yes: as long as the coordinator has not
 //!   decided, it may abort. The participant, in doubt, asks it.
 
 use super::board::Board;
-use crate::core::{Message, Refusal, Transaction, Vote};
+use crate::core::{Message, Partition, Refusal, Transaction, Vote};
 
 /// Why a client's request to commit is not let in.
-pub(super) fn refuse_commit(board: &Board, transaction: &Transaction, is_repeated: bool) -> Option<Refusal> {
-    if is_repeated || transaction.is_read_only() { None } else { refuse(board) }
+pub(super) fn refuse_commit(
+    board: &Board,
+    partition: &Partition,
+    transaction: &Transaction,
+    is_repeated: bool,
+) -> Option<Refusal> {
+    if is_repeated || board.log_bytes() < board.log_limit_bytes {
+        None
+    } else if transaction.is_read_only() {
+        let is_logged = transaction.reads_absence() && !partition.is_on_one_server(transaction);
+        if is_logged { refuse_read(board) } else { None }
+    } else {
+        refuse_write(board)
+    }
 }
 
 /// The answer to a message of another server that is not let in.
 pub(super) fn refuse_message(board: &Board, message: &Message) -> Option<Message> {
-    match message {
-        Message::Prepare { tranx, part, .. } if !part.is_read_only() => {
-            refuse(board).map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal) })
-        }
-        _ => None,
-    }
+    let Message::Prepare { tranx, part, .. } = message else { return None };
+    let refusal = if part.is_read_only() { refuse_read(board) } else { refuse_write(board) };
+    refusal.map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal) })
 }
 
-fn refuse(board: &Board) -> Option<Refusal> {
-    let limit_bytes = board.log_limit_bytes;
-    (board.log_bytes() >= limit_bytes).then(|| {
-        let limit = format!("limits.log_mib: the log has grown to {} MiB and cannot be collected", limit_bytes >> 20);
+fn refuse_write(board: &Board) -> Option<Refusal> {
+    refuse_from(board, board.log_limit_bytes)
+}
+
+fn refuse_read(board: &Board) -> Option<Refusal> {
+    refuse_from(board, board.log_limit_bytes.saturating_add(board.log_limit_bytes / 8))
+}
+
+fn refuse_from(board: &Board, bytes: u64) -> Option<Refusal> {
+    (board.log_bytes() >= bytes).then(|| {
+        let limit = format!("limits.log_mib: the log has grown to {} MiB and cannot be collected", bytes >> 20);
         Refusal::Overloaded { limit }
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::core::{Key, KeyRange, Read, ScanRead, ServerId, TranxId, Value, Write};
+    use crate::log::LogSpace;
+    use crate::stage::Counters;
+
+    const LIMIT_BYTES: u64 = 64 << 20;
+    const TRANX: TranxId = TranxId { server: ServerId(2), number: 1 };
+
+    fn key(name: &'static str) -> Key {
+        Key::new(name).unwrap()
+    }
+
+    /// Reads these keys, of which none is there.
+    fn absent(names: &[&'static str]) -> Transaction {
+        let reads = names.iter().map(|name| Read { key: key(name), version: None }).collect();
+        Transaction { reads, ..Transaction::default() }
+    }
+
+    fn present(names: &[&'static str]) -> Transaction {
+        let reads = names.iter().map(|name| Read { key: key(name), version: Some(TRANX) }).collect();
+        Transaction { reads, ..Transaction::default() }
+    }
+
+    fn scan(range: KeyRange) -> Transaction {
+        Transaction { scans: vec![ScanRead { range, found: Vec::new() }], ..Transaction::default() }
+    }
+
+    fn write() -> Transaction {
+        let write = Write { key: key("a"), value: Some(Value::new("x").unwrap()) };
+        Transaction { writes: vec![write], ..Transaction::default() }
+    }
+
+    /// From `m` on keys are on the second server.
+    fn partition() -> Partition {
+        Partition::Ranges(vec![(key(""), ServerId(1)), (key("m"), ServerId(2))])
+    }
+
+    fn board(log_bytes: u64) -> Board {
+        let board = Board::new(ServerId(1), "none".to_owned(), Counters::new(), LIMIT_BYTES);
+        board.note_space(LogSpace { segments: 1, bytes: log_bytes });
+        board
+    }
+
+    fn is_refused(log_bytes: u64, transaction: &Transaction) -> bool {
+        refuse_commit(&board(log_bytes), &partition(), transaction, false).is_some()
+    }
+
+    fn is_part_refused(log_bytes: u64, part: Transaction) -> bool {
+        let message = Message::Prepare { tranx: TRANX, participants: vec![ServerId(1), ServerId(2)], part };
+        refuse_message(&board(log_bytes), &message).is_some()
+    }
+
+    #[test]
+    fn writes_are_refused_at_the_limit() {
+        assert!(!is_refused(LIMIT_BYTES - 1, &write()) && !is_part_refused(LIMIT_BYTES - 1, write()));
+        assert!(is_refused(LIMIT_BYTES, &write()) && is_part_refused(LIMIT_BYTES, write()));
+    }
+
+    #[test]
+    fn reads_that_are_logged_are_refused_an_eighth_beyond_it() {
+        let beyond = LIMIT_BYTES + LIMIT_BYTES / 8;
+        for read in [absent(&["a", "z"]), scan(KeyRange::all())] {
+            assert!(!is_refused(beyond - 1, &read) && is_refused(beyond, &read), "{read:?}");
+        }
+        for part in [present(&["a"]), absent(&["a"])] {
+            assert!(!is_part_refused(beyond - 1, part.clone()) && is_part_refused(beyond, part.clone()), "{part:?}");
+        }
+    }
+
+    #[test]
+    fn reads_that_are_not_logged_are_never_refused() {
+        let reads = [present(&["a", "z"]), absent(&["a", "b"]), scan(KeyRange::until(key("a"), key("b")))];
+        for read in reads {
+            assert!(!is_refused(u64::MAX, &read), "{read:?}");
+        }
+    }
+
+    #[test]
+    fn what_completes_transactions_and_what_is_repeated_is_never_refused() {
+        let board = board(u64::MAX);
+        let messages = [
+            Message::Validate { tranx: TRANX, part: absent(&["a"]) },
+            Message::Inquire { tranx: TRANX },
+            Message::Acknowledge(vec![TRANX]),
+        ];
+        assert!(messages.iter().all(|message| refuse_message(&board, message).is_none()));
+        assert!(refuse_commit(&board, &partition(), &write(), true).is_none());
+    }
 }

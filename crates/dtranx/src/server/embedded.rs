@@ -17,7 +17,7 @@ use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
 use crate::core::tranx_service::TranxEvent;
-use crate::core::{ClientId, CommitAnswer, MessageId, Refusal, ServerId};
+use crate::core::{ClientId, CommitAnswer, MessageId, Partition, Refusal, ServerId};
 use crate::stage::{Inlet, Source, Stage};
 use crate::wire::{Ask, Reply};
 
@@ -75,7 +75,8 @@ impl Embedded {
         // The first of all entries: there is room.
         let _ = entry.offer(TranxEvent::ClientConnected { client });
         let board = engine.board.clone();
-        let link = Arc::new(LocalLink { client, board, entry, reads, waiting, next_id: AtomicU64::new(1) });
+        let partition = config.cluster.partition.clone();
+        let link = Arc::new(LocalLink { client, board, partition, entry, reads, waiting, next_id: AtomicU64::new(1) });
         Ok(Self { engine, cluster: config.cluster.clone(), link })
     }
 
@@ -164,6 +165,7 @@ impl Waiting {
 struct LocalLink {
     client: ClientId,
     board: Arc<Board>,
+    partition: Partition,
     entry: Inlet<TranxEvent>,
     reads: Reads,
     waiting: Arc<Waiting>,
@@ -176,7 +178,7 @@ impl LocalLink {
         let client = self.client;
         match ask {
             Ask::Commit(transaction) => {
-                if let Some(refusal) = door::refuse_commit(&self.board, &transaction, is_repeated) {
+                if let Some(refusal) = door::refuse_commit(&self.board, &self.partition, &transaction, is_repeated) {
                     return Err(Reply::Commit(CommitAnswer::Refused(refusal)));
                 }
                 let input = TranxEvent::Commit { client, message: MessageId(id), transaction };

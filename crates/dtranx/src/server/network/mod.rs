@@ -312,7 +312,9 @@ impl NetworkStage {
         // Or the answer at once.
         let handed_on = match ask {
             Ask::Commit(transaction) => {
-                if let Some(refusal) = door::refuse_commit(&self.port.board, &transaction, is_repeated) {
+                if let Some(refusal) =
+                    door::refuse_commit(&self.port.board, &self.cluster.partition, &transaction, is_repeated)
+                {
                     let reply = Reply::Commit(CommitAnswer::Refused(refusal));
                     return self.push(token, &Response { id, reply }, now_ms);
                 }
