@@ -32,12 +32,14 @@ fn apply(storage: &dyn Storage, number: u64, writes: Vec<Write>) {
     storage.apply(&[(version(number), writes)]).unwrap();
 }
 
-/// Runs a test on both storages, and on one whose cache holds next to nothing.
+/// Runs a test on both storages, on one whose cache holds next to nothing, and on one without.
 fn on_each(test: impl Fn(&dyn Storage)) {
     test(&InMemory::new());
     test(&open(&tempfile::tempdir().unwrap()));
-    let small = LsmOptions { item_cache_bytes: 1, block_cache_bytes: 1 << 20 };
-    test(&Lsm::open(tempfile::tempdir().unwrap().path(), SERVER, small).unwrap());
+    for item_cache_bytes in [1, 0] {
+        let small = LsmOptions { item_cache_bytes, block_cache_bytes: 1 << 20 };
+        test(&Lsm::open(tempfile::tempdir().unwrap().path(), SERVER, small).unwrap());
+    }
 }
 
 #[test]

@@ -53,12 +53,15 @@ pub struct ServerConfig {
     pub segment_bytes: u64,
     /// How large the log may grow before transactions that write are refused: at least four segments.
     pub log_limit_bytes: u64,
-    /// The cache of items.
+    /// The cache of items; 0: there is none.
     pub item_cache_bytes: u64,
     /// How often garbage is collected.
     pub gc_interval_ms: u64,
     /// How long a request for exclusive locks waits for readers.
     pub lock_wait_ms: u64,
+    /// How long acknowledgements wait for others, or for a decision, to be sent along (section 4.5); 0 sends them as soon as their
+    /// stage comes to them.
+    pub acknowledgement_delay_ms: u64,
     /// How many commits one client may have under way.
     pub client_window: u32,
     /// How threads are bound to cores.
@@ -113,6 +116,9 @@ const MAX_SEGMENT_MIB: u64 = 1024;
 /// One in use, one made ahead, and two that wait for their collection.
 const MIN_LOG_SEGMENTS: u64 = 4;
 const MAX_INTERVAL_MS: u64 = 3_600_000;
+const MAX_ITEM_CACHE_MIB: u64 = 1 << 20;
+/// Half of the time after which a decision without acknowledgement is sent again.
+const MAX_ACKNOWLEDGEMENT_DELAY_MS: u64 = 100;
 
 /// The file, as it is spelled.
 #[derive(Deserialize)]
@@ -160,6 +166,7 @@ struct FileLimits {
     item_cache_mib: u64,
     gc_interval_ms: u64,
     lock_wait_ms: u64,
+    acknowledgement_delay_ms: u64,
     client_window: u32,
 }
 
@@ -171,6 +178,7 @@ impl Default for FileLimits {
             item_cache_mib: 64,
             gc_interval_ms: 1000,
             lock_wait_ms: 50,
+            acknowledgement_delay_ms: 5,
             client_window: 1024,
         }
     }
@@ -201,6 +209,7 @@ impl ServerConfig {
             item_cache_bytes: limits.item_cache_mib << 20,
             gc_interval_ms: limits.gc_interval_ms,
             lock_wait_ms: limits.lock_wait_ms,
+            acknowledgement_delay_ms: limits.acknowledgement_delay_ms,
             client_window: limits.client_window,
             binding: Binding::default(),
             listen: None,
@@ -251,6 +260,7 @@ impl ServerConfig {
         config.item_cache_bytes = file.limits.item_cache_mib.saturating_mul(1 << 20);
         config.gc_interval_ms = file.limits.gc_interval_ms;
         config.lock_wait_ms = file.limits.lock_wait_ms;
+        config.acknowledgement_delay_ms = file.limits.acknowledgement_delay_ms;
         config.client_window = file.limits.client_window;
         config.binding = match (file.threads.pinned, file.threads.cores) {
             (Some(false), Some(_)) => return field("threads.cores", "threads are not bound if `pinned` is false"),
@@ -293,6 +303,14 @@ impl ServerConfig {
         }
         if self.lock_wait_ms > MAX_INTERVAL_MS {
             return field("limits.lock_wait_ms", format!("{}: 0 to {MAX_INTERVAL_MS}", self.lock_wait_ms));
+        }
+        if self.item_cache_bytes >> 20 > MAX_ITEM_CACHE_MIB {
+            let item_cache_mib = self.item_cache_bytes >> 20;
+            return field("limits.item_cache_mib", format!("{item_cache_mib}: 0 (none) to {MAX_ITEM_CACHE_MIB}"));
+        }
+        if self.acknowledgement_delay_ms > MAX_ACKNOWLEDGEMENT_DELAY_MS {
+            let what = format!("{}: 0 to {MAX_ACKNOWLEDGEMENT_DELAY_MS}", self.acknowledgement_delay_ms);
+            return field("limits.acknowledgement_delay_ms", what);
         }
         if !(1..=65_536).contains(&self.client_window) {
             return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));

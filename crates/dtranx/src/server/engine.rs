@@ -311,6 +311,7 @@ fn node_config(config: &ServerConfig) -> NodeConfig {
     node.servers = config.cluster.servers.iter().map(|server| server.id).collect();
     node.servers.sort_unstable();
     node.lock_wait_ms = config.lock_wait_ms;
+    node.acknowledgement_delay_ms = config.acknowledgement_delay_ms;
     node.client_window = config.client_window as usize;
     node
 }

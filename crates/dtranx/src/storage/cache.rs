@@ -24,21 +24,22 @@ impl Weighter<Key, Option<Item>> for ByBytes {
     }
 }
 
-/// Items by key, of bounded size.
+/// Items by key, of bounded size; without room every read goes to the storage.
 pub(super) struct Cache {
-    cache: QuickCache<Key, Option<Item>, ByBytes, DefaultHashBuilder>,
+    items: Option<QuickCache<Key, Option<Item>, ByBytes, DefaultHashBuilder>>,
 }
 
 impl Cache {
-    /// A cache of about so many bytes.
+    /// A cache of about so many bytes; none of 0.
     pub(super) fn new(bytes: u64) -> Self {
         let entries = (bytes / (2 * ENTRY_BYTES)).max(16) as usize;
-        Self { cache: QuickCache::with_weighter(entries, bytes, ByBytes) }
+        Self { items: (bytes > 0).then(|| QuickCache::with_weighter(entries, bytes, ByBytes)) }
     }
 
     /// What the cache has, or what `read` finds, which is put in unless somebody wrote the key meanwhile.
     pub(super) fn get(&self, key: &Key, read: impl FnOnce() -> Result<Option<Item>>) -> Result<Option<Item>> {
-        match self.cache.get_value_or_guard(key, Some(Duration::ZERO)) {
+        let Some(items) = &self.items else { return read() };
+        match items.get_value_or_guard(key, Some(Duration::ZERO)) {
             GuardResult::Value(item) => Ok(item),
             GuardResult::Guard(place) => {
                 let item = read()?;
@@ -53,12 +54,14 @@ impl Cache {
 
     /// What the cache has.
     pub(super) fn find(&self, key: &Key) -> Option<Option<Item>> {
-        self.cache.get(key)
+        self.items.as_ref()?.get(key)
     }
 
     /// After the storage has it: what the key holds now.
     pub(super) fn put(&self, key: Key, item: Option<Item>) {
-        self.cache.insert(key, item);
+        if let Some(items) = &self.items {
+            items.insert(key, item);
+        }
     }
 }
 
@@ -94,5 +97,13 @@ mod tests {
         let (cache, key) = (Cache::new(1 << 20), Key::smallest());
         assert_eq!(cache.get(&key, || Ok(None)).unwrap(), None);
         assert_eq!(cache.get(&key, nothing_read).unwrap(), None);
+    }
+
+    #[test]
+    fn get_without_room_reads_each_time() {
+        let (cache, key) = (Cache::new(0), Key::smallest());
+        cache.put(key.clone(), item(1));
+        assert_eq!(cache.get(&key, || Ok(item(2))).unwrap(), item(2));
+        assert_eq!(cache.get(&key, || Ok(item(3))).unwrap(), item(3));
     }
 }

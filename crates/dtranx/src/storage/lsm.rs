@@ -18,7 +18,7 @@ const VERSION_BYTES: usize = 10;
 /// Sizes of a storage, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct LsmOptions {
-    /// The cache of items.
+    /// The cache of items; 0: there is none.
     pub item_cache_bytes: u64,
     /// The engine's own cache of blocks.
     pub block_cache_bytes: u64,

@@ -11,6 +11,7 @@ use crate::core::tranx_service::TranxEvent;
 use crate::core::{ClientId, Incarnation, Node, NodeConfig, Partition, Recovery, ServerId, TranxId};
 use crate::server::board::Board;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
+use crate::storage::InMemory;
 
 const ME: ServerId = ServerId(1);
 const TRANX: TranxId = TranxId { server: ME, number: 1 };
@@ -93,6 +94,7 @@ fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new
     let mut stage = TransactionStage {
         tranx,
         config: Arc::new(config()),
+        storage: Arc::new(InMemory::new()),
         board: Arc::new(Board::new(ME, "none".to_owned(), Counters::new(), u64::MAX)),
         entry: from_entry,
         internal: from_internal,
