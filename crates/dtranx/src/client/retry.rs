@@ -53,12 +53,17 @@ impl Retry {
             return Next::GiveUp(Error::GivenUp { attempts: self.attempts, last: refusal });
         }
         match refusal {
-            Refusal::Stale { current } => {
-                Next::BeginAgain(wait, current.into_iter().map(|now| (now.key, now.item)).collect())
-            }
             _ if advice == Advice::RetryLater => Next::CommitAgain(wait),
-            _ => Next::BeginAgain(wait, Brought::new()),
+            refusal => Next::BeginAgain(wait, brought(refusal)),
         }
+    }
+}
+
+/// What a refusal says that the stale keys hold now.
+pub(super) fn brought(refusal: Refusal) -> Brought {
+    match refusal {
+        Refusal::Stale { current } => current.into_iter().map(|now| (now.key, now.item)).collect(),
+        _ => Brought::new(),
     }
 }
 

@@ -10,10 +10,11 @@ use std::sync::Arc;
 pub use self::transaction::AsyncTransaction;
 use super::call::unexpected;
 use super::inner::{Inner, discover};
+use super::retry::brought;
 use super::state::TransactionState;
 use super::{ClientOptions, Link, Result};
 use crate::cluster::Cluster;
-use crate::core::ServerId;
+use crate::core::{Refusal, ServerId};
 use crate::wire::{Ask, Reply, ServerStatus};
 
 /// A client of a cluster whose calls are futures, for any runtime or none. Clones are the same client, and any number of
@@ -54,6 +55,13 @@ impl AsyncClient {
     /// Begins a transaction. It costs nothing until it reads or commits.
     pub fn begin(&self) -> AsyncTransaction {
         AsyncTransaction { client: self.clone(), state: TransactionState::default() }
+    }
+
+    /// Begins a transaction once more after a refusal, for those who try again by themselves instead of with
+    /// [`AsyncClient::transact`]: the keys that were stale are not read again, because the refusal says what they hold
+    /// (section 4.1).
+    pub fn begin_again(&self, refusal: Refusal) -> AsyncTransaction {
+        AsyncTransaction { client: self.clone(), state: TransactionState::with(brought(refusal)) }
     }
 
     /// The cluster.

@@ -12,7 +12,7 @@ use pollster::block_on;
 pub use self::transaction::Transaction;
 use super::{AsyncClient, AsyncTransaction, ClientOptions, Link, Result, Scanned};
 use crate::cluster::Cluster;
-use crate::core::{KeyRange, ServerId};
+use crate::core::{KeyRange, Refusal, ServerId};
 use crate::wire::ServerStatus;
 
 /// A client of a cluster whose calls block. Clones are the same client.
@@ -54,6 +54,11 @@ impl Client {
     /// Begins a transaction. It costs nothing until it reads or commits.
     pub fn begin(&self) -> Transaction {
         Transaction { inner: self.inner.begin() }
+    }
+
+    /// Begins a transaction once more after a refusal: see [`AsyncClient::begin_again`].
+    pub fn begin_again(&self, refusal: Refusal) -> Transaction {
+        Transaction { inner: self.inner.begin_again(refusal) }
     }
 
     /// The cluster.
