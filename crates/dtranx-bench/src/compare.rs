@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
     for contender in &contenders {
         contender.check(args.keys, args.shape).await?;
     }
-    print!("{}", report::rows(&rows));
+    print!("{}", report::rows(&rows, None));
     args.pace.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &rows))
 }
 

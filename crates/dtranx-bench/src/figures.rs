@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    measure::{Figures, Plan, Sample},
+    measure::{Counted, Figures, Plan, Sample},
     workload::{Distribution, Shape},
 };
 
@@ -29,15 +29,15 @@ pub(crate) struct Round {
     pub(crate) p99_ms: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) samples: Vec<Sample>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) counted: Option<Counted>,
 }
 
 impl Row {
     /// No round yet.
     pub(crate) fn new(name: &'static str, servers: u16, plan: Plan) -> Self {
-        let (shape, reads_percent) = match plan.mix.shape {
-            Shape::Paper => ("paper", Some(plan.mix.reads)),
-            Shape::Transfer => ("transfer", None),
-        };
+        let shape = plan.mix.shape.name();
+        let reads_percent = (plan.mix.shape == Shape::Paper).then_some(plan.mix.reads);
         let distribution = match plan.mix.distribution {
             Distribution::Uniform => "uniform",
             Distribution::Zipfian => "zipfian",
@@ -66,6 +66,7 @@ impl Row {
             p95_ms: ms(0.95),
             p99_ms: ms(0.99),
             samples: figures.samples,
+            counted: figures.counted,
         });
     }
 

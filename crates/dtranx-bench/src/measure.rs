@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     error::BenchError,
-    store::{Attempt, Store, Worker},
+    store::{Attempt, Counts, Store, Worker},
     workload::{Draw, Mix},
 };
 
@@ -74,6 +74,24 @@ pub(crate) struct Figures {
     pub(crate) latency_ns: Histogram<u64>,
     /// Second by second, if the plan asks for it.
     pub(crate) samples: Vec<Sample>,
+    /// What the servers counted meanwhile, for each transaction that was committed, if they tell.
+    pub(crate) counted: Option<Counted>,
+}
+
+/// What servers counted for each transaction that was committed, refused attempts among them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Counted {
+    /// Requests to read.
+    pub(crate) reads: f64,
+    /// Messages received and messages sent.
+    pub(crate) messages: f64,
+}
+
+impl Counted {
+    fn between(before: Counts, after: Counts, committed: u64) -> Self {
+        let each = |before: u64, after: u64| after.saturating_sub(before) as f64 / committed.max(1) as f64;
+        Self { reads: each(before.reads, after.reads), messages: each(before.messages, after.messages) }
+    }
 }
 
 /// One second.
@@ -107,12 +125,14 @@ pub(crate) async fn run(store: &dyn Store, plan: Plan) -> Result<Figures, BenchE
         clients.spawn(client(store.worker(plan.value_bytes).await?, draw, Arc::clone(&shared)));
     }
     sleep(plan.warm_up).await;
+    let before = store.counts().await?;
     shared.phase.store(MEASURING, Ordering::Relaxed);
     let began = Instant::now();
     let samples = if plan.is_sampled { sample(store, &shared, began, plan.time).await? } else { Vec::new() };
     sleep_until(began + plan.time).await;
     let took = began.elapsed();
     shared.phase.store(OVER, Ordering::Relaxed);
+    let after = store.counts().await?;
 
     let mut all = Tally::new();
     while let Some(ended) = clients.join_next().await {
@@ -124,6 +144,7 @@ pub(crate) async fn run(store: &dyn Store, plan: Plan) -> Result<Figures, BenchE
         success: if attempts == 0 { 0.0 } else { all.committed as f64 / attempts as f64 },
         latency_ns: all.latency_ns,
         samples,
+        counted: before.zip(after).map(|(before, after)| Counted::between(before, after, all.committed)),
     })
 }
 

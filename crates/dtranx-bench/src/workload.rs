@@ -1,7 +1,7 @@
 //! Transactions, drawn from a seed.
 //!
 //! The paper's (DTranx, section 5.1): one to three items, an update writes one of them without reading it. And transfers, which read two
-//! counters and write both: their sum tells afterwards whether the store kept its word.
+//! counters and write both: their sum tells afterwards whether the store kept its word. And modifications, which read an item and write it.
 
 use std::time::Duration;
 
@@ -30,6 +30,19 @@ pub(crate) enum Shape {
     Paper,
     /// Two counters: both read, one lowered, one raised
     Transfer,
+    /// One item: read, then written
+    Modify,
+}
+
+impl Shape {
+    /// As the option has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Transfer => "transfer",
+            Self::Modify => "modify",
+        }
+    }
 }
 
 /// One transaction. Keys are numbers below the number of keys, all different.
@@ -77,9 +90,16 @@ impl Draw {
 
     /// The next one.
     pub(crate) fn next(&mut self) -> Transaction {
-        if self.shape == Shape::Transfer {
-            let mut two = self.different(2);
-            return Transaction::Transfer(two.remove(0), two.remove(0));
+        match self.shape {
+            Shape::Paper => {}
+            Shape::Transfer => {
+                let mut two = self.different(2);
+                return Transaction::Transfer(two.remove(0), two.remove(0));
+            }
+            Shape::Modify => {
+                let key = self.key();
+                return Transaction::Update(vec![key], key);
+            }
         }
         let items = self.random.random_range(1..=MOST_ITEMS.min(self.keys));
         let mut keys = self.different(items as usize);
@@ -185,6 +205,12 @@ mod tests {
     fn transfers_are_between_different_counters() {
         let two = Mix { keys: 2, ..mix(Shape::Transfer, 0) };
         assert!(drawn(two, 3).iter().all(|one| matches!(one, Transaction::Transfer(a, b) if a != b && a + b == 1)));
+    }
+
+    #[test]
+    fn modifications_write_what_they_read() {
+        let drawn = drawn(mix(Shape::Modify, 0), 5);
+        assert!(drawn.iter().all(|one| matches!(one, Transaction::Update(read, written) if *read == [*written])));
     }
 
     #[test]

@@ -17,9 +17,11 @@ fn redis_has_one_server() {
 }
 
 #[test]
-fn transfers_have_no_part_that_only_reads() {
-    let told = refusal(&["compare", "--shape", "transfer", "--reads", "50"]);
-    assert!(told.contains("--reads has no meaning with --shape transfer"), "{told}");
+fn transfers_and_modifications_have_no_part_that_only_reads() {
+    for shape in ["transfer", "modify"] {
+        let told = refusal(&["compare", "--shape", shape, "--reads", "50"]);
+        assert!(told.contains(&format!("--reads has no meaning with --shape {shape}")), "{told}");
+    }
 }
 
 #[test]
@@ -31,7 +33,8 @@ fn numbers_outside_their_limits_are_refused_with_the_limits() {
         ("compare", "--in-flight", "4097", "1..=4096"),
         ("tables", "--seconds", "0", "1..=3600"),
         ("tables", "--rounds", "101", "1..=100"),
-        ("tables", "--only", "f", "[possible values: a, b, c, d, e]"),
+        ("tables", "--only", "x", "[possible values: a, b, c, d, e, f, g, h, i]"),
+        ("tables", "--log-mib", "2049", "0..=2048"),
     ];
     for (command, option, value, limits) in cases {
         let told = refusal(&[command, option, value]);
@@ -42,8 +45,10 @@ fn numbers_outside_their_limits_are_refused_with_the_limits() {
 #[test]
 fn persistent_memory_is_emulated_on_a_tmpfs_only() {
     for folder in ["/proc", "/nowhere/at/all"] {
-        let told = refusal(&["tables", "--only", "a,b", "--log-folder", folder]);
-        assert!(told.contains(&format!("--log-folder: {folder} is no tmpfs")), "{told}");
+        for tables in ["a,b", "f", "g", "h"] {
+            let told = refusal(&["tables", "--only", tables, "--log-folder", folder]);
+            assert!(told.contains(&format!("--log-folder: {folder} is no tmpfs")), "{told}");
+        }
     }
 }
 

@@ -78,10 +78,9 @@ impl CompareArgs {
             let why = "redis has no transactions over several servers: leave it out of --stores, or take --servers 1";
             return Err(BenchError::Refused(why.to_owned()));
         }
-        if self.shape == Shape::Transfer && !self.reads.is_empty() {
-            return Err(BenchError::Refused(
-                "--reads has no meaning with --shape transfer: each one reads and writes".into(),
-            ));
+        if self.shape != Shape::Paper && !self.reads.is_empty() {
+            let why = format!("--reads has no meaning with --shape {}: each one reads and writes", self.shape.name());
+            return Err(BenchError::Refused(why));
         }
         Ok(())
     }
@@ -89,7 +88,7 @@ impl CompareArgs {
     /// The parts that only read, one run each.
     pub(crate) fn reads(&self) -> &[u8] {
         match self.shape {
-            Shape::Transfer => &[0],
+            Shape::Transfer | Shape::Modify => &[0],
             Shape::Paper if self.reads.is_empty() => &[100, 95, 50],
             Shape::Paper => &self.reads,
         }

@@ -19,16 +19,24 @@ pub(crate) enum Which {
     D,
     /// Stages bound to cores and not
     E,
+    /// The caches of clients and servers, and without
+    F,
+    /// Restarts of a killed server, by what was written before
+    G,
+    /// Decisions and acknowledgements sent at once, and gathered for a while
+    H,
+    /// Events in the slots of their queue, allocated, and pooled
+    I,
 }
 
 impl Which {
-    pub(crate) const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::E];
+    pub(crate) const ALL: [Self; 9] = [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::H, Self::I];
 }
 
 /// Every table in one run. Whatever stands in one table took turns within this run.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct TablesArgs {
-    /// Only these tables, a to e
+    /// Only these tables, a to i
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Which>,
     #[command(flatten)]
@@ -36,13 +44,19 @@ pub(crate) struct TablesArgs {
     /// A folder on a tmpfs, which emulates persistent memory
     #[arg(long, default_value = "/dev/shm")]
     pub(crate) log_folder: PathBuf,
-    /// Keys in the store; table d takes a tenth of them
+    /// Keys in the store; table d takes a tenth of them, so does h, and f takes tenths and thousandths
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=MOST_KEYS))]
     pub(crate) keys: u64,
-    /// Transactions that are under way at the same time in tables a, c and e, and the most in b and d
+    /// Transactions that are under way at the same time in tables a, c, e and f, and the most in b, d and h
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     pub(crate) in_flight: u32,
+    /// MiB that are written before the server of table g is killed, one line each
+    #[arg(long, value_delimiter = ',', default_value = "0,64,256,512", value_parser = clap::value_parser!(u32).range(0..=MOST_LOG_MIB))]
+    pub(crate) log_mib: Vec<u32>,
 }
+
+/// With the logs' other segments it fits into the room that is asked for.
+const MOST_LOG_MIB: i64 = 2048;
 
 impl TablesArgs {
     /// The tables to make, in order, each once.
@@ -51,6 +65,14 @@ impl TablesArgs {
         which.sort_unstable();
         which.dedup();
         which
+    }
+
+    /// What is written before the kills of table g in MiB, growing.
+    pub(crate) fn log_sizes(&self) -> Vec<u32> {
+        let mut sizes = self.log_mib.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
     }
 
     /// So many under way: few, some, and as many as the options say.

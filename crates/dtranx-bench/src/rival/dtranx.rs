@@ -1,6 +1,12 @@
 //! DTranx's servers: this program once more for each, told to be one.
 
-use std::{ffi::OsString, fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt::Write as _,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use dtranx::server::{Server, ServerConfig};
 use leash::{Process, Start, pick_free_port};
@@ -13,11 +19,12 @@ const NAME: &str = "dtranx";
 /// Commits that one client may have under way: all transactions of a run are one client's, and answers are remembered.
 const CLIENT_WINDOW: u32 = 65_536;
 
-/// Servers that run.
+/// Servers that run, or that were killed.
 pub(crate) struct Dtranx {
     addresses: Vec<SocketAddr>,
-    _processes: Vec<Process>,
-    _folder: TempDir,
+    program: PathBuf,
+    processes: Vec<Process>,
+    folder: TempDir,
     _logs: Option<TempDir>,
 }
 
@@ -29,19 +36,33 @@ impl Dtranx {
         let folder = folder(NAME)?;
         let logs = settings.log_folder.as_ref().map(|logs| tempfile::tempdir_in(logs).map_err(failed)).transpose()?;
         let ports = (0..servers).map(|_| pick_free_port()).collect::<Result<Vec<_>, _>>()?;
-        let start = |number: usize| {
-            let file = folder.path().join(format!("server-{number}.toml"));
+        for number in 1..=ports.len() {
             let data = folder.path().join(format!("server-{number}"));
             let log = logs.as_ref().map_or(data.join("log"), |logs| logs.path().join(format!("server-{number}")));
-            std::fs::write(&file, config(number, &ports, (&data, &log), settings)).map_err(failed)?;
-            let console = folder.path().join(format!("server-{number}.log"));
-            let args: [OsString; 2] = ["serve-dtranx".into(), file.into()];
-            let start = Start { program: &program, args: &args, console: &console, folder: folder.path() };
-            Ok(Process::start(&start)?)
-        };
-        let processes = (1..=ports.len()).map(start).collect::<Result<Vec<_>, BenchError>>()?;
+            let file = folder.path().join(format!("server-{number}.toml"));
+            std::fs::write(file, config(number, &ports, (&data, &log), settings)).map_err(failed)?;
+        }
         let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
-        Ok(Self { addresses, _processes: processes, _folder: folder, _logs: logs })
+        let mut servers = Self { addresses, program, processes: Vec::new(), folder, _logs: logs };
+        servers.start_again()?;
+        Ok(servers)
+    }
+
+    /// Kills all of them (SIGKILL), and waits until they are gone.
+    pub(crate) fn kill(&mut self) -> Result<(), BenchError> {
+        Ok(self.processes.drain(..).try_for_each(|mut process| process.kill())?)
+    }
+
+    /// Starts servers that were killed, with what they left; they do not answer yet.
+    pub(crate) fn start_again(&mut self) -> Result<(), BenchError> {
+        let folder = self.folder.path();
+        for number in 1..=self.addresses.len() {
+            let args: [OsString; 2] = ["serve-dtranx".into(), folder.join(format!("server-{number}.toml")).into()];
+            let console = folder.join(format!("server-{number}.log"));
+            let start = Start { program: &self.program, args: &args, console: &console, folder };
+            self.processes.push(Process::start(&start)?);
+        }
+        Ok(())
     }
 
     /// Where they listen.
@@ -58,9 +79,10 @@ fn config(number: usize, ports: &[u16], (data, log): (&Path, &Path), settings: &
     for (at, port) in ports.iter().enumerate() {
         let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
     }
-    let Settings { segment_mib, gc_interval_ms, is_pinned, .. } = settings;
+    let Settings { segment_mib, gc_interval_ms, is_pinned, item_cache_mib, decision_delay_ms, .. } = settings;
     let _ = writeln!(text, "]\n[limits]\nclient_window = {CLIENT_WINDOW}\nsegment_mib = {segment_mib}");
-    let _ = writeln!(text, "gc_interval_ms = {gc_interval_ms}\n[threads]\npinned = {is_pinned}");
+    let _ = writeln!(text, "gc_interval_ms = {gc_interval_ms}\nitem_cache_mib = {item_cache_mib}");
+    let _ = writeln!(text, "decision_delay_ms = {decision_delay_ms}\n[threads]\npinned = {is_pinned}");
     text
 }
 

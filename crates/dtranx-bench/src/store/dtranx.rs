@@ -1,13 +1,20 @@
-//! DTranx, through its asynchronous client. All workers are one client: their requests go out together.
+//! DTranx, through its asynchronous client. All workers are one client, or few: their requests go out together.
 //!
 //! What a transaction reads counts only if it commits: before that a key may not have what an acknowledged transaction wrote.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use async_trait::async_trait;
-use dtranx::client::{AsyncClient, AsyncTransaction, ClientOptions, Error};
+use dtranx::{
+    client::{AsyncClient, AsyncTransaction, ClientOptions, Error},
+    core::Refusal,
+    wire::ServerStatus,
+};
 
-use super::{Attempt, Settings, Store, Worker, transferred};
+use super::{Attempt, Counts, Settings, Store, Worker, transferred};
 use crate::{
     error::BenchError,
     rival,
@@ -20,14 +27,18 @@ const BATCH: u64 = 500;
 
 pub(super) struct Dtranx {
     client: AsyncClient,
+    /// Those of the workers, and whose turn it is.
+    clients: Vec<AsyncClient>,
+    next: AtomicUsize,
+    is_brought_used: bool,
     _servers: rival::Dtranx,
 }
 
 impl Dtranx {
     pub(super) async fn start(servers: u16, settings: &Settings) -> Result<Self, BenchError> {
         let servers = rival::Dtranx::start(servers, settings)?;
-        let connect =
-            async || AsyncClient::connect(servers.addresses(), ClientOptions::default()).await.map_err(failed);
+        let options = ClientOptions { cache_items: settings.cache_items, ..ClientOptions::default() };
+        let connect = async || AsyncClient::connect(servers.addresses(), options.clone()).await.map_err(failed);
         rival::until_ready(NAME, async || {
             let client = connect().await?;
             // Every server answers.
@@ -37,7 +48,20 @@ impl Dtranx {
             Ok(())
         })
         .await?;
-        Ok(Self { client: connect().await?, _servers: servers })
+        let mut clients = Vec::new();
+        for _ in 0..settings.clients {
+            clients.push(connect().await?);
+        }
+        let (next, is_brought_used) = (AtomicUsize::new(0), settings.is_brought_used);
+        Ok(Self { client: connect().await?, clients, next, is_brought_used, _servers: servers })
+    }
+
+    async fn statuses(&self) -> Result<Vec<ServerStatus>, BenchError> {
+        let mut statuses = Vec::new();
+        for member in &self.client.cluster().servers {
+            statuses.push(self.client.status(member.id).await.map_err(failed)?);
+        }
+        Ok(statuses)
     }
 }
 
@@ -62,7 +86,10 @@ impl Store for Dtranx {
     }
 
     async fn worker(&self, value_bytes: u32) -> Result<Box<dyn Worker>, BenchError> {
-        Ok(Box::new(DtranxWorker { client: self.client.clone(), value_bytes, written: 0 }))
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let client = self.clients.get(turn % self.clients.len().max(1)).unwrap_or(&self.client).clone();
+        let is_brought_used = self.is_brought_used;
+        Ok(Box::new(DtranxWorker { client, value_bytes, written: 0, is_brought_used, refusal: None }))
     }
 
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError> {
@@ -76,11 +103,19 @@ impl Store for Dtranx {
     }
 
     async fn log_bytes(&self) -> Result<u64, BenchError> {
-        let mut bytes = 0;
-        for member in &self.client.cluster().servers {
-            bytes += self.client.status(member.id).await.map_err(failed)?.log_bytes;
+        Ok(self.statuses().await?.iter().map(|status| status.log_bytes).sum())
+    }
+
+    async fn counts(&self) -> Result<Option<Counts>, BenchError> {
+        let mut counts = Counts::default();
+        for stage in self.statuses().await?.iter().flat_map(|status| &status.readings.stages) {
+            match stage.name.as_str() {
+                "read" => counts.reads += stage.handled,
+                "network" => counts.messages += stage.handled,
+                _ => {}
+            }
         }
-        Ok(bytes)
+        Ok(Some(counts))
     }
 }
 
@@ -88,6 +123,9 @@ struct DtranxWorker {
     client: AsyncClient,
     value_bytes: u32,
     written: i64,
+    is_brought_used: bool,
+    /// Of the attempt before, if it is used.
+    refusal: Option<Refusal>,
 }
 
 impl DtranxWorker {
@@ -125,11 +163,17 @@ impl DtranxWorker {
 #[async_trait]
 impl Worker for DtranxWorker {
     async fn attempt(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError> {
-        let mut tranx = self.client.begin();
+        let mut tranx = match self.refusal.take() {
+            Some(refusal) => self.client.begin_again(refusal),
+            None => self.client.begin(),
+        };
         let judged = self.work(&mut tranx, transaction).await.map_err(failed)?;
         match tranx.commit().await {
             Ok(_) => judged.map(|()| Attempt::Committed),
-            Err(Error::Refused(_)) => Ok(Attempt::Conflict),
+            Err(Error::Refused(refusal)) => {
+                self.refusal = self.is_brought_used.then_some(refusal);
+                Ok(Attempt::Conflict)
+            }
             Err(error) => Err(failed(error)),
         }
     }

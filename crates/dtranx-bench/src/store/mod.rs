@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// How DTranx's servers are configured. Others have one way to be durable.
+/// How DTranx's servers and clients are set up. Others have one way to be durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// What the logs lie on.
@@ -59,12 +59,33 @@ pub(crate) struct Settings {
     pub(crate) gc_interval_ms: u32,
     /// Are threads bound to cores?
     pub(crate) is_pinned: bool,
+    /// A server's cache of items; 0: none.
+    pub(crate) item_cache_mib: u32,
+    /// How long decisions and acknowledgements wait for others to be sent along.
+    pub(crate) decision_delay_ms: u32,
+    /// How many clients share the transactions, each with a cache of its own.
+    pub(crate) clients: usize,
+    /// The items of a client's cache; 0: none.
+    pub(crate) cache_items: usize,
+    /// Does an attempt after a refusal take the values that the refusal brought along, instead of reading them?
+    pub(crate) is_brought_used: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Servers and clients share the machine's cores: none may claim them.
-        Self { medium: Medium::Disk, log_folder: None, segment_mib: 64, gc_interval_ms: 1000, is_pinned: false }
+        Self {
+            medium: Medium::Disk,
+            log_folder: None,
+            segment_mib: 64,
+            gc_interval_ms: 1000,
+            is_pinned: false,
+            item_cache_mib: 64,
+            decision_delay_ms: 1,
+            clients: 1,
+            cache_items: 0,
+            is_brought_used: false,
+        }
     }
 }
 
@@ -93,6 +114,20 @@ pub(crate) trait Store: Send + Sync {
     async fn log_bytes(&self) -> Result<u64, BenchError> {
         Ok(0)
     }
+
+    /// What all servers have counted since they started; `None` where they do not tell.
+    async fn counts(&self) -> Result<Option<Counts>, BenchError> {
+        Ok(None)
+    }
+}
+
+/// What servers count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Clients' requests to read: any number of keys each.
+    pub(crate) reads: u64,
+    /// Messages received and messages sent, from and to clients and servers: one between two servers counts twice.
+    pub(crate) messages: u64,
 }
 
 /// One client.

@@ -9,7 +9,7 @@ use crate::{
     args::TablesArgs,
     error::BenchError,
     figures::Row,
-    measure,
+    measure, report,
     store::{Kind, Settings},
     turns::{Contender, tell},
     workload::{Distribution, Shape},
@@ -46,5 +46,6 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
             }
         }
     }
-    Ok(Table { title: "(c) With and without the collection of garbage, values of 1000 bytes", rows })
+    let text = format!("{}\n{}", report::rows(&rows, None), report::over_time(&rows));
+    Ok(Table::new("(c) With and without the collection of garbage, values of 1000 bytes", text, rows))
 }

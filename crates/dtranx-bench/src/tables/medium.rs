@@ -4,6 +4,7 @@ use super::{Table, filled, persistent, plan};
 use crate::{
     args::TablesArgs,
     error::BenchError,
+    report,
     store::{Kind, Settings},
     turns::{Contender, in_turns},
     workload::{Distribution, Shape},
@@ -24,5 +25,5 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     for one in &contenders {
         one.check(args.keys, Shape::Paper).await?;
     }
-    Ok(Table { title: "(b) The log on persistent memory (emulated) and on disk", rows })
+    Ok(Table::new("(b) The log on persistent memory (emulated) and on disk", report::rows(&rows, None), rows))
 }

@@ -1,15 +1,20 @@
 //! Every table of DTranx's page of results, from one command: a file each. Whatever a table compares takes turns.
 
+mod acknowledgements;
 mod binding;
+mod caches;
+mod elements;
 mod garbage;
 mod medium;
 mod paper;
+mod recovery;
 mod rivals;
 
 use std::{path::Path, time::Duration};
 
 use serde::Serialize;
 
+pub(crate) use self::{elements::Passed, recovery::Restart};
 use crate::{
     args::{Medium, TablesArgs, Which},
     error::BenchError,
@@ -31,7 +36,43 @@ const LEAST_FREE_BYTES: u64 = 4 << 30;
 #[derive(Serialize)]
 struct Table {
     title: &'static str,
-    rows: Vec<Row>,
+    rows: Rows,
+    /// For people.
+    #[serde(skip)]
+    text: String,
+}
+
+/// What a table has a line for.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Rows {
+    Runs(Vec<Row>),
+    Restarts(Vec<Restart>),
+    Passed(Vec<Passed>),
+}
+
+impl From<Vec<Row>> for Rows {
+    fn from(rows: Vec<Row>) -> Self {
+        Self::Runs(rows)
+    }
+}
+
+impl From<Vec<Restart>> for Rows {
+    fn from(rows: Vec<Restart>) -> Self {
+        Self::Restarts(rows)
+    }
+}
+
+impl From<Vec<Passed>> for Rows {
+    fn from(rows: Vec<Passed>) -> Self {
+        Self::Passed(rows)
+    }
+}
+
+impl Table {
+    fn new(title: &'static str, text: String, rows: impl Into<Rows>) -> Self {
+        Self { title, rows: rows.into(), text }
+    }
 }
 
 #[derive(Serialize)]
@@ -60,11 +101,12 @@ pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
             Which::C => garbage::table(args).await?,
             Which::D => rivals::table(args).await?,
             Which::E => binding::table(args).await?,
+            Which::F => caches::table(args).await?,
+            Which::G => recovery::table(args).await?,
+            Which::H => acknowledgements::table(args).await?,
+            Which::I => tokio::task::block_in_place(|| elements::table(args))?,
         };
-        println!("\n## {}\n\n{}", table.title, report::rows(&table.rows));
-        if which == Which::C {
-            println!("{}", report::over_time(&table.rows));
-        }
+        println!("\n## {}\n\n{}", table.title, table.text);
         tables.push(table);
     }
     let report = Report { machine, seconds: args.pace.seconds, rounds: args.pace.rounds, seed: args.pace.seed, tables };
@@ -75,13 +117,13 @@ pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
 fn check(args: &TablesArgs) -> Result<(), BenchError> {
     let refused = |why: String| Err(BenchError::Refused(why));
     let which = args.which();
-    if which.iter().any(|which| *which != Which::D) {
+    if which.iter().any(|which| !matches!(which, Which::D | Which::I)) {
         let folder = &args.log_folder;
         if !is_in_memory(folder) {
             let found = file_system(folder);
             return refused(format!(
-                "--log-folder: {} is no tmpfs ({found}): tables a, b, c and e emulate persistent memory on one; give a \
-                 folder on a tmpfs, or take --only d",
+                "--log-folder: {} is no tmpfs ({found}): all tables but d and i emulate persistent memory on one; \
+                 give a folder on a tmpfs, or take --only d,i",
                 folder.display()
             ));
         }
@@ -119,10 +161,14 @@ fn persistent(folder: &Path) -> Settings {
     Settings { medium: Medium::PersistentMemory, log_folder: Some(folder.to_path_buf()), ..Settings::default() }
 }
 
-/// Starts these and fills them.
+/// Fills these with the paper's values.
 async fn filled(contenders: Vec<Contender>, keys: u64) -> Result<Vec<Contender>, BenchError> {
+    filled_with(contenders, keys, VALUE_BYTES).await
+}
+
+async fn filled_with(contenders: Vec<Contender>, keys: u64, value_bytes: u32) -> Result<Vec<Contender>, BenchError> {
     for one in &contenders {
-        one.store.load(keys, VALUE_BYTES).await?;
+        one.store.load(keys, value_bytes).await?;
     }
     Ok(contenders)
 }

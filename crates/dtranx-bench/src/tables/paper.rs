@@ -4,6 +4,7 @@ use super::{Table, filled, persistent, plan};
 use crate::{
     args::TablesArgs,
     error::BenchError,
+    report,
     store::Kind,
     turns::{Contender, in_turns},
     workload::{Distribution, Shape},
@@ -25,5 +26,5 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     for one in &contenders {
         one.check(args.keys, Shape::Paper).await?;
     }
-    Ok(Table { title: "(a) The paper's workload, log on persistent memory (emulated)", rows })
+    Ok(Table::new("(a) The paper's workload, log on persistent memory (emulated)", report::rows(&rows, None), rows))
 }

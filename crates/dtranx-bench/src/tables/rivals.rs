@@ -6,6 +6,7 @@ use crate::{
     args::TablesArgs,
     error::BenchError,
     measure::Plan,
+    report,
     store::{Kind, Settings},
     turns::{Contender, in_turns},
     workload::{Distribution, Mix, Shape},
@@ -31,7 +32,7 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
             one.check(args.keys / SHARE, Shape::Transfer).await?;
         }
     }
-    Ok(Table { title: "(d) Beside etcd and Redis, equally durable", rows })
+    Ok(Table::new("(d) Beside etcd and Redis, equally durable", report::rows(&rows, None), rows))
 }
 
 fn transfers(args: &TablesArgs, in_flight: u32) -> Plan {

@@ -1,0 +1,61 @@
+//! Table g: from the start of a server that was killed to its first answer (section 4.4), by what was written before, with the
+//! log collected and not. Both take turns in being killed.
+
+use serde::Serialize;
+
+use super::{Table, persistent};
+use crate::{
+    args::TablesArgs,
+    error::BenchError,
+    report,
+    restart::{Filling, Restarted},
+    store::Settings,
+};
+
+const VALUE_BYTES: u32 = 1000;
+const SEGMENT_MIB: u32 = 16;
+/// The one in use, the one made ahead, and one that is being filled meanwhile.
+const COLLECTED_SEGMENTS: u64 = 3;
+const OFTEN_MS: u32 = 200;
+/// Longer than any run: never.
+const NEVER_MS: u32 = 3_600_000;
+
+/// One server after so much was written.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Restart {
+    pub(crate) name: &'static str,
+    /// Of values.
+    pub(crate) written_mib: u32,
+    /// The log's segments before it was killed first.
+    pub(crate) log_bytes: u64,
+    /// From the start to the first answer, round by round.
+    pub(crate) rounds_ms: Vec<f64>,
+}
+
+pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
+    let often = Settings { segment_mib: SEGMENT_MIB, gc_interval_ms: OFTEN_MS, ..persistent(&args.log_folder) };
+    let never = Settings { gc_interval_ms: NEVER_MS, ..often.clone() };
+    let mut collected = Restarted::start(&often).await?;
+    let mut kept = Restarted::start(&never).await?;
+    let filling = Filling { keys: args.keys, value_bytes: VALUE_BYTES };
+    let mut rows = Vec::new();
+    for written_mib in args.log_sizes() {
+        let bytes = u64::from(written_mib) << 20;
+        eprintln!("dtranx-bench: {written_mib} MiB are written to a log");
+        collected.fill(filling, bytes).await?;
+        kept.fill(filling, bytes).await?;
+        collected.until_collected(COLLECTED_SEGMENTS).await?;
+        let row = async |name, server: &Restarted| {
+            Ok::<_, BenchError>(Restart { name, written_mib, log_bytes: server.log_bytes().await?, rounds_ms: vec![] })
+        };
+        let mut pair = [row("collected", &collected).await?, row("not collected", &kept).await?];
+        for round in 1..=args.pace.rounds {
+            eprintln!("dtranx-bench: round {round} of {}: killed after {written_mib} MiB", args.pace.rounds);
+            for (row, server) in pair.iter_mut().zip([&mut collected, &mut kept]) {
+                row.rounds_ms.push(server.kill_and_start().await?.as_secs_f64() * 1000.0);
+            }
+        }
+        rows.extend(pair);
+    }
+    Ok(Table::new("(g) From the start of a killed server to its first answer", report::restarts(&rows), rows))
+}
