@@ -30,6 +30,7 @@ pub(super) struct Board {
     pub(super) locking: AtomicU64,
     anomalies: AtomicU64,
     pub(super) clients: AtomicU64,
+    pub(super) cached_reads: AtomicU64,
     pub(super) committed: AtomicU64,
     pub(super) refused: AtomicU64,
 }
@@ -54,6 +55,7 @@ impl Board {
             locking: AtomicU64::new(0),
             anomalies: AtomicU64::new(0),
             clients: AtomicU64::new(0),
+            cached_reads: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
@@ -111,6 +113,7 @@ impl Board {
             locking: get(&self.locking),
             anomalies: get(&self.anomalies),
             clients: get(&self.clients),
+            cached_reads: get(&self.cached_reads),
             committed: get(&self.committed),
             refused: get(&self.refused),
             peers,

@@ -119,7 +119,7 @@ pub(super) fn start(
     let (told, from_told) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
     let (outgoing, from_outgoing) = queue("outgoing", INTERNAL_EVENTS, signals.of("network"), &counters);
-    let reads = Reads { storage: storage.clone(), queue: reads };
+    let reads = Reads { storage: storage.clone(), queue: reads, board: board.clone() };
     let made =
         Port { board: board.clone(), entry, acknowledged, told, reads, outgoing: from_outgoing, signal: port_signal };
     let entries = Entries { tranx: from_entry, acknowledged: from_acknowledged, told: from_told };

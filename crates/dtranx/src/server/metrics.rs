@@ -80,6 +80,7 @@ pub fn prometheus(status: &ServerStatus) -> String {
         ("dtranx_in_doubt", "gauge", status.in_doubt),
         ("dtranx_asking", "gauge", status.asking),
         ("dtranx_locking", "gauge", status.locking),
+        ("dtranx_cached_reads_total", "counter", status.cached_reads),
         ("dtranx_anomalies_total", "counter", status.anomalies),
         ("dtranx_log_segments", "gauge", status.log_segments),
         ("dtranx_log_bytes", "gauge", status.log_bytes),

@@ -1,7 +1,9 @@
 //! What clients read: keys that are in the cache are answered at once (section 4.1), the rest is for the read stage.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use super::board::Board;
 use super::event::ReadFor;
 use crate::core::{ClientId, Item, Key, transaction::MAX_TRANSACTION_ITEMS};
 use crate::stage::Inlet;
@@ -15,6 +17,7 @@ pub(super) const ANSWER_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES / 2;
 pub(super) struct Reads {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) queue: Inlet<ReadFor>,
+    pub(super) board: Arc<Board>,
 }
 
 impl Reads {
@@ -26,6 +29,7 @@ impl Reads {
         if let Ask::Get(keys) = &ask
             && let Some(reply) = cached(&*self.storage, keys)
         {
+            self.board.cached_reads.fetch_add(1, Ordering::Relaxed);
             return Err(reply);
         }
         let full = |_| Reply::Refused("the server is at its limit: reads that wait".to_owned());

@@ -139,6 +139,8 @@ pub struct ServerStatus {
     pub anomalies: u64,
     /// Connected clients.
     pub clients: u64,
+    /// Requests to read that its cache answered, without the read stage.
+    pub cached_reads: u64,
     /// Transactions that it answered with commit.
     pub committed: u64,
     /// Transactions that it answered with a refusal.

@@ -103,6 +103,7 @@ fn status() -> ServerStatus {
         locking: 1,
         anomalies: 0,
         clients: 1,
+        cached_reads: 7,
         committed: 7,
         refused: 1,
         peers: vec![ServerId(300)],

@@ -44,6 +44,7 @@ fn print(address: &str, status: &ServerStatus) {
         status.anomalies
     );
     say!("  in doubt {}, of which it asks about {}", status.in_doubt, status.asking);
+    say!("  reads answered by the cache: {}", status.cached_reads);
     say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
     say!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");
     for stage in &status.readings.stages {
