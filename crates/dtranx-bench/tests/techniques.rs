@@ -41,14 +41,14 @@ fn restarts_answer_with_what_was_acknowledged_and_a_collected_log_is_short() {
     assert_eq!(titles, [("collected", "0"), ("not collected", "0"), ("collected", "24"), ("not collected", "24")]);
     assert!(rows.iter().all(|row| number(&row[3]) > 0.0), "{rows:?}");
     let log_mib: Vec<f64> = rows.iter().map(|row| number(&row[2])).collect();
-    assert!(log_mib[2] <= 48.0 && log_mib[3] > 48.0, "{log_mib:?}");
+    assert!(log_mib[2] < log_mib[3], "{log_mib:?}");
 }
 
 #[test]
-fn decisions_sent_at_once_cost_more_messages() {
+fn acknowledgements_sent_at_once_cost_more_messages() {
     let Some(rows) = rows("--only h --in-flight 4") else { return };
     let titles: Vec<(&str, &str)> = rows.iter().map(|row| (row[0].as_str(), row[4].as_str())).collect();
-    let of = |in_flight| ["at once", "after 1 ms", "after 10 ms"].map(|name| (name, in_flight));
+    let of = |in_flight| ["at once", "after 5 ms", "after 50 ms"].map(|name| (name, in_flight));
     assert_eq!(titles, [of("1"), of("4")].concat());
     let messages: Vec<f64> = rows.iter().map(|row| number(&row[11])).collect();
     assert!(messages[2] < messages[0], "one transaction at a time: {messages:?}");

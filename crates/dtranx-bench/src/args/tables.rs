@@ -23,7 +23,7 @@ pub(crate) enum Which {
     F,
     /// Restarts of a killed server, by what was written before
     G,
-    /// Decisions and acknowledgements sent at once, and gathered for a while
+    /// Acknowledgements sent at once, and gathered for a while
     H,
     /// Events in the slots of their queue, allocated, and pooled
     I,

@@ -79,10 +79,10 @@ fn config(number: usize, ports: &[u16], (data, log): (&Path, &Path), settings: &
     for (at, port) in ports.iter().enumerate() {
         let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
     }
-    let Settings { segment_mib, gc_interval_ms, is_pinned, item_cache_mib, decision_delay_ms, .. } = settings;
+    let Settings { segment_mib, gc_interval_ms, is_pinned, item_cache_mib, acknowledgement_delay_ms, .. } = settings;
     let _ = writeln!(text, "]\n[limits]\nclient_window = {CLIENT_WINDOW}\nsegment_mib = {segment_mib}");
     let _ = writeln!(text, "gc_interval_ms = {gc_interval_ms}\nitem_cache_mib = {item_cache_mib}");
-    let _ = writeln!(text, "decision_delay_ms = {decision_delay_ms}\n[threads]\npinned = {is_pinned}");
+    let _ = writeln!(text, "acknowledgement_delay_ms = {acknowledgement_delay_ms}\n[threads]\npinned = {is_pinned}");
     text
 }
 

@@ -108,11 +108,14 @@ impl Store for Dtranx {
 
     async fn counts(&self) -> Result<Option<Counts>, BenchError> {
         let mut counts = Counts::default();
-        for stage in self.statuses().await?.iter().flat_map(|status| &status.readings.stages) {
-            match stage.name.as_str() {
-                "read" => counts.reads += stage.handled,
-                "network" => counts.messages += stage.handled,
-                _ => {}
+        for status in self.statuses().await? {
+            counts.reads += status.cached_reads;
+            for stage in &status.readings.stages {
+                match stage.name.as_str() {
+                    "read" => counts.reads += stage.handled,
+                    "network" => counts.messages += stage.handled,
+                    _ => {}
+                }
             }
         }
         Ok(Some(counts))

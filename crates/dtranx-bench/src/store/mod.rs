@@ -61,8 +61,8 @@ pub(crate) struct Settings {
     pub(crate) is_pinned: bool,
     /// A server's cache of items; 0: none.
     pub(crate) item_cache_mib: u32,
-    /// How long decisions and acknowledgements wait for others to be sent along.
-    pub(crate) decision_delay_ms: u32,
+    /// How long acknowledgements wait for others to be sent along.
+    pub(crate) acknowledgement_delay_ms: u32,
     /// How many clients share the transactions, each with a cache of its own.
     pub(crate) clients: usize,
     /// The items of a client's cache; 0: none.
@@ -81,7 +81,7 @@ impl Default for Settings {
             gc_interval_ms: 1000,
             is_pinned: false,
             item_cache_mib: 64,
-            decision_delay_ms: 1,
+            acknowledgement_delay_ms: 5,
             clients: 1,
             cache_items: 0,
             is_brought_used: false,
