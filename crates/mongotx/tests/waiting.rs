@@ -326,7 +326,7 @@ async fn rollback_does_not_wait_for_what_comes_after_it() {
     let mut took = Vec::new();
     while took.len() < 20 {
         took.push(time_of_a_rollback().await);
-        if took.last() < Some(&Duration::from_millis(400)) {
+        if took.last() < Some(&Duration::from_millis(200)) {
             return;
         }
     }
