@@ -86,7 +86,7 @@ impl Case {
         let mut customers: Vec<Customer> =
             ["ann", "bob"].map(|name| Customer::start(self.work(name, &uri, &ledger), &stop)).into();
 
-        let told = broken.until("the step", |told| told.struck).await;
+        let told = broken.until(&format!("{}: the step", self.name), |told| told.struck).await;
         assert!(told.struck, "{}: the step was not reached", self.name);
         if self.blow == Blow::Stop {
             broken.until_paused().await;
