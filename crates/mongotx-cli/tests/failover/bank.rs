@@ -108,7 +108,9 @@ pub(crate) struct Work {
 
 impl Work {
     async fn session(&self) -> ClientSession {
-        let uri = format!("{}/?heartbeatFrequencyMS=500&serverSelectionTimeoutMS=5000", self.uri);
+        // Both gateways are used, however long one of them took to answer when the machine stood still.
+        let how = "heartbeatFrequencyMS=500&serverSelectionTimeoutMS=20000&localThresholdMS=60000";
+        let uri = format!("{}/?{how}", self.uri);
         Client::with_uri_str(uri).await.unwrap().start_session().await.unwrap()
     }
 
