@@ -67,13 +67,18 @@ impl Next {
         Self { own: Own { id: VersionId { key, ver: ver + 1 }, replaces: Some(ver), body }, seen: seen.at }
     }
 
+    /// Read too long ago to be written after.
+    fn is_old(&self) -> bool {
+        self.seen.elapsed() > READ_LIMIT
+    }
+
     /// The first version of a document of which there was none.
     pub(super) fn first(key: Bson, body: Document, seen: Instant) -> Self {
         Self { own: Own { id: VersionId { key, ver: 1 }, replaces: None, body: Some(body) }, seen }
     }
 }
 
-/// How many of the versions were written; where one is missing, somebody else has its `_id`.
+/// How many of the versions were written; where one is missing, somebody else has its `_id`, or it was read too long ago.
 pub(super) enum Written {
     All,
     Some(usize),
@@ -123,11 +128,20 @@ impl Tx {
         self.no_lost_updates && read().is_some_and(|seen| next.replaces != Some(seen.version.id.ver))
     }
 
+    /// What the transaction does not depend on may be read again.
+    fn not_on_old_reads(&self, collection: &str, next: &[Next]) -> OpResult<Written> {
+        let depends = |next: &Next| self.depends_on(collection, &Key::of(&next.own.id.key));
+        match next.iter().any(|next| next.is_old() && depends(next)) {
+            true => Err(OpError::Conflict("slow read")),
+            false => Ok(Written::Some(0)),
+        }
+    }
+
     /// Writes the next versions of documents of which the transaction has none of its own, in one command.
     pub(super) async fn write(&mut self, store: &Store, collection: &str, next: Vec<Next>) -> OpResult<Written> {
         let Some(first) = next.first() else { return Ok(Written::All) };
-        if next.iter().any(|next| next.seen.elapsed() > READ_LIMIT) {
-            return Err(OpError::Conflict("slow read"));
+        if next.iter().any(Next::is_old) {
+            return self.not_on_old_reads(collection, &next);
         }
         if next.iter().any(|next| self.loses_update(collection, &next.own)) {
             return Err(OpError::Conflict("write conflict"));
