@@ -48,12 +48,15 @@ impl Folder {
     /// Reserves the file's room before its name is durable: what exists after a crash never runs out of room.
     pub(super) fn create(&self, name: &str, bytes: u64) -> Result<File> {
         let path = self.path.join(name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|source| LogError::io("create", &shown(&path), source))?;
+        let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        // In a folder that was put in the place of this one it would be lost; and without a folder there is no other reason.
+        if let Err(gone) = self.check() {
+            if created.is_ok() {
+                let _ = fs::remove_file(&path);
+            }
+            return Err(gone);
+        }
+        let file = created.map_err(|source| LogError::io("create", &shown(&path), source))?;
         let reserved =
             fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(Error::from).and_then(|()| file.sync_all());
         if let Err(source) = reserved {
@@ -95,7 +98,9 @@ impl Folder {
 
     pub(super) fn remove(&self, name: &str) -> Result<()> {
         let path = self.path.join(name);
-        fs::remove_file(&path).map_err(|source| LogError::io("remove", &shown(&path), source))?;
+        let removed = fs::remove_file(&path);
+        self.check()?;
+        removed.map_err(|source| LogError::io("remove", &shown(&path), source))?;
         self.sync()
     }
 

@@ -120,8 +120,12 @@ fn folder_that_was_removed_or_replaced_is_noticed() {
     medium.check().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(matches!(medium.check(), Err(LogError::Gone { .. })));
-    let _other = Disk::open(&folder).unwrap();
+    assert!(matches!(medium.create("file", 4096), Err(LogError::Gone { .. })));
+    let other = Disk::open(&folder).unwrap();
     assert!(matches!(medium.check(), Err(LogError::Gone { .. })));
+    assert!(matches!(medium.create("file", 4096), Err(LogError::Gone { .. })));
+    assert!(other.list().unwrap().is_empty(), "what would be lost was made");
+    assert!(matches!(medium.remove("file"), Err(LogError::Gone { .. })));
 }
 
 #[test]
