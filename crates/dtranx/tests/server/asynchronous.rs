@@ -57,7 +57,7 @@ fn nobody() -> Cluster {
 
 #[test]
 fn many_from_one_thread_on_three_servers_all_count_once() {
-    let _limit = Limit::of(300, "answer of the servers");
+    let _limit = Limit::of(120, "answer of the servers");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(3);
     let servers: Vec<_> = (1..=3).map(|id| Server::start(&config(&cluster, id, folder.path())).unwrap()).collect();
@@ -79,7 +79,7 @@ fn many_from_one_thread_on_three_servers_all_count_once() {
 
 #[test]
 fn dropped_commit_is_done_once_or_not_at_all() {
-    let _limit = Limit::of(300, "answer of the server");
+    let _limit = Limit::of(120, "answer of the server");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let _server = Server::start(&config(&cluster, 1, folder.path())).unwrap();
@@ -107,7 +107,7 @@ fn dropped_commit_is_done_once_or_not_at_all() {
 
 #[test]
 fn dropped_reads_leave_a_transaction_as_it_was() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let client = store.client(ClientOptions::default());
     client.put("a", "1").unwrap();
@@ -129,7 +129,7 @@ fn dropped_reads_leave_a_transaction_as_it_was() {
 
 #[test]
 fn futures_may_move_between_threads() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     fn may_move<F: Future + Send>(future: F) -> F {
         future
     }
@@ -173,7 +173,7 @@ fn requests_beyond_the_limit_are_refused() {
 
 #[test]
 fn limits_are_refused_by_name() {
-    let _limit = Limit::of(300, "refusal by a limit");
+    let _limit = Limit::of(120, "refusal by a limit");
     let store = Embedded::in_memory().unwrap();
     let client = store.client(ClientOptions::default()).asynchronous();
     let mut tranx = client.begin();
@@ -190,7 +190,7 @@ fn limits_are_refused_by_name() {
 
 #[test]
 fn store_that_has_ended_says_so() {
-    let _limit = Limit::of(300, "refusal by a store that has ended");
+    let _limit = Limit::of(120, "refusal by a store that has ended");
     let store = Embedded::in_memory().unwrap();
     let client = store.client(ClientOptions::default());
     client.put("a", "1").unwrap();

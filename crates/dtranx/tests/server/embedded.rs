@@ -15,7 +15,7 @@ fn client(store: &Embedded) -> Client {
 
 #[test]
 fn commit_is_seen_and_abort_is_not() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let client = client(&store);
     let mut tranx = client.begin();
@@ -36,7 +36,7 @@ fn commit_is_seen_and_abort_is_not() {
 
 #[test]
 fn stale_read_is_refused_with_what_is_there_now() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let client = client(&store);
     client.put("a", "1").unwrap();
@@ -56,7 +56,7 @@ fn stale_read_is_refused_with_what_is_there_now() {
 
 #[test]
 fn phantom_in_a_scanned_range_is_refused() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let client = client(&store);
     for name in ["p1", "p3", "q"] {
@@ -79,7 +79,7 @@ fn phantom_in_a_scanned_range_is_refused() {
 
 #[test]
 fn scan_sees_own_writes_and_deletes() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let client = client(&store);
     client.put("a", "1").unwrap();
@@ -96,7 +96,7 @@ fn scan_sees_own_writes_and_deletes() {
 
 #[test]
 fn concurrent_increments_all_count() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let options = ClientOptions { attempts: 10_000, ..ClientOptions::default() };
     thread::scope(|scope| {
@@ -119,7 +119,7 @@ fn concurrent_increments_all_count() {
 
 #[test]
 fn reopened_store_has_what_was_committed() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let folder = tempfile::tempdir().unwrap();
     for round in 0..3_u8 {
         let store = Embedded::open(folder.path()).unwrap();
@@ -133,7 +133,7 @@ fn reopened_store_has_what_was_committed() {
 
 #[test]
 fn limits_are_refused_by_name() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let client = client(&store);
     let long_key = client.put(vec![0; 5000], "x").unwrap_err();
@@ -160,7 +160,7 @@ fn limits_are_refused_by_name() {
 
 #[test]
 fn client_cache_serves_reads_and_is_checked_at_the_commit() {
-    let _limit = Limit::of(300, "answer of the engine");
+    let _limit = Limit::of(120, "answer of the engine");
     let store = Embedded::in_memory().unwrap();
     let cached = store.client(ClientOptions { cache_items: 100, ..ClientOptions::default() });
     let other = client(&store);

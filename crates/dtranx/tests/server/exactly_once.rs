@@ -63,7 +63,7 @@ impl Way {
 
 #[test]
 fn lost_answer_is_given_again_and_the_commit_is_done_once() {
-    let _limit = Limit::of(300, "answer to the commit");
+    let _limit = Limit::of(120, "answer to the commit");
     let folder = tempfile::tempdir().unwrap();
     let listen = crate::free_address();
     let way = Way::default();

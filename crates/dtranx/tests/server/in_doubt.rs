@@ -54,7 +54,7 @@ fn key(number: u64) -> Key {
 
 #[test]
 fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
-    let _limit = Limit::of(300, "answer of the servers");
+    let _limit = Limit::of(120, "answer of the servers");
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = cluster(2);
     let (low, high) = (Key::new("").unwrap(), Key::new("m").unwrap());

@@ -45,7 +45,7 @@ fn refusal(said: &[u8]) -> String {
 
 #[test]
 fn strangers_lose_their_connection_and_clients_go_on() {
-    let _limit = Limit::of(300, "end of a connection, or answer to a client");
+    let _limit = Limit::of(120, "end of a connection, or answer to a client");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let _server = Server::start(&config(&cluster, 1, folder.path())).unwrap();
@@ -88,7 +88,7 @@ fn strangers_lose_their_connection_and_clients_go_on() {
 /// The end may be told together with the last bytes, and never again.
 #[test]
 fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
-    let _limit = Limit::of(300, "answer to the last request");
+    let _limit = Limit::of(120, "answer to the last request");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let _server = Server::start(&config(&cluster, 1, folder.path())).unwrap();
@@ -116,7 +116,7 @@ fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
 
 #[test]
 fn address_in_use_is_named() {
-    let _limit = Limit::of(300, "refusal to start");
+    let _limit = Limit::of(120, "refusal to start");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let _holder = std::net::TcpListener::bind(cluster.servers[0].address).unwrap();

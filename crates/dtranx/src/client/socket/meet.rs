@@ -39,10 +39,14 @@ pub(super) fn meet(address: SocketAddr, hello: &Hello, patience: Duration) -> Re
                 return Ok(Met { stream, welcome, rest: rest[taken..].to_vec() });
             }
         }
+        let now = Instant::now();
         match stream.read(&mut chunk) {
             Ok(0) => return Err("the server closed the connection".to_owned()),
-            Ok(bytes) => incoming.extend_from_slice(&chunk[..bytes]),
-            Err(error) if is_timeout(&error) && Instant::now() < until => {}
+            // Whoever stood still wakes late: what is there by then still counts.
+            Ok(bytes) if now < until + HANDSHAKE => incoming.extend_from_slice(&chunk[..bytes]),
+            Ok(_) => return Err("the server takes too long to say who it is".to_owned()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) && now < until => {}
             Err(error) => return Err(error.to_string()),
         }
     }
