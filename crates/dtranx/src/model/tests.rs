@@ -144,8 +144,44 @@ fn transfer_and_audit_apart() {
 }
 
 #[test]
-fn two_increments_apart_with_crash() {
-    holds(apart(Plan { crashes: 1, ..two_increments() }));
+fn two_increments_apart_with_crashes_and_collection() {
+    holds(apart(Plan { crashes: 2, collections: 1, ..two_increments() }));
+}
+
+#[test]
+fn write_skew_apart_with_crash() {
+    holds(apart(Plan { crashes: 1, ..write_skew() }));
+}
+
+/// The server that coordinates nothing of what is written crashes.
+#[test]
+fn transfer_and_audit_apart_with_crash() {
+    holds(apart(Plan { crashes: 1, crash_only: Some(2), ..transfer_and_audit() }));
+}
+
+#[test]
+fn transfer_then_increment_apart_with_slow_storage_and_crash() {
+    holds(apart(slow_storage(Plan { crashes: 1, ..transfer_then_increment() })));
+}
+
+#[test]
+fn two_participants_apart_with_crash_and_early_timer() {
+    holds(apart(Plan { early_ticks: 1, ..two_participants() }));
+}
+
+#[test]
+fn two_participants_apart_with_any_crash() {
+    holds(apart(Plan { early_ticks: 0, crash_only: None, ..two_participants() }));
+}
+
+#[test]
+fn one_participant_apart_with_crash_early_timer_and_loss() {
+    holds(apart(Plan { crashes: 1, early_ticks: 1, losses: 1, ..one_participant() }));
+}
+
+#[test]
+fn one_participant_apart_with_two_crashes() {
+    holds(apart(Plan { crashes: 2, ..one_participant() }));
 }
 
 #[test]
@@ -189,6 +225,8 @@ flaws! {
     flaw_versions_not_checked_is_noticed: VersionsNotChecked in write_skew(),
     flaw_promise_not_logged_is_noticed: PromiseNotLogged in
         two_participants(),
+    flaw_vote_before_durable_apart_is_noticed: VoteBeforeDurable in
+        apart(Plan { crashes: 1, crash_only: Some(2), ..transfer_and_audit() }),
     flaw_vote_before_durable_is_noticed: VoteBeforeDurable in Plan { crashes: 1, ..one_participant() },
     flaw_answer_before_durable_is_noticed: AnswerBeforeDurable in
         Plan { crashes: 1, losses: 1, ..one_participant() },
