@@ -6,7 +6,7 @@ use std::process::Command;
 
 #[test]
 fn transfers_between_counters_on_three_servers_keep_their_sum() {
-    let args = "compare --stores dtranx --servers 3 --shape transfer --keys 50 --in-flight 8 --seconds 1 --warm-up 0 --rounds 1";
+    let args = "compare --stores dtranx --servers 3 --shape transfer --keys 50 --in-flight 8 --seconds 3 --warm-up 0 --rounds 1";
     let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench")).args(args.split(' ')).output().unwrap();
     let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{errors}");
@@ -14,6 +14,14 @@ fn transfers_between_counters_on_three_servers_keep_their_sum() {
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     assert_eq!(cells[1..6], ["dtranx", "3", "transfer", "uniform", "8"], "{told}");
     assert!(cells[6].parse::<f64>().unwrap() > 0.0, "{told}");
+}
+
+/// The numbers of a second, of which there are four.
+fn second(at: usize, row: &str) -> [f64; 4] {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert_eq!((cells[1], cells.len()), ((at + 1).to_string().as_str(), 7), "{row}");
+    let numbers: Vec<f64> = cells[2..6].iter().map(|cell| cell.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
 }
 
 #[test]
@@ -26,9 +34,10 @@ fn tables_are_made_over_time_or_the_machine_is_refused_by_its_missing_tmpfs() {
     }
     assert!(told.contains("cores") && told.contains("## (c)"), "{told}");
     let over_time = told.split_once("| second | collected: tx/s |").unwrap().1;
-    let cells: Vec<&str> = over_time.lines().nth(2).unwrap().split('|').map(str::trim).collect();
-    assert_eq!((cells[1], cells.len()), ("1", 7), "{told}");
-    let numbers: Vec<f64> = cells[2..6].iter().map(|cell| cell.parse().unwrap()).collect();
-    assert!(numbers[0] > 0.0 && numbers[2] > 0.0, "both commit: {told}");
-    assert!(numbers[1] >= 16.0 && numbers[3] >= 16.0, "a log has a segment at least: {told}");
+    let rows: Vec<[f64; 4]> = over_time.lines().skip(2).take(4).enumerate().map(|(at, row)| second(at, row)).collect();
+    assert_eq!(rows.len(), 4, "{told}");
+    // In one second, on a slow machine, there may be no commit.
+    let committed = |column: usize| rows.iter().map(|row| row[column]).sum::<f64>();
+    assert!(committed(0) > 0.0 && committed(2) > 0.0, "both commit: {told}");
+    assert!(rows.iter().all(|row| row[1] >= 16.0 && row[3] >= 16.0), "a log has a segment at least: {told}");
 }

@@ -8,8 +8,11 @@ use std::{
     time::Duration,
 };
 
-use dtranx::server::{Server, ServerConfig};
-use leash::{Process, Start, pick_free_port};
+use dtranx::{
+    cluster::HeldPort,
+    server::{Server, ServerConfig},
+};
+use leash::{Process, Start};
 use tempfile::TempDir;
 
 use super::folder;
@@ -22,6 +25,8 @@ const CLIENT_WINDOW: u32 = 65_536;
 /// Servers that run, or that were killed.
 pub(crate) struct Dtranx {
     addresses: Vec<SocketAddr>,
+    /// Nobody else is given them, while a server is down either.
+    _ports: Vec<HeldPort>,
     program: PathBuf,
     processes: Vec<Process>,
     folder: TempDir,
@@ -35,15 +40,15 @@ impl Dtranx {
         let program = std::env::current_exe().map_err(failed)?;
         let folder = folder(NAME)?;
         let logs = settings.log_folder.as_ref().map(|logs| tempfile::tempdir_in(logs).map_err(failed)).transpose()?;
-        let ports = (0..servers).map(|_| pick_free_port()).collect::<Result<Vec<_>, _>>()?;
-        for number in 1..=ports.len() {
+        let ports = (0..servers).map(|_| HeldPort::pick()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let addresses: Vec<SocketAddr> = ports.iter().map(HeldPort::address).collect();
+        for number in 1..=addresses.len() {
             let data = folder.path().join(format!("server-{number}"));
             let log = logs.as_ref().map_or(data.join("log"), |logs| logs.path().join(format!("server-{number}")));
             let file = folder.path().join(format!("server-{number}.toml"));
-            std::fs::write(file, config(number, &ports, (&data, &log), settings)).map_err(failed)?;
+            std::fs::write(file, config(number, &addresses, (&data, &log), settings)).map_err(failed)?;
         }
-        let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
-        let mut servers = Self { addresses, program, processes: Vec::new(), folder, _logs: logs };
+        let mut servers = Self { addresses, _ports: ports, program, processes: Vec::new(), folder, _logs: logs };
         servers.start_again()?;
         Ok(servers)
     }
@@ -72,12 +77,12 @@ impl Dtranx {
 }
 
 /// Writing to a string cannot fail.
-fn config(number: usize, ports: &[u16], (data, log): (&Path, &Path), settings: &Settings) -> String {
+fn config(number: usize, addresses: &[SocketAddr], (data, log): (&Path, &Path), settings: &Settings) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
     let mut text = format!("cluster = \"bench\"\nserver = {number}\nfolder = {}\n", quoted(data));
     let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"\nservers = [", quoted(log), settings.medium.name());
-    for (at, port) in ports.iter().enumerate() {
-        let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
+    for (at, address) in addresses.iter().enumerate() {
+        let _ = writeln!(text, "  {{ id = {}, address = \"{address}\" }},", at + 1);
     }
     let Settings { segment_mib, gc_interval_ms, is_pinned, item_cache_mib, acknowledgement_delay_ms, .. } = settings;
     let _ = writeln!(text, "]\n[limits]\nclient_window = {CLIENT_WINDOW}\nsegment_mib = {segment_mib}");
