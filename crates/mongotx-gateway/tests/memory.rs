@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::{alloc::System, io::Write};

@@ -1,0 +1,57 @@
+//! What cannot be is refused before anything is started, by the option or the rival.
+
+use std::process::Command;
+
+fn refusal(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench")).args(args).env("PATH", "").output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn redis_has_one_server() {
+    let told = refusal(&["compare", "--stores", "redis", "--servers", "3"]);
+    assert!(told.contains("redis has no transactions over several servers"), "{told}");
+}
+
+#[test]
+fn transfers_and_modifications_have_no_part_that_only_reads() {
+    for shape in ["transfer", "modify"] {
+        let told = refusal(&["compare", "--shape", shape, "--reads", "50"]);
+        assert!(told.contains(&format!("--reads has no meaning with --shape {shape}")), "{told}");
+    }
+}
+
+#[test]
+fn numbers_outside_their_limits_are_refused_with_the_limits() {
+    let cases = [
+        ("compare", "--keys", "1", "2.."),
+        ("compare", "--servers", "8", "1..=7"),
+        ("compare", "--reads", "101", "0..=100"),
+        ("compare", "--in-flight", "4097", "1..=4096"),
+        ("tables", "--seconds", "0", "1..=3600"),
+        ("tables", "--rounds", "101", "1..=100"),
+        ("tables", "--only", "x", "[possible values: a, b, c, d, e, f, g, h, i]"),
+        ("tables", "--log-mib", "2049", "0..=2048"),
+    ];
+    for (command, option, value, limits) in cases {
+        let told = refusal(&[command, option, value]);
+        assert!(told.contains(option) && told.contains(limits), "{told}");
+    }
+}
+
+#[test]
+fn persistent_memory_is_emulated_on_a_tmpfs_only() {
+    for folder in ["/proc", "/nowhere/at/all"] {
+        for tables in ["a,b", "f", "g", "h"] {
+            let told = refusal(&["tables", "--only", tables, "--log-folder", folder]);
+            assert!(told.contains(&format!("--log-folder: {folder} is no tmpfs")), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_rival_that_is_not_there_is_named() {
+    let told = refusal(&["compare", "--stores", "redis"]);
+    assert!(told.contains("there is no redis-server on PATH"), "{told}");
+}

@@ -1,0 +1,41 @@
+//! DTranx under the load generator: three real servers, and counters that add up in the end.
+
+use std::process::Command;
+
+#[test]
+fn transfers_between_counters_on_three_servers_keep_their_sum() {
+    let args = "compare --stores dtranx --servers 3 --shape transfer --keys 50 --in-flight 8 --seconds 3 --warm-up 0 --rounds 1";
+    let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench")).args(args.split(' ')).output().unwrap();
+    let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{errors}");
+    let row = told.lines().last().unwrap();
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert_eq!(cells[1..6], ["dtranx", "3", "transfer", "uniform", "8"], "{told}");
+    assert!(cells[6].parse::<f64>().unwrap() > 0.0, "{told}");
+}
+
+/// The numbers of a second, of which there are four.
+fn second(at: usize, row: &str) -> [f64; 4] {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert_eq!((cells[1], cells.len()), ((at + 1).to_string().as_str(), 7), "{row}");
+    let numbers: Vec<f64> = cells[2..6].iter().map(|cell| cell.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
+#[test]
+fn tables_are_made_over_time_or_the_machine_is_refused_by_its_missing_tmpfs() {
+    let args = "tables --only c --seconds 1 --warm-up 0 --rounds 1 --keys 1000 --in-flight 8";
+    let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench")).args(args.split(' ')).output().unwrap();
+    let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    if !output.status.success() {
+        return assert!(errors.contains("--log-folder: /dev/shm "), "{errors}");
+    }
+    assert!(told.contains("cores") && told.contains("## (c)"), "{told}");
+    let over_time = told.split_once("| second | collected: tx/s |").unwrap().1;
+    let rows: Vec<[f64; 4]> = over_time.lines().skip(2).take(4).enumerate().map(|(at, row)| second(at, row)).collect();
+    assert_eq!(rows.len(), 4, "{told}");
+    // In one second, on a slow machine, there may be no commit.
+    let committed = |column: usize| rows.iter().map(|row| row[column]).sum::<f64>();
+    assert!(committed(0) > 0.0 && committed(2) > 0.0, "both commit: {told}");
+    assert!(rows.iter().all(|row| row[1] >= 16.0 && row[3] >= 16.0), "a log has a segment at least: {told}");
+}

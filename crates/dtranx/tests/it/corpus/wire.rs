@@ -1,0 +1,215 @@
+//! One of each kind of message and record, encoded.
+
+use dtranx::cluster::{Cluster, Server};
+use dtranx::core::{
+    ClientId, CommitAnswer, Current, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome, Read,
+    Record, Refusal, ScanRead, ServerId, Transaction, TranxId, Value, Vote, Write,
+};
+use dtranx::stage::{QueueReading, Readings, StageReading};
+use dtranx::wire::{
+    Ask, Caller, Hello, Reply, Request, Response, ServerStatus, Welcome, decode, encode, next_frame, preface,
+};
+use serde::Serialize;
+
+use crate::corpus::replay::Corpus;
+
+const PARTICIPANTS: [ServerId; 2] = [ServerId(1), ServerId(300)];
+const TRANX: TranxId = TranxId { server: ServerId(300), number: u64::MAX };
+const CLIENT: ClientId = ClientId { incarnation: Incarnation(70_000), number: 3 };
+
+fn key(name: &'static str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn item() -> Item {
+    Item { value: Value::new("value").unwrap(), version: TRANX }
+}
+
+fn writes() -> Vec<Write> {
+    vec![
+        Write { key: key("a"), value: Some(Value::new("one").unwrap()) },
+        Write { key: key("long key with spaces"), value: None },
+    ]
+}
+
+fn transaction() -> Transaction {
+    let reads = vec![Read { key: key("a"), version: Some(TRANX) }, Read { key: key(""), version: None }];
+    let range = KeyRange::prefix(key("k"));
+    let scans = vec![ScanRead { range, found: vec![(key("k1"), TRANX), (key("k2"), TRANX)] }];
+    Transaction { reads, scans, writes: writes() }
+}
+
+fn cluster() -> Cluster {
+    let server = |id: u16| Server { id: ServerId(id), address: ([127, 0, 0, 1], 7000 + id).into() };
+    Cluster::hashed("bank", vec![server(1), server(300)])
+}
+
+fn hellos() -> Vec<(&'static str, Hello)> {
+    let cluster = "bank".to_owned();
+    vec![
+        ("server", Hello { cluster: cluster.clone(), to: Some(ServerId(1)), from: Caller::Server(ServerId(300)) }),
+        ("client", Hello { cluster: String::new(), to: None, from: Caller::Client(None) }),
+        ("client_again", Hello { cluster, to: Some(ServerId(1)), from: Caller::Client(Some(CLIENT)) }),
+    ]
+}
+
+fn welcomes() -> Vec<(&'static str, Welcome)> {
+    let client = Welcome::Client { client: CLIENT, server: ServerId(1), cluster: cluster(), window: 1024 };
+    let refused = Welcome::Refused { why: "another cluster".to_owned(), is_temporary: true };
+    vec![("server", Welcome::Server), ("client", client), ("refused", refused)]
+}
+
+fn requests() -> Vec<(&'static str, Request)> {
+    let request = |ask| Request { id: 5, is_repeated: false, ask };
+    vec![
+        ("get", request(Ask::Get(vec![key("a"), key(""), key("b")]))),
+        ("scan", request(Ask::Scan { range: KeyRange::until(key("a"), key("m")), items: 100 })),
+        ("commit", request(Ask::Commit(transaction()))),
+        ("commit_again", Request { id: 5, is_repeated: true, ask: Ask::Commit(transaction()) }),
+        ("status", request(Ask::Status)),
+    ]
+}
+
+fn responses() -> Vec<(&'static str, Response)> {
+    let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(item()) }] };
+    let invalid = Refusal::Invalid(LimitError::KeyTwice { key: key("a"), list: "reads".to_owned() });
+    let replies = vec![
+        ("values", Reply::Values(vec![None, Some(item())])),
+        ("found", Reply::Found { items: vec![(key("a"), item())], complete: false }),
+        ("committed", Reply::Commit(CommitAnswer::Committed(TRANX))),
+        ("stale", Reply::Commit(CommitAnswer::Refused(stale))),
+        ("invalid", Reply::Commit(CommitAnswer::Refused(invalid))),
+        ("status", Reply::Status(Box::new(status()))),
+        ("refused", Reply::Refused("the server is at its limit".to_owned())),
+    ];
+    replies.into_iter().map(|(name, reply)| (name, Response { id: 5, reply })).collect()
+}
+
+fn status() -> ServerStatus {
+    let stage = StageReading { name: "wal".to_owned(), handled: 5, batches: 2, largest_batch: 3, busy_ns: 1 << 40 };
+    let queue =
+        QueueReading { name: "entry".to_owned(), length: 1, longest: 2, capacity: 8192, refused: 0, kept_back: 0 };
+    ServerStatus {
+        server: ServerId(1),
+        uptime_ms: 1000,
+        medium: "disk".to_owned(),
+        log_segments: 2,
+        log_bytes: 128 << 20,
+        low_water: 7,
+        coordinating: 1,
+        participating: 3,
+        in_doubt: 2,
+        asking: 1,
+        locking: 1,
+        anomalies: 0,
+        clients: 1,
+        cached_reads: 7,
+        committed: 7,
+        refused: 1,
+        peers: vec![ServerId(300)],
+        readings: Readings { stages: vec![stage], queues: vec![queue] },
+    }
+}
+
+fn messages() -> Vec<(&'static str, Message)> {
+    let refusal = Refusal::WriteLocked { key: key("a") };
+    vec![
+        ("prepare", Message::Prepare { tranx: TRANX, participants: PARTICIPANTS.to_vec(), part: transaction() }),
+        ("validate", Message::Validate { tranx: TRANX, part: transaction() }),
+        ("yes", Message::Vote { tranx: TRANX, vote: Vote::Yes }),
+        ("no", Message::Vote { tranx: TRANX, vote: Vote::No(refusal) }),
+        ("decisions", Message::Decisions(vec![(TRANX, Outcome::Abort), (TRANX, Outcome::Commit)])),
+        ("acknowledge", Message::Acknowledge(vec![TRANX; 3])),
+        ("inquire", Message::Inquire { tranx: TRANX }),
+        ("told", Message::Told { tranx: TRANX, outcome: Some(Outcome::Commit) }),
+        ("low_water", Message::LowWater { number: 70_000 }),
+    ]
+}
+
+/// Every kind of record of the log.
+pub(crate) fn records() -> Vec<(&'static str, Record)> {
+    let ready = Record::Ready {
+        tranx: TRANX,
+        participants: PARTICIPANTS.to_vec(),
+        shared: vec![key("a")],
+        ranges: vec![KeyRange::all(), KeyRange::through(key("a"), key("b"))],
+        writes: writes(),
+    };
+    vec![
+        ("reserve", Record::Reserve { through: 70_000 }),
+        ("one_phase", Record::OnePhase { tranx: TRANX, writes: writes() }),
+        ("ready", ready),
+        ("commit", Record::Commit { tranx: TRANX, participants: PARTICIPANTS.to_vec() }),
+        ("outcome", Record::Outcome { tranx: TRANX, outcome: Outcome::Abort }),
+    ]
+}
+
+/// What the GC log holds.
+pub(crate) fn gc_record() -> GcRecord {
+    GcRecord { reserved_through: 70_000, low_water: vec![(ServerId(1), 5), (ServerId(300), u64::MAX)] }
+}
+
+/// Each after the byte that says what it is.
+pub(crate) fn payloads() -> Corpus {
+    let mut corpus = Corpus::new();
+    add(&mut corpus, 0, "hello", hellos());
+    add(&mut corpus, 1, "welcome", welcomes());
+    add(&mut corpus, 2, "request", requests());
+    add(&mut corpus, 3, "response", responses());
+    add(&mut corpus, 4, "message", messages());
+    add(&mut corpus, 5, "record", records());
+    add(&mut corpus, 6, "gc_record", vec![("marks", gc_record())]);
+    corpus
+}
+
+fn add<T: Serialize>(corpus: &mut Corpus, kind: u8, what: &str, examples: Vec<(&'static str, T)>) {
+    for (name, example) in examples {
+        let encoded = postcard::to_extend(&example, vec![kind]).unwrap();
+        corpus.insert(format!("{what}_{name}"), encoded);
+    }
+}
+
+/// What one side says: a client, the server that answers it, a server that calls another.
+pub(crate) fn frames() -> Corpus {
+    let sides = [
+        ("client", vec![frame(&hellos()[1].1)], requests().iter().map(|(_, request)| frame(request)).collect()),
+        ("server", vec![frame(&welcomes()[1].1)], responses().iter().map(|(_, response)| frame(response)).collect()),
+        ("peer", vec![frame(&hellos()[0].1)], messages().iter().map(|(_, message)| frame(message)).collect::<Vec<_>>()),
+    ];
+    let said = |(name, first, rest): (&str, Vec<Vec<u8>>, Vec<Vec<u8>>)| {
+        (name.to_owned(), [preface().to_vec(), first.concat(), rest.concat()].concat())
+    };
+    sides.into_iter().map(said).collect()
+}
+
+fn frame(message: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(message, &mut bytes).unwrap();
+    bytes
+}
+
+/// How many frames follow the preface.
+pub(crate) fn count_frames(bytes: &[u8]) -> usize {
+    let mut rest = &bytes[preface().len()..];
+    let mut frames = 0;
+    while let Some((_, taken)) = next_frame(rest).unwrap() {
+        rest = &rest[taken..];
+        frames += 1;
+    }
+    assert!(rest.is_empty());
+    frames
+}
+
+/// Is it what its first byte says?
+pub(crate) fn is_read(entry: &[u8]) -> bool {
+    let (kind, payload) = entry.split_first().unwrap();
+    match kind {
+        0 => decode::<Hello>(payload).is_ok(),
+        1 => decode::<Welcome>(payload).is_ok(),
+        2 => decode::<Request>(payload).is_ok(),
+        3 => decode::<Response>(payload).is_ok(),
+        4 => decode::<Message>(payload).is_ok(),
+        5 => decode::<Record>(payload).is_ok(),
+        _ => decode::<GcRecord>(payload).is_ok(),
+    }
+}

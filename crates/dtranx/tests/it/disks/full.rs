@@ -1,0 +1,67 @@
+//! Small disks under a server process: the log's, the storage's, and one too small for the GC log.
+
+use crate::disks::ledger::Ledger;
+use crate::disks::limited;
+use crate::disks::process::{Setup, assert_said};
+use crate::disks::small::SmallDisk;
+use crate::limit::Limit;
+
+/// The storage's engine does not always tell the error of a write in the background.
+const NO_ROOM: [&str; 2] = ["No space left on device", "in the background failed; 0 bytes are free there"];
+
+/// With room again: everything acknowledged is there, nothing else, and more can be written.
+fn goes_on(setup: &Setup, ledger: &mut Ledger) {
+    let _server = setup.start().unwrap();
+    let client = Ledger::client(setup.address);
+    ledger.check(&client);
+    assert!(ledger.write(&client));
+    ledger.check(&client);
+}
+
+#[test]
+fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
+    // Two segments and the GC log fit.
+    let Some(mut disk) = SmallDisk::mount(47 << 10) else { return limited::log() };
+    let mut setup = Setup::new();
+    setup.log_folder = disk.path().join("log");
+    let mut ledger = Ledger::default();
+    let mut server = setup.start().unwrap();
+    ledger.write_until_the_end(setup.address, || server.has_ended());
+    assert_said(&server.end(), &setup.log_folder, &["no room for"]);
+    // There is still no room: for a new segment, and so for a start.
+    assert_said(&setup.start().unwrap_err(), &setup.log_folder, &["no room for"]);
+    disk.remount("size=160m");
+    goes_on(&setup, &mut ledger);
+}
+
+#[test]
+fn full_disk_of_the_storage_ends_the_server_and_loses_nothing() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
+    let Some(mut disk) = SmallDisk::mount(20 << 10) else { return limited::storage() };
+    let mut setup = Setup::new();
+    setup.folder = disk.path().join("data");
+    let mut ledger = Ledger::default();
+    let mut server = setup.start().unwrap();
+    ledger.write_until_the_end(setup.address, || server.has_ended());
+    assert_said(&server.end(), &setup.folder, &NO_ROOM);
+    // What is in the log cannot be applied yet.
+    assert_said(&setup.start().unwrap_err(), &setup.folder, &NO_ROOM);
+    disk.remount("size=200m");
+    goes_on(&setup, &mut ledger);
+}
+
+#[test]
+fn disk_without_room_for_the_gc_log_is_told_at_the_start() {
+    let _limit = Limit::of(300, "server that starts, answers or ends");
+    let Some(mut disk) = SmallDisk::mount(64) else { return limited::log() };
+    let mut setup = Setup::new();
+    setup.log_folder = disk.path().join("log");
+    assert_said(&setup.start().unwrap_err(), &setup.log_folder.join("gc.log"), &["no room for"]);
+    // Now for the GC log, and not for a segment.
+    disk.remount("size=4m");
+    assert_said(&setup.start().unwrap_err(), &setup.log_folder.join("segment-"), &["no room for"]);
+    disk.remount("size=64m");
+    let _server = setup.start().unwrap();
+    assert!(Ledger::default().write(&Ledger::client(setup.address)));
+}

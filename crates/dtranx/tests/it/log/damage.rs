@@ -1,0 +1,140 @@
+//! Damage is told from a torn tail, with file and offset; other versions and other servers' files are refused.
+
+use std::sync::Arc;
+
+use dtranx::log::{LogError, Medium, Memory, SegmentNumber};
+
+use crate::log::{open, reclaim, record, segment_file};
+
+const SEGMENT_BYTES: u64 = 4096;
+
+/// A log of five durable blocks of 192 bytes each, at 64, 256, 448, 640 and 832.
+fn five_blocks() -> Memory {
+    let medium = Memory::new();
+    let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+    for number in 0..5 {
+        opened.log.append(&record(number, 150)).unwrap();
+        opened.log.persist().unwrap();
+    }
+    medium
+}
+
+#[test]
+fn damage_before_the_tail_is_an_error_with_file_and_offset() {
+    let medium = five_blocks();
+    assert!(medium.damage(&segment_file(1), 256 + 50));
+    match open(medium, SEGMENT_BYTES) {
+        Err(LogError::Corrupt { file, offset, .. }) => assert_eq!((file, offset), (segment_file(1), 256)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn damage_in_every_byte_of_a_block_is_found() {
+    for at in 448..448 + 32 + 4 + 150 {
+        let medium = five_blocks();
+        assert!(medium.damage(&segment_file(1), at));
+        assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 448, .. })), "byte {at}");
+    }
+}
+
+#[test]
+fn damage_at_the_end_of_a_complete_segment_is_an_error() {
+    let medium = five_blocks();
+    drop(open(medium.clone(), SEGMENT_BYTES).unwrap());
+    assert!(medium.damage(&segment_file(1), 832 + 40));
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 832, .. })));
+}
+
+#[test]
+fn damage_in_the_last_block_is_a_torn_tail() {
+    let medium = five_blocks();
+    assert!(medium.damage(&segment_file(1), 832 + 40));
+    assert_eq!(open(medium, SEGMENT_BYTES).unwrap().1.len(), 4);
+}
+
+#[test]
+fn damaged_header_with_blocks_is_an_error() {
+    let medium = five_blocks();
+    assert!(medium.damage(&segment_file(1), 20));
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 0, .. })));
+}
+
+#[test]
+fn damaged_gc_log_slot_leaves_the_other_and_both_are_an_error() {
+    let medium = five_blocks();
+    let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+    let first = SegmentNumber(1);
+    reclaim(&mut opened, first, b"first").unwrap();
+    reclaim(&mut opened, first, b"second").unwrap();
+    drop(opened);
+    // Generation 3 is in the second slot.
+    assert!(medium.damage("gc.log", 64 * 1024 + 42));
+    assert_eq!(open(medium.clone(), SEGMENT_BYTES).unwrap().0.gc_payload, b"first");
+    assert!(medium.damage("gc.log", 42));
+    match open(medium, SEGMENT_BYTES) {
+        Err(LogError::Corrupt { file, .. }) => assert_eq!(file, "gc.log"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn missing_segments_are_named() {
+    let medium = five_blocks();
+    for _ in 0..3 {
+        let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+        opened.log.append(b"something").unwrap();
+        opened.log.persist().unwrap();
+    }
+    Medium::remove(&medium, &segment_file(2)).unwrap();
+    match open(medium.clone(), SEGMENT_BYTES) {
+        Err(LogError::Missing { missing, found }) => assert_eq!((missing, found), (segment_file(2), segment_file(3))),
+        other => panic!("{other:?}"),
+    }
+    Medium::remove(&medium, &segment_file(1)).unwrap();
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Missing { .. })));
+}
+
+/// All would be taken for leftovers, and removed.
+#[test]
+fn segments_that_end_before_the_oldest_needed_one_are_kept_and_it_is_missing() {
+    let medium = five_blocks();
+    let first = medium.contents(&segment_file(1)).unwrap();
+    let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+    reclaim(&mut opened, SegmentNumber(2), b"").unwrap();
+    drop(opened);
+    Medium::remove(&medium, &segment_file(2)).unwrap();
+    Medium::create(&medium, &segment_file(1), SEGMENT_BYTES).unwrap().write(0, &first).unwrap();
+    match open(medium.clone(), SEGMENT_BYTES) {
+        Err(LogError::Missing { missing, found }) => assert_eq!((missing, found), (segment_file(2), segment_file(1))),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(medium.contents(&segment_file(1)), Some(first));
+}
+
+#[test]
+fn another_version_and_another_server_are_refused() {
+    let medium = five_blocks();
+    let foreign = dtranx::log::LogOptions { server: 8, segment_bytes: SEGMENT_BYTES };
+    let refused = dtranx::log::TranxLog::open(Arc::new(medium.clone()), &foreign, |_, _| Ok(()));
+    assert!(matches!(refused, Err(LogError::Foreign { found: 7, expected: 8, .. })));
+
+    let mut header = medium.contents(&segment_file(1)).unwrap()[..64].to_vec();
+    header[8] = 9;
+    header[12..16].fill(0);
+    let checksum = crc32c::crc32c(&header);
+    header[12..16].copy_from_slice(&checksum.to_le_bytes());
+    Medium::open(&medium, &segment_file(1)).unwrap().write(0, &header).unwrap();
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Version { found: 9, supported: 2, .. })));
+}
+
+#[test]
+fn unreadable_record_names_its_file() {
+    let refused = dtranx::log::TranxLog::open(Arc::new(five_blocks()), &crate::log::options(SEGMENT_BYTES), |_, _| {
+        Err("no such kind".to_owned())
+    });
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        format!("a record in {} cannot be replayed: no such kind", segment_file(1))
+    );
+}

@@ -1,0 +1,60 @@
+//! The bytes of docs/dtranx-log-format.md, written out: a change of the format must change this test and the version.
+
+use dtranx::log::{FORMAT_VERSION, Memory, SegmentNumber};
+
+use crate::log::{open, reclaim, segment_file};
+
+const SEGMENT_HEADER: &str = "\
+    445452582d57414c020007008349658c\
+    01000000000000000010000000000000\
+    00000000000000000000000000000000\
+    00000000000000000000000000000000";
+
+/// The second segment, made ahead: its header does not say which block is its first.
+const AHEAD_HEADER: &str = "\
+    445452582d57414c020007004c9f46d5\
+    02000000000000000010000000000000\
+    ffffffffffffffff0000000000000000\
+    00000000000000000000000000000000";
+
+/// Two records, "one" and "second", in one block.
+const BLOCK: &str = "\
+    11000000c6793ab80000000000000000\
+    00000000000000000000000000000000\
+    030000006f6e65060000007365636f6e\
+    64000000000000000000000000000000";
+
+/// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are "lc".
+const GC_SLOT: &str = "\
+    445452582d47434c020007000ae53ffb\
+    02000000000000000100000000000000\
+    02000000000000006c63";
+
+#[test]
+fn format_version_2_has_these_bytes() {
+    assert_eq!(FORMAT_VERSION, 2);
+    let medium = Memory::new();
+    let (mut opened, _) = open(medium.clone(), 4096).unwrap();
+    opened.log.append(b"one").unwrap();
+    opened.log.append(b"second").unwrap();
+    opened.log.persist().unwrap();
+    opened.collector.make_ahead().unwrap();
+    let oldest = SegmentNumber(1);
+    reclaim(&mut opened, oldest, b"lc").unwrap();
+
+    let segment = medium.contents(&segment_file(1)).unwrap();
+    assert_eq!(segment.len(), 4096);
+    assert_eq!(hex(&segment[..64]), SEGMENT_HEADER);
+    assert_eq!(hex(&segment[64..128]), BLOCK);
+    assert!(segment[128..].iter().all(|byte| *byte == 0));
+    let ahead = medium.contents(&segment_file(2)).unwrap();
+    assert_eq!(hex(&ahead[..64]), AHEAD_HEADER);
+    assert!(ahead.len() == 4096 && ahead[64..].iter().all(|byte| *byte == 0));
+    let gc_log = medium.contents("gc.log").unwrap();
+    assert_eq!(gc_log.len(), 128 * 1024);
+    assert_eq!(hex(&gc_log[..42]), GC_SLOT);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,45 @@
+//! The log on its media: what comes back after crashes, and what is refused.
+mod ahead;
+mod crashes;
+mod damage;
+mod golden;
+mod limits;
+mod media;
+mod stopping;
+
+use std::sync::Arc;
+
+use dtranx::log::{LogError, LogOptions, Medium, Opened, SegmentNumber, TranxLog};
+
+pub(crate) const SERVER: u16 = 7;
+
+pub(crate) fn options(segment_bytes: u64) -> LogOptions {
+    LogOptions { server: SERVER, segment_bytes }
+}
+
+/// Opens a log and collects what it held.
+pub(crate) fn open(medium: impl Medium + 'static, segment_bytes: u64) -> Result<(Opened, Vec<Vec<u8>>), LogError> {
+    let mut found = Vec::new();
+    let opened = TranxLog::open(Arc::new(medium), &options(segment_bytes), |_, record| {
+        found.push(record.to_vec());
+        Ok(())
+    })?;
+    Ok((opened, found))
+}
+
+/// A record that says which it is and fills `bytes`.
+pub(crate) fn record(number: u64, bytes: usize) -> Vec<u8> {
+    let mut record = number.to_le_bytes().to_vec();
+    record.resize(bytes.max(8), number as u8);
+    record
+}
+
+pub(crate) fn segment_file(number: u64) -> String {
+    format!("segment-{:020}.wal", SegmentNumber(number).0)
+}
+
+/// Writes the GC log and removes everything below `oldest`.
+pub(crate) fn reclaim(opened: &mut Opened, oldest: SegmentNumber, state: &[u8]) -> Result<usize, LogError> {
+    opened.collector.write(state)?;
+    opened.collector.remove_through(SegmentNumber(oldest.0.saturating_sub(1)))
+}

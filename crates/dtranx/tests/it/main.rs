@@ -1,0 +1,13 @@
+//! The integration tests of `dtranx`: one program, a module for each topic.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod corpus;
+mod disks;
+mod limit;
+mod log;
+mod processes;
+mod server;
+mod stage;
+mod storage;
+mod wire;

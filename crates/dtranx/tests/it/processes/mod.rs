@@ -1,0 +1,8 @@
+//! Three real servers, killed, paused and cut off from each other while clients work: nothing acknowledged is lost, and
+//! what the clients saw is strictly serializable.
+mod appends;
+mod bank;
+mod commands;
+mod history;
+mod proxy;
+mod trio;

@@ -1,0 +1,79 @@
+//! A coordinator that is away: its transactions are in doubt, and whoever asks how the server is sees it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use dtranx::client::{Client, ClientOptions};
+use dtranx::cluster::Cluster;
+use dtranx::core::{Key, Message, Partition, ServerId, Transaction, TranxId, Value, Write as KeyWrite};
+use dtranx::server::{Server, prometheus};
+use dtranx::wire::{Caller, Hello, PREFACE_BYTES, ServerStatus, encode, preface};
+
+use crate::limit::Limit;
+use crate::server::{cluster, config};
+
+const PATIENCE: Duration = Duration::from_secs(40);
+const FIRST: ServerId = ServerId(1);
+const SECOND: ServerId = ServerId(2);
+
+/// Asks the first server how it is until it is so.
+fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
+    let begun = Instant::now();
+    loop {
+        let status = client.status(FIRST).unwrap();
+        if is_so(&status) {
+            return status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what}: {status:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Says what the second server would say, in its name, and that it prepares so many transactions: nobody hears the votes.
+fn prepare_as_second(cluster: &Cluster, tranxs: u64) -> TcpStream {
+    let mut bytes = preface().to_vec();
+    let hello = Hello { cluster: cluster.name.clone(), to: Some(FIRST), from: Caller::Server(SECOND) };
+    encode(&hello, &mut bytes).unwrap();
+    for number in 1..=tranxs {
+        let write = KeyWrite { key: key(number), value: Some(Value::new("x").unwrap()) };
+        let part = Transaction { writes: vec![write], ..Transaction::default() };
+        let tranx = TranxId { server: SECOND, number };
+        encode(&Message::Prepare { tranx, participants: vec![FIRST, SECOND], part }, &mut bytes).unwrap();
+    }
+    let mut stream = TcpStream::connect(cluster.servers[0].address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&bytes).unwrap();
+    stream.read_exact(&mut [0; PREFACE_BYTES]).unwrap();
+    stream
+}
+
+fn key(number: u64) -> Key {
+    Key::new(format!("a{number}")).unwrap()
+}
+
+#[test]
+fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
+    let _limit = Limit::of(120, "answer of the servers");
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(2);
+    let (low, high) = (Key::new("").unwrap(), Key::new("m").unwrap());
+    cluster.partition = Partition::Ranges(vec![(low, FIRST), (high, SECOND)]);
+    let start = |server| Server::start(&config(&cluster, server, folder.path())).unwrap();
+    let _first = start(1);
+    let client = Client::connect(&[cluster.servers[0].address], ClientOptions::default()).unwrap();
+    let calm = until(&client, "nothing happens", |status| status.participating == 0);
+    assert_eq!((calm.in_doubt, calm.asking), (0, 0));
+
+    let _stream = prepare_as_second(&cluster, 3);
+    until(&client, "three parts are prepared", |status| status.in_doubt == 3);
+    let asking = until(&client, "the first server asks about them", |status| status.asking == 3);
+    let page = prometheus(&asking);
+    assert!(page.contains("\ndtranx_in_doubt 3\n") && page.contains("\ndtranx_asking 3\n"), "{page}");
+
+    // It has no record of them, and says that they were aborted.
+    let _second = start(2);
+    let settled = until(&client, "they are settled", |status| status.in_doubt == 0 && status.asking == 0);
+    assert_eq!((settled.participating, settled.anomalies), (0, 0), "{settled:?}");
+    assert_eq!(client.get(key(1).as_bytes().to_vec()).unwrap(), None);
+}

@@ -1,0 +1,40 @@
+//! Servers and clients: embedded, alone, and three together, in this process and over real sockets.
+mod alone;
+mod asynchronous;
+mod config;
+mod embedded;
+mod exactly_once;
+mod in_doubt;
+mod log_space;
+mod network;
+mod together;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Mutex;
+
+use dtranx::cluster::{Cluster, HeldPort, Server as Member};
+use dtranx::core::ServerId;
+use dtranx::server::ServerConfig;
+
+/// A port of the loopback interface that nobody else gets while the tests run.
+pub(crate) fn free_address() -> SocketAddr {
+    static HELD: Mutex<Vec<HeldPort>> = Mutex::new(Vec::new());
+    let port = HeldPort::pick().unwrap();
+    let address = port.address();
+    HELD.lock().unwrap().push(port);
+    address
+}
+
+/// A cluster of so many servers on free ports, its keys spread by hash.
+pub(crate) fn cluster(servers: u16) -> Cluster {
+    let members = (0..servers).map(|at| Member { id: ServerId(at + 1), address: free_address() }).collect();
+    Cluster::hashed("test", members)
+}
+
+pub(crate) fn config(cluster: &Cluster, server: u16, folder: &Path) -> ServerConfig {
+    let mut config = ServerConfig::new(cluster.clone(), ServerId(server), &folder.join(server.to_string()));
+    config.segment_bytes = 16 << 20;
+    config.gc_interval_ms = 50;
+    config
+}

@@ -1,0 +1,66 @@
+//! What cannot be carried out is refused with status 2, in words that name the option; nothing panics or hangs.
+
+use crate::common;
+
+use common::run;
+
+fn refused(args: &[&str], words: &[&str]) {
+    let (status, said) = run(args.iter().copied());
+    assert_eq!(status, 2, "{args:?}: {said}");
+    assert!(!said.contains("panicked"), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{args:?}: {word:?} in {said}");
+    }
+}
+
+#[test]
+fn numbers_outside_their_limits_are_refused_with_the_limits() {
+    refused(&["demo", "--workers", "0"], &["--workers", "1..=64"]);
+    refused(&["demo", "--workers", "99999999999999999999"], &["--workers"]);
+    refused(&["demo", "--seconds", "0"], &["--seconds", "1..=3600"]);
+    refused(&["demo", "--seconds", "x"], &["--seconds"]);
+    refused(&["demo", "--accounts", "1"], &["--accounts", "2..=10000"]);
+    for bad in ["NaN", "inf", "-1", "0.01", "1e99"] {
+        refused(&["demo", &format!("--kill-every={bad}")], &["--kill-every", "0.1 to 3600"]);
+    }
+}
+
+#[test]
+fn malformed_ids_are_refused_with_the_form() {
+    let long = "f".repeat(10_000);
+    for bad in
+        ["", "x", "65a1f0c2b3d4e5f601234567.0", "65a1f0c2b3d4e5f601234567.-1", "é5a1f0c2b3d4e5f60123456.1", &long]
+    {
+        refused(&["show", bad], &["24 hexadecimal digits"]);
+        refused(&["abort", bad], &["24 hexadecimal digits"]);
+    }
+    refused(&["abort", "65a1f0c2b3d4e5f601234567"], &["24 hexadecimal digits"]);
+    refused(&["show", "65a1f0c2b3d4e5f601234567.99999999999999999999"], &["24 hexadecimal digits"]);
+}
+
+#[test]
+fn servers_that_cannot_be_used_are_named_by_their_option() {
+    // Port 1 of this machine refuses at once; nobody has to wait for a time limit.
+    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    refused(&["demo", "--uri", nobody], &["--uri"]);
+    for uri in [nobody, "nonsense", "mongodb://", ""] {
+        refused(&["ls", "--uri", uri], &["--uri"]);
+        refused(&["doctor", "--uri", uri], &["--uri"]);
+        refused(&["bench", "queries", "--uri", uri], &["--uri"]);
+        refused(&["bench", "transfer", "--targets", "plain", "--uri", uri], &["--uri"]);
+        refused(&["bench", "transfer", "--targets", "native", "--replica-uri", uri], &["--replica-uri"]);
+        refused(&["show", "65a1f0c2b3d4e5f601234567", "--uri", uri], &["--uri"]);
+        refused(&["abort", "65a1f0c2b3d4e5f601234567.1", "--uri", uri], &["--uri"]);
+    }
+}
+
+#[test]
+fn database_names_that_cannot_be_are_refused() {
+    refused(&["ls", "--tx-database", "a.b"], &["--tx-database", "cannot contain"]);
+    refused(&["ls", "--tx-database", ""], &["--tx-database"]);
+}
+
+#[test]
+fn worker_without_a_demo_says_whom_to_ask() {
+    refused(&["demo-worker", "--database", "x", "--accounts", "2"], &["mongotx demo"]);
+}

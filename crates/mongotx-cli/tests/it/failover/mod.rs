@@ -1,0 +1,76 @@
+//! Two gateways, one store: clients of the official driver move money through both, while one gateway is killed
+//! (SIGKILL) or paused (SIGSTOP, later SIGCONT) at every step of the protocol in turn.
+//!
+//! Clients fail over in the middle of statements and commits, with the recovery token where the commit's answer is lost. At
+//! the end each acknowledged transfer is there once, each refused one not at all, and nothing is left in doubt.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `process` | a gateway as a process of its own |
+//! | `door` | the way to a gateway, which can be shut |
+//! | `bank` | clients, and what they were told |
+//! | `case` | one gateway broken at one step |
+//! | `check` | what must be true afterwards |
+
+mod bank;
+mod case;
+mod check;
+mod door;
+mod process;
+
+use std::time::Duration;
+
+use bank::Business;
+use case::Case;
+use futures_util::{StreamExt, stream};
+use mongotx::Step;
+use process::Blow;
+
+/// The longest that anything here is waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+const AT_A_TIME: usize = 5;
+
+/// What runs in the processes that are broken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateway_process() {
+    process::serve_or_check_words().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateway_killed_at_any_step_loses_and_doubles_nothing() {
+    break_everywhere(Business::Transfers, Blow::Kill, &Step::ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateway_paused_at_any_step_loses_and_doubles_nothing() {
+    break_everywhere(Business::Transfers, Blow::Stop, &Step::ALL).await;
+}
+
+/// Those that a single write takes.
+const OF_A_WRITE: [Step; 8] = [
+    Step::AfterRegister,
+    Step::BeforeLock,
+    Step::AfterLock,
+    Step::BeforeStamp,
+    Step::BeforeDecision,
+    Step::AfterDecision,
+    Step::BeforeFinish,
+    Step::AfterFinish,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn durable_writes_are_made_once_wherever_a_gateway_is_killed() {
+    break_everywhere(Business::Deposits, Blow::Kill, &OF_A_WRITE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn durable_writes_are_made_once_wherever_a_gateway_is_paused() {
+    break_everywhere(Business::Deposits, Blow::Stop, &OF_A_WRITE).await;
+}
+
+async fn break_everywhere(business: Business, blow: Blow, steps: &[Step]) {
+    let server = testkit::Server::standalone().await.unwrap();
+    let cases: Vec<Case> = steps.iter().map(|step| Case::new(&server.uri(), business, *step, blow)).collect();
+    stream::iter(&cases).for_each_concurrent(AT_A_TIME, Case::run).await;
+    check::doctor_finds_nothing(&server.uri());
+}

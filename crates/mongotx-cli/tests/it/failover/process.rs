@@ -1,0 +1,227 @@
+//! A gateway as a process of its own: the test binary run again, with one exact test and a job in the environment.
+//!
+//! It tells where it listens and when it is struck, in lines that begin with `@`, and ends when its input is closed.
+
+use std::{
+    io::{Read, Write},
+    net::SocketAddr,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use mongotx::{ClientOptions, Step, StepHook};
+use mongotx_gateway::{Gateway, Options, RetryableWrites, SessionLimits};
+use testkit::signal;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    sync::watch,
+};
+
+use super::LIMIT;
+
+const JOB: &str = "MONGOTX_GATEWAY_JOB";
+const TEST: &str = "failover::gateway_process";
+
+/// What happens to the gateway when it reaches its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blow {
+    Kill,
+    Stop,
+}
+
+/// What a gateway is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) uri: String,
+    pub(crate) tx_database: String,
+    pub(crate) lease_ms: u64,
+    /// Retryable writes are remembered in the store.
+    pub(crate) durable: bool,
+    /// Where it is broken: the step, which time it is reached, and how.
+    pub(crate) breaks: Option<(Step, usize, Blow)>,
+}
+
+impl Job {
+    fn encode(&self) -> String {
+        let Self { uri, tx_database, lease_ms, durable, breaks } = self;
+        let breaks = breaks.map(|(step, nth, blow)| format!("|{step:?}|{nth}|{blow:?}")).unwrap_or_default();
+        format!("{uri}|{tx_database}|{lease_ms}|{durable}{breaks}")
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.split('|').collect();
+        let [uri, tx_database, lease_ms, durable, breaks @ ..] = parts.as_slice() else { return None };
+        let breaks = match breaks {
+            [] => None,
+            [step, nth, blow] => {
+                let blow = if *blow == "Kill" { Blow::Kill } else { Blow::Stop };
+                Some((Step::from_name(step)?, nth.parse().ok()?, blow))
+            }
+            _ => return None,
+        };
+        Some(Self {
+            uri: (*uri).to_owned(),
+            tx_database: (*tx_database).to_owned(),
+            lease_ms: lease_ms.parse().ok()?,
+            durable: durable.parse().ok()?,
+            breaks,
+        })
+    }
+}
+
+/// The body of the test `gateway_process`. Without a job it checks that every job can be told in words.
+pub(crate) async fn serve_or_check_words() {
+    let Some(job) = std::env::var(JOB).ok().and_then(|text| Job::decode(&text)) else {
+        return check_words();
+    };
+    let hook = job.breaks.map(|(step, nth, blow)| -> Arc<dyn StepHook> {
+        Arc::new(Strike { step, nth, blow, count: AtomicUsize::new(0) })
+    });
+    let client = ClientOptions {
+        tx_database: job.tx_database,
+        lease: Duration::from_millis(job.lease_ms),
+        commit_timeout: Duration::from_secs(20),
+        hook,
+        ..ClientOptions::default()
+    };
+    let retryable_writes = if job.durable { RetryableWrites::Durable } else { RetryableWrites::Memory };
+    let listen = Some("127.0.0.1:0".parse().unwrap());
+    // A client whose answer was lost on the way to it leaves its transaction open: nobody has to wait for that for a minute.
+    let sessions = SessionLimits { transaction_lifetime: Duration::from_secs(4), ..SessionLimits::default() };
+    let options = Options { uri: job.uri, listen, client, sessions, retryable_writes, ..Options::default() };
+    let gateway = Gateway::start(options).await.unwrap();
+    say(&format!("listening {}", gateway.address().unwrap()));
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();
+    gateway.shutdown(LIMIT).await.unwrap();
+    say("left");
+}
+
+fn check_words() {
+    for step in Step::ALL {
+        let job = Job {
+            uri: "mongodb://h/?a=b&c=d".to_owned(),
+            tx_database: "tx".to_owned(),
+            lease_ms: 500,
+            durable: true,
+            breaks: Some((step, 3, Blow::Stop)),
+        };
+        assert_eq!(Job::decode(&job.encode()), Some(job.clone()));
+        let whole = Job { breaks: None, ..job };
+        assert_eq!(Job::decode(&whole.encode()), Some(whole));
+    }
+}
+
+fn say(words: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n@{words}").and_then(|()| out.flush()).unwrap();
+}
+
+/// Breaks the process when it reaches its step.
+struct Strike {
+    step: Step,
+    nth: usize,
+    blow: Blow,
+    count: AtomicUsize,
+}
+
+impl StepHook for Strike {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        if step == self.step && self.count.fetch_add(1, Relaxed) + 1 == self.nth {
+            say("struck");
+            match self.blow {
+                Blow::Stop => signal::stop(std::process::id()).unwrap(),
+                Blow::Kill => {
+                    signal::kill(std::process::id()).unwrap();
+                    // Signals to oneself may take a moment to arrive.
+                    loop {
+                        std::thread::park();
+                    }
+                }
+            }
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// What a gateway has told so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) listening: Option<SocketAddr>,
+    pub(crate) struck: bool,
+    pub(crate) left: bool,
+    /// It says nothing more.
+    pub(crate) silent: bool,
+}
+
+/// A gateway, seen by its test. Dropped, it is killed.
+pub(crate) struct Process {
+    child: Child,
+    told: watch::Receiver<Told>,
+}
+
+impl Process {
+    pub(crate) fn start(job: &Job) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
+            .env(JOB, job.encode())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let (tell, told) = watch::channel(Told::default());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                tell.send_modify(|told| note(told, &line));
+            }
+            tell.send_modify(|told| told.silent = true);
+        });
+        Self { child, told }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
+    /// Waits until it has told this, or says nothing more.
+    pub(crate) async fn until(&mut self, what: &str, done: impl Fn(&Told) -> bool) -> Told {
+        let waiting = self.told.wait_for(|told| told.silent || done(told));
+        let told = tokio::time::timeout(LIMIT, waiting).await;
+        *told.unwrap_or_else(|_| panic!("in vain waited for: {what}")).unwrap()
+    }
+
+    /// Waits until it stands still.
+    pub(crate) async fn until_paused(&self) {
+        let path = format!("/proc/{}/stat", self.pid());
+        let paused = async {
+            while !std::fs::read_to_string(&path).unwrap_or_default().contains(") T ") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, paused).await.expect("it does not stand still");
+    }
+
+    /// Closes its input, and waits for its end, which has to be a good one.
+    pub(crate) async fn end(mut self, name: &str) {
+        drop(self.child.stdin.take());
+        let told = self.until("the gateway's end", |told| told.left).await;
+        assert!(told.left, "{name}: the gateway did not end well");
+        assert!(self.child.wait().await.unwrap().success(), "{name}");
+    }
+}
+
+fn note(told: &mut Told, line: &str) {
+    match line.strip_prefix('@').map(|words| words.split_once(' ').unwrap_or((words, ""))) {
+        Some(("listening", address)) => told.listening = address.parse().ok(),
+        Some(("struck", _)) => told.struck = true,
+        Some(("left", _)) => told.left = true,
+        _ => {}
+    }
+}

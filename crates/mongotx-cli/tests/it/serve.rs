@@ -1,0 +1,108 @@
+//! `mongotx serve`, as a process: it says where it listens, answers, ends on a signal, and leaves nothing behind.
+
+use crate::common;
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+};
+
+use bson::doc;
+use common::{mongotx, run, told};
+
+/// A gateway that is ended with its handle.
+struct Serving {
+    child: Child,
+    uri: String,
+}
+
+impl Serving {
+    /// Waits for the line that says where it listens.
+    fn start(args: &[&str]) -> Self {
+        let args = ["serve", "--listen", "127.0.0.1:0"].iter().chain(args).copied();
+        let mut child = mongotx(args).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let uri = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
+        assert!(uri.starts_with("mongodb://127.0.0.1:"), "{line}");
+        Self { child, uri }
+    }
+
+    async fn ping(&self) {
+        let client = mongodb::Client::with_uri_str(&self.uri).await.unwrap();
+        client.database("admin").run_command(doc! {"ping": 1}).await.unwrap();
+    }
+
+    /// Its exit status after SIGTERM.
+    fn terminate(mut self) -> Option<i32> {
+        testkit::signal::terminate(self.child.id()).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn gateway_says_where_it_listens_and_ends_when_it_is_told() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gateway.sock");
+    let serving = Serving::start(&["--uri", &server.uri(), "--unix", path.to_str().unwrap()]);
+    serving.ping().await;
+    assert!(path.exists());
+    assert_eq!(serving.terminate(), Some(0));
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
+    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    let (status, said) = run(["serve", "--uri", nobody, "--listen", "127.0.0.1:0"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("--uri") && said.contains("--start-server") && !said.contains("panicked"), "{said}");
+
+    let serving = Serving::start(&["--uri", nobody, "--start-server"]);
+    serving.ping().await;
+    let servers = mongods_of(serving.child.id());
+    assert_eq!(servers.len(), 1);
+    assert_eq!(serving.terminate(), Some(0));
+    assert!(!testkit::signal::exists(servers[0]));
+}
+
+/// The servers that a process has started.
+fn mongods_of(parent: u32) -> Vec<u32> {
+    let ids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |id: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let line = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        status.contains(&format!("PPid:\t{parent}\n")) && line.contains("--dbpath")
+    };
+    ids.filter(is_child).collect()
+}
+
+#[test]
+fn addresses_that_others_can_reach_are_refused_by_name() {
+    let server = ["serve", "--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300"];
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:27017"] {
+        let (status, said) = told(&mongotx(server.iter().copied().chain(["--listen", address])).output().unwrap());
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains("listen") && said.contains("loopback"), "{said}");
+    }
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none.pem");
+    let (status, said) = run(["serve", "--listen", "127.0.0.1:0", "--tls-certificate", file.to_str().unwrap()]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("tls-certificate") && said.contains("none.pem"), "{said}");
+    let (status, said) = run(["serve", "--tls-key", file.to_str().unwrap()]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("--tls-certificate"), "{said}");
+}

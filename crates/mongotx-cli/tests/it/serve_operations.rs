@@ -1,0 +1,107 @@
+//! `mongotx serve` with a file of options, a log and metrics, as a process.
+
+use crate::common;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, ChildStdout, Stdio},
+};
+
+use bson::doc;
+use common::{mongotx, run};
+
+/// A gateway, its lines, and its log when it has ended.
+struct Serving {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    fn start(args: &[&str]) -> Self {
+        let mut command = mongotx(["serve"].iter().chain(args).copied());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// What follows these words in the next line.
+    fn line(&mut self, words: &str) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        let rest = line.trim().strip_prefix(words);
+        rest.unwrap_or_else(|| panic!("{words}: {line}")).to_owned()
+    }
+
+    /// Ends it, and answers what it has logged.
+    fn log(mut self) -> String {
+        testkit::signal::terminate(self.child.id()).unwrap();
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{log}");
+        log
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn options_come_from_a_file_and_events_go_to_a_log() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("serve.toml");
+    let text = format!(
+        "uri = {:?}\nlisten = \"127.0.0.1:1\"\nmetrics = \"127.0.0.1:0\"\nlog-format = \"json\"\nslow-ms = 0\n",
+        server.uri()
+    );
+    std::fs::write(&config, text).unwrap();
+    // The flag wins: nobody may listen on port 1.
+    let mut serving = Serving::start(&["--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    let uri = serving.line("listening on ");
+    let metrics = serving.line("metrics at http://");
+    let client = mongodb::Client::with_uri_str(&uri).await.unwrap();
+    let collection = client.database(&testkit::unique_db("serve_log")).collection("c");
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    collection.insert_one(doc! {"_id": "a secret"}).session(&mut session).await.unwrap();
+    session.abort_transaction().await.unwrap();
+
+    let address = metrics.strip_suffix("/metrics").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("mongotx_gateway_transactions_aborted_total{reason=\"asked\"} 1"), "{answer}");
+
+    let log = serving.log();
+    let events: Vec<serde_json::Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let has = |message: &str, field: &str, value: &str| {
+        events.iter().any(|event| event["message"] == message && event[field].to_string().contains(value))
+    };
+    assert!(has("a client connected", "peer", "127.0.0.1"), "{log}");
+    assert!(has("a connection has ended", "reason", "clos"), "{log}");
+    assert!(has("a transaction was rolled back", "reason", "asked"), "{log}");
+    assert!(has("a slow command", "command", "insert"), "{log}");
+    assert!(!log.contains("a secret"), "{log}");
+}
+
+#[test]
+fn files_with_something_wrong_are_refused_with_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("serve.toml");
+    for (text, words) in [
+        ("uri = \"mongodb://127.0.0.1:1\"\nlistenn = 5\n", "line 2: listenn"),
+        ("max-memory-mib = \"many\"\n", "line 1: max-memory-mib"),
+        ("max-memory-mib = 1\n", "64..=1048576"),
+        ("allow-plaintext = true\n", "--users"),
+    ] {
+        std::fs::write(&config, text).unwrap();
+        let (status, said) = run(["serve", "--config", config.to_str().unwrap()]);
+        assert!(status == 2 && said.contains(words) && !said.contains("panicked"), "{text}: {said}");
+    }
+}

@@ -1,0 +1,292 @@
+//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of something.
+
+use crate::common;
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use common::{mongotx, run, until};
+use mongodb::bson::{Bson, Document, doc};
+use testkit::Server;
+
+const DB: &str = "bank";
+const TXS: &str = "bank_txs";
+
+/// A server with two accounts, and the tools pointed at it.
+struct Place {
+    server: Server,
+    driver: mongodb::Client,
+}
+
+/// A worker process that holds documents.
+struct Holder {
+    child: Child,
+    id: String,
+    _input: std::process::ChildStdin,
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Place {
+    async fn new() -> Self {
+        let server = Server::standalone().await.unwrap();
+        let driver = server.client().await.unwrap();
+        let accounts = [doc! {"_id": 0, "balance": 1_000_i64}, doc! {"_id": 1, "balance": 1_000_i64}];
+        driver.database(DB).collection("accounts").insert_many(accounts).await.unwrap();
+        Self { server, driver }
+    }
+
+    fn tool(&self, args: &[&str]) -> (i32, String) {
+        let uri = self.server.uri();
+        run(args.iter().copied().chain(["--uri", &uri, "--tx-database", TXS]))
+    }
+
+    /// A holder with this lease: long where it has to stay alive, short where it is to be found dead.
+    fn hold(&self, task: &str, lease_ms: &str) -> Holder {
+        let args = [
+            "demo-worker",
+            "--database",
+            DB,
+            "--tx-database",
+            TXS,
+            "--accounts",
+            "2",
+            "--task",
+            task,
+            "--lease-ms",
+            lease_ms,
+        ];
+        let mut child = mongotx(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{}", self.server.uri()).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let id = line.trim().strip_prefix("holds ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        Holder { child, id, _input: input }
+    }
+
+    /// A holder that was killed, and whose lease is over.
+    fn stuck(&self, task: &str) -> String {
+        let mut holder = self.hold(task, "300");
+        holder.child.kill().unwrap();
+        holder.child.wait().unwrap();
+        until("the lease is over", || self.tool(&["ls"]).1.contains("expired"));
+        holder.id.clone()
+    }
+
+    async fn stored(&self, coll: &str) -> Vec<Document> {
+        let coll = self.driver.database(DB).collection::<Document>(coll);
+        let mut found = coll.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap();
+        let mut all = Vec::new();
+        while found.advance().await.unwrap() {
+            all.push(found.deserialize_current().unwrap());
+        }
+        all
+    }
+
+    async fn balances(&self) -> Vec<Bson> {
+        let all = self.stored("accounts").await;
+        assert!(all.iter().all(|account| account.len() == 2), "{all:?}");
+        all.iter().map(|account| account.get("balance").cloned().unwrap()).collect()
+    }
+}
+
+#[tokio::test]
+async fn tools_say_so_when_there_is_nothing() {
+    let place = Place::new().await;
+    assert_eq!(place.tool(&["ls"]), (0, format!("No client has a record in {TXS}.txs.\n")));
+    let (status, said) = place.tool(&["doctor"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("Healthy"), "{said}");
+    let id = "65a1f0c2b3d4e5f601234567.1";
+    for command in ["show", "abort"] {
+        let (status, said) = place.tool(&[command, id]);
+        assert_eq!(status, 1, "{said}");
+        assert!(said.contains("nothing is stored about it"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn abort_rolls_back_a_transaction_whose_client_lives() {
+    let place = Place::new().await;
+    let holder = place.hold("hold-open", "3600000");
+    let (client, _) = holder.id.split_once('.').unwrap();
+
+    let (status, said) = place.tool(&["doctor"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("alive, undecided"), "{said}");
+    let (_, said) = place.tool(&["ls"]);
+    assert!(said.contains("live") && said.contains(&holder.id) && said.contains("3 written"), "{said}");
+    let (_, said) = place.tool(&["show", client]);
+    assert!(said.contains("live") && said.contains(&holder.id), "{said}");
+    let (_, said) = place.tool(&["show", &holder.id]);
+    assert!(said.contains("inserted") && said.contains("changed"), "{said}");
+
+    let (status, said) = place.tool(&["abort", &holder.id]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("rolled back now"), "{said}");
+    let thousand = Bson::Int64(1_000);
+    assert_eq!(place.balances().await, [thousand.clone(), thousand]);
+    assert!(place.stored("audits").await.is_empty());
+    let (status, said) = place.tool(&["abort", &holder.id]);
+    assert!(status == 0 && said.contains("had been rolled back before"), "{said}");
+}
+
+#[tokio::test]
+async fn abort_rolls_back_a_transaction_whose_client_was_killed() {
+    let place = Place::new().await;
+    let id = place.stuck("hold-open");
+    let (status, said) = place.tool(&["doctor"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains(&id) && said.contains("dead: its client is gone"), "{said}");
+    // Looking has changed nothing.
+    assert!(place.tool(&["ls"]).1.contains("expired"));
+    let (status, said) = place.tool(&["abort", &id]);
+    assert!(status == 0 && said.contains("rolled back now"), "{said}");
+    assert_eq!(place.balances().await, [Bson::Int64(1_000), Bson::Int64(1_000)]);
+    assert_eq!(place.tool(&["doctor"]).0, 0);
+}
+
+#[tokio::test]
+async fn doctor_undoes_what_was_not_committed() {
+    let place = Place::new().await;
+    let id = place.stuck("hold-open");
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains(&id) && said.contains("Healthy"), "{said}");
+    assert_eq!(place.balances().await, [Bson::Int64(1_000), Bson::Int64(1_000)]);
+    assert!(place.stored("audits").await.is_empty());
+    assert!(place.tool(&["ls"]).1.contains("closed"));
+}
+
+#[tokio::test]
+async fn doctor_finishes_what_was_committed() {
+    let place = Place::new().await;
+    let id = place.stuck("hold-committed");
+    let (status, said) = place.tool(&["doctor"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("committed, unfinished: its client is gone"), "{said}");
+    let (status, said) = place.tool(&["abort", &id]);
+    assert!(status == 1 && said.contains("is committed"), "{said}");
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(place.balances().await, [Bson::Int64(999), Bson::Int64(1_001)]);
+    assert_eq!(place.stored("audits").await.len(), 1);
+    let (status, said) = place.tool(&["show", &id]);
+    assert!(status == 0 && said.contains("committed"), "{said}");
+}
+
+#[tokio::test]
+async fn doctor_names_damaged_documents_and_leaves_them() {
+    let place = Place::new().await;
+    let damaged = [doc! {"_id": "bad\u{1b}[2J", "_xTxId": 7}, doc! {"_id": 2, "_unsafe": {"_id": 2, "n": 1}}];
+    place.driver.database("other").collection("things").insert_many(damaged.clone()).await.unwrap();
+    for args in [&["doctor"][..], &["doctor", "--repair"]] {
+        let (status, said) = place.tool(args);
+        assert_eq!(status, 1, "{said}");
+        assert!(said.contains("other.things") && said.contains("2 documents damaged"), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+    }
+    let left = place.driver.database("other").collection::<Document>("things").count_documents(doc! {}).await;
+    assert_eq!(left.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn doctor_names_a_damaged_record_and_still_judges_the_others() {
+    let place = Place::new().await;
+    let id = place.stuck("hold-open");
+    let records = place.driver.database(TXS).collection::<Document>("txs");
+    records.insert_one(doc! {"_id": mongodb::bson::oid::ObjectId::new(), "low": "one"}).await.unwrap();
+    let (status, said) = place.tool(&["doctor"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("Damaged record") && said.contains(&id), "{said}");
+}
+
+#[tokio::test]
+async fn doctor_leaves_transactions_alone_whose_records_are_elsewhere() {
+    let place = Place::new().await;
+    let id = place.stuck("hold-committed");
+    let uri = place.server.uri();
+    let (status, said) = run(["doctor", "--repair", "--uri", &uri, "--tx-database", "wrong"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains(&format!("--tx-database {TXS}")) && said.contains("left alone"), "{said}");
+    assert!(place.tool(&["ls"]).1.contains(&id));
+    assert_eq!(place.tool(&["doctor", "--repair"]).0, 0);
+    assert_eq!(place.balances().await, [Bson::Int64(999), Bson::Int64(1_001)]);
+}
+
+/// What MongoTx stores for indexes and validators is no damage, in documents that are held either.
+#[tokio::test]
+async fn doctor_knows_every_stored_form() {
+    let place = Place::new().await;
+    // The tools are waited for by this very thread: no sign of life is given meanwhile.
+    let hour = Duration::from_secs(3_600);
+    let options = mongotx::ClientOptions { lease: hour, ..Default::default() };
+    let client = mongotx::Client::connect_with(&place.server.uri(), options).await.unwrap();
+    let db = client.database("forms");
+    db.create_collection("c").option("validator", doc! {"n": {"$gte": 0}}).await.unwrap();
+    let coll = db.collection::<Document>("c");
+    coll.create_index(mongotx::IndexModel::new(doc! {"n": 1}).unique(true)).await.unwrap();
+    coll.create_index(mongotx::IndexModel::new(doc! {"m": 1}).mirrored(true)).await.unwrap();
+    coll.create_index(mongotx::IndexModel::new(doc! {"at": 1}).expire_after(hour)).await.unwrap();
+    let mut session = client.session();
+    session.begin().unwrap();
+    coll.insert_one(&doc! {"_id": 1, "n": 1}).session(&mut session).await.unwrap();
+    let in_use = format!("_mongotx_text.{}.1", session.id().unwrap().client);
+    place.driver.database("forms").create_collection(&in_use).await.unwrap();
+    for args in [&["doctor", "--index-age", "0"][..], &["doctor", "--repair", "--index-age", "0"]] {
+        let uri = place.server.uri();
+        let (status, said) = run(args.iter().copied().chain(["--uri", &uri]));
+        assert!(status == 0 && said.contains("Healthy") && said.contains("1 written"), "{said}");
+        assert!(!said.contains("Left over") && !said.contains("Damaged"), "{said}");
+    }
+    session.commit().await.unwrap();
+    assert_eq!(coll.list_index_names().await.unwrap(), ["_id_", "n_1", "m_1", "at_1"]);
+    assert!(place.driver.database("forms").list_collection_names().await.unwrap().contains(&in_use));
+}
+
+#[tokio::test]
+async fn doctor_drops_what_is_left_over() {
+    let place = Place::new().await;
+    let db = place.driver.database(DB);
+    let scratch = "_mongotx_text.65a1f0c2b3d4e5f601234567.1";
+    db.create_collection(scratch).await.unwrap();
+    let specs = vec![
+        doc! {"key": {"_unsafe.balance": 1}, "name": "_mongotx_unsafe.gone", "unique": true, "sparse": true},
+        doc! {"key": {"at": 1}, "name": "_mongotx_ttl.gone", "expireAfterSeconds": 3600},
+        doc! {"key": {"balance": 1}, "name": "kept"},
+        doc! {"key": {"_unsafe.balance": 1}, "name": "_mongotx_unsafe.kept", "sparse": true},
+    ];
+    db.run_command(doc! {"createIndexes": "accounts", "indexes": specs}).await.unwrap();
+    let lists = async || {
+        let indexes = db.collection::<Document>("accounts").list_index_names().await.unwrap();
+        (indexes, db.list_collection_names().await.unwrap())
+    };
+    // Parts of an index that was just made may be parts of one that is being made.
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert!(status == 0 && said.contains("being made") && said.contains("1 leftover"), "{said}");
+    assert_eq!(lists().await.0.len(), 5);
+    assert!(!lists().await.1.contains(&scratch.to_owned()));
+    let (status, said) = place.tool(&["doctor", "--index-age", "0"]);
+    assert!(status == 1 && said.contains("_mongotx_unsafe.gone") && said.contains("2 leftovers"), "{said}");
+    assert!(!said.contains("kept"), "{said}");
+    let (status, said) = place.tool(&["doctor", "--repair", "--index-age", "0"]);
+    assert!(status == 0 && said.contains("Dropped 2 leftovers") && said.contains("Healthy"), "{said}");
+    assert_eq!(lists().await.0, ["_id_", "kept", "_mongotx_unsafe.kept"]);
+}
+
+#[tokio::test]
+async fn doctor_names_a_slot_that_belongs_to_nobody() {
+    let place = Place::new().await;
+    place.driver.database("other").collection("things").insert_one(doc! {"_id": 1, "_slot": 1}).await.unwrap();
+    let (status, said) = place.tool(&["doctor"]);
+    assert!(status == 1 && said.contains("_slot") && said.contains("1 document damaged"), "{said}");
+}

@@ -1,0 +1,53 @@
+//! `mongotx user`, as a process: what it writes is what `mongotx serve --users` reads.
+
+use crate::common;
+
+use std::{io::Write, path::Path, process::Stdio};
+
+use common::{mongotx, run, told};
+
+fn add(users: &Path, name: &str, password: &str, more: &[&str]) -> (i32, String) {
+    let args = ["user", "add", name, "--users", users.to_str().unwrap()];
+    let mut command = mongotx(args.iter().chain(more).copied());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may have ended without reading.
+    let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
+    told(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn users_are_added_listed_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users.json");
+    let path = users.to_str().unwrap();
+    assert_eq!(add(&users, "ann", "first line\nsecond\n", &["--roles", "root"]), (0, String::new()));
+    let more = ["--database", "shop", "--roles", "readWrite:shop,read:other"];
+    assert_eq!(add(&users, "bob", "x", &more), (0, String::new()));
+    let list = || run(["user", "list", "--users", path]);
+    assert_eq!(list(), (0, "ann@admin\troot\nbob@shop\treadWrite:shop,read:other\n".to_owned()));
+    assert!(!std::fs::read_to_string(&users).unwrap().contains("first line"));
+    assert_eq!(run(["user", "remove", "ann", "--users", path]), (0, String::new()));
+    assert_eq!(list().1, "bob@shop\treadWrite:shop,read:other\n");
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users.json");
+    let refused = |(status, said): (i32, String), words: &str| {
+        assert!(status == 2 && said.contains(words) && !said.contains("panicked"), "{words}: {said}");
+    };
+    refused(add(&users, "ann", "", &[]), "password is empty");
+    refused(add(&users, "ann", "x", &["--roles", "write:a"]), "--roles");
+    refused(add(&users, "ann", "x", &["--database", "a.b"]), "a.b");
+    refused(add(&users, "ann", &"x".repeat(5000), &[]), "4096");
+    assert!(!users.exists());
+    add(&users, "ann", "x", &[]);
+    refused(add(&users, "ann", "x", &[]), "ann@admin");
+    let path = users.to_str().unwrap();
+    refused(run(["user", "remove", "bob", "--users", path]), "bob@admin");
+    std::fs::write(&users, "{\"secret\": 5}").unwrap();
+    refused(run(["user", "list", "--users", path]), "line 1");
+    refused(run(["serve", "--users", path]), "users.json");
+    refused(run(["serve", "--users", "/nowhere/users.json"]), "/nowhere/users.json");
+}

@@ -1,0 +1,86 @@
+//! A client that goes away in the middle of a statement leaves no locks behind; one that comes back between two goes on.
+
+use crate::common;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use bson::doc;
+use common::{
+    commands::{Client, Session, code, is_ok},
+    soon,
+};
+use futures_util::future::BoxFuture;
+use mongotx::{ClientOptions, Step, StepHook};
+use mongotx_gateway::Options;
+use tokio::sync::Semaphore;
+
+/// Holds the gateway when a lock was taken, from the time that it is armed.
+#[derive(Default)]
+struct Gate {
+    is_armed: AtomicBool,
+    doors: Arc<Doors>,
+}
+
+struct Doors {
+    reached: Semaphore,
+    open: Semaphore,
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self { reached: Semaphore::new(0), open: Semaphore::new(0) }
+    }
+}
+
+impl StepHook for Gate {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        let held = step == Step::AfterLock && self.is_armed.swap(false, Relaxed);
+        let doors = Arc::clone(&self.doors);
+        Box::pin(async move {
+            if held {
+                doors.reached.add_permits(1);
+                drop(doors.open.acquire().await);
+            }
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_whose_client_is_gone_is_rolled_back_with_its_transaction() {
+    let gate = Arc::new(Gate::default());
+    let client = ClientOptions { hook: Some(gate.clone()), ..ClientOptions::default() };
+    let lost = Client::with_options(testkit::unique_db("gw_lost"), Options { client, ..Options::default() }).await;
+    let rival = Client::with_database(lost.db.clone()).await;
+    rival.ok(doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}).await;
+    let session = Session::new();
+    let update = |id: i32, set: i32| doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": {"$set": {"a": set}}}]};
+    lost.ok(session.first(update(2, 1))).await;
+    gate.is_armed.store(true, Relaxed);
+    let running = lost.run(session.next(update(1, 1)));
+    let leaving = async {
+        gate.doors.reached.acquire().await.unwrap().forget();
+        lost.disconnect().await;
+        gate.doors.open.add_permits(1);
+    };
+    soon(async { tokio::join!(running, leaving) }).await;
+    // Not after the 60 seconds that a transaction may be open: a rival in a transaction does not wait for locks at all.
+    let theirs = Session::new();
+    rival.ok(theirs.first(update(1, 2))).await;
+    rival.ok(theirs.next(update(2, 2))).await;
+    assert!(is_ok(&rival.run_on("admin", theirs.commit()).await));
+    assert_eq!(rival.all("c").await, [doc! {"_id": 1, "a": 2}, doc! {"_id": 2, "a": 2}]);
+    assert_eq!(code(&lost.run_on("admin", session.commit()).await), 251);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_between_statements_ends_nothing() {
+    let mut client = Client::start("gw_lost_between").await;
+    let session = Session::new();
+    client.ok(session.first(doc! {"insert": "c", "documents": [{"_id": 1}]})).await;
+    client.reconnect().await;
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
+    assert_eq!(client.all("c").await, [doc! {"_id": 1}]);
+}

@@ -1,0 +1,25 @@
+//! The integration tests of `mongotx-gateway`: one program, a module for each topic.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod codec;
+mod common;
+mod corpus;
+mod driver;
+mod durable_writes;
+mod handshake;
+mod login;
+mod lost_connections;
+mod memory_limit;
+mod metrics;
+mod mistyped;
+mod panics;
+mod privileges;
+mod refusals;
+mod retryable_writes;
+mod side_by_side;
+mod sockets;
+mod tls;
+mod transactions;
+mod upstream;
+mod writes;

@@ -1,0 +1,114 @@
+//! The limit on what all connections hold together: who would exceed it is answered with an error and goes on; and how much strangers may
+//! say before they log in.
+
+use crate::common;
+
+use std::{net::SocketAddr, time::Duration};
+
+use bson::{Document, doc};
+use common::{
+    gateway,
+    http::{metric, with_metrics},
+    raw::{Raw, message},
+    soon,
+    users::guarded,
+};
+use mongotx_gateway::{
+    Limits,
+    wire::{Compressor, compress, op_msg::MORE_TO_COME},
+};
+
+const LIMIT_BYTES: usize = 1024 * 1024;
+
+fn ping() -> Document {
+    doc! {"ping": 1, "$db": "admin"}
+}
+
+fn code(reply: Option<Document>) -> Option<i32> {
+    reply.map(|reply| reply.get_i32("code").unwrap_or(0))
+}
+
+fn insert(db: &str, id: i32, bytes: usize) -> Document {
+    doc! {"insert": "c", "documents": [{"_id": id, "text": "x".repeat(bytes)}], "$db": db}
+}
+
+/// Waits until so much is held.
+async fn held(metrics: SocketAddr, enough: impl Fn(f64) -> bool) {
+    let wanted = async {
+        while !enough(metric(metrics, "mongotx_gateway_buffers_bytes").await.unwrap()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(wanted).await;
+}
+
+fn limited() -> Limits {
+    Limits { memory_bytes: LIMIT_BYTES, ..Limits::default() }
+}
+
+#[tokio::test]
+async fn requests_over_the_limit_are_refused_and_the_connection_stays() {
+    let (_gateway, address) = gateway(limited()).await;
+    let db = testkit::unique_db("gw_memory");
+    let mut raw = Raw::connect(address).await;
+    assert_eq!(code(raw.ask(insert(&db, 1, LIMIT_BYTES / 2)).await), Some(0));
+    for _ in 0..3 {
+        assert_eq!(code(raw.ask(insert(&db, 2, 2 * LIMIT_BYTES)).await), Some(146));
+        assert_eq!(code(raw.ask(ping()).await), Some(0));
+    }
+    // One that wants no answer gets none.
+    raw.send(&message(&insert(&db, 2, 2 * LIMIT_BYTES), MORE_TO_COME)).await;
+    let pong = raw.ask(doc! {"whatsmyuri": 1, "$db": "admin"}).await.unwrap();
+    assert!(pong.contains_key("you"), "{pong}");
+    // What it becomes counts. Whether an answer is wanted cannot be known: the connection is closed.
+    raw.send(&compress(&message(&insert(&db, 2, 2 * LIMIT_BYTES), 0), Compressor::ALL[1])).await;
+    assert!(raw.is_closed().await);
+    let count = Raw::connect(address).await.ask(doc! {"count": "c", "$db": &db}).await.unwrap();
+    assert_eq!(count.get_i32("n").unwrap(), 1);
+}
+
+#[tokio::test]
+async fn what_others_hold_counts_and_is_given_back_with_them() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let (gateway, metrics) = with_metrics(&server.uri(), limited()).await;
+    let address = gateway.address().unwrap();
+    let db = testkit::unique_db("gw_memory_others");
+    let large_bytes = LIMIT_BYTES * 3 / 4;
+    let mut large = message(&insert(&db, 1, large_bytes), 0);
+    let last = large.pop().unwrap();
+    let mut slow = Raw::connect(address).await;
+    slow.send(&large).await;
+    held(metrics, |bytes| bytes > large_bytes as f64).await;
+    let mut other = Raw::connect(address).await;
+    assert_eq!(code(other.ask(insert(&db, 2, LIMIT_BYTES / 2)).await), Some(146));
+    assert_eq!(code(other.ask(ping()).await), Some(0));
+    slow.send(&[last]).await;
+    assert_eq!(code(slow.answer().await), Some(0));
+    // An answer is sent before what it took is given back.
+    held(metrics, |bytes| bytes == 0.0).await;
+    assert_eq!(code(other.ask(insert(&db, 3, LIMIT_BYTES / 2)).await), Some(0));
+}
+
+#[tokio::test]
+async fn answers_over_the_limit_are_refused() {
+    let (_gateway, address) = gateway(limited()).await;
+    let db = testkit::unique_db("gw_memory_answer");
+    let mut raw = Raw::connect(address).await;
+    for id in 0..4 {
+        assert_eq!(code(raw.ask(insert(&db, id, LIMIT_BYTES / 2)).await), Some(0));
+    }
+    assert_eq!(code(raw.ask(doc! {"find": "c", "$db": &db}).await), Some(146));
+    assert_eq!(code(raw.ask(doc! {"find": "c", "limit": 1, "$db": &db}).await), Some(0));
+}
+
+#[tokio::test]
+async fn strangers_have_little_to_say() {
+    let (_gateway, address, _folder) = guarded(&[("ann@admin", "root")]).await;
+    let long = doc! {"ping": 1, "comment": "x".repeat(100_000), "$db": "admin"};
+    for bytes in [message(&long, 0), compress(&message(&long, 0), Compressor::ALL[1])] {
+        let mut raw = Raw::connect(address).await;
+        assert_eq!(code(raw.ask(ping()).await), Some(0));
+        raw.send(&bytes).await;
+        assert!(raw.is_closed().await);
+    }
+}

@@ -1,0 +1,68 @@
+//! A write that is sent again is answered again, and made once.
+
+use crate::common;
+
+use bson::{Document, doc};
+use common::commands::{Client, Session, code};
+
+async fn twice(client: &Client, session: &Session, command: Document) -> (Document, Document) {
+    let first = client.run(session.write(command.clone())).await;
+    (first, client.run(session.again(command)).await)
+}
+
+#[tokio::test]
+async fn every_kind_of_write_is_made_once() {
+    let client = Client::start("gw_retry").await;
+    let session = Session::new();
+    let inserts = doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]};
+    let (first, again) = twice(&client, &session, inserts).await;
+    assert_eq!(first, doc! {"n": 2, "ok": 1.0});
+    assert_eq!(again, doc! {"n": 2, "retriedStmtIds": [0, 1], "ok": 1.0});
+    let updates = doc! {"update": "c", "updates": [
+        {"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}, {"q": {"_id": 9}, "u": {"$inc": {"a": 1}}, "upsert": true},
+    ]};
+    let (first, again) = twice(&client, &session, updates).await;
+    let upserted = doc! {"index": 1, "_id": 9};
+    assert_eq!(first, doc! {"n": 2, "upserted": [upserted.clone()], "nModified": 1, "ok": 1.0});
+    assert_eq!(again, doc! {"n": 2, "retriedStmtIds": [0, 1], "upserted": [upserted], "nModified": 1, "ok": 1.0});
+    let modify = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$inc": {"a": 1}}, "new": true};
+    let (first, again) = twice(&client, &session, modify).await;
+    let done = doc! {"lastErrorObject": {"n": 1, "updatedExisting": true}, "value": {"_id": 1, "a": 2}, "ok": 1.0};
+    assert_eq!(first, done);
+    assert_eq!(again.get_i32("retriedStmtId").unwrap(), 0);
+    assert_eq!(again.get("value"), done.get("value"));
+    let (first, again) = twice(&client, &session, doc! {"delete": "c", "deletes": [{"q": {}, "limit": 1}]}).await;
+    assert_eq!((first.get_i32("n").unwrap(), again.get_i32("n").unwrap()), (1, 1));
+    assert_eq!(client.all("c").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_statement_that_was_refused_is_tried_again() {
+    let client = Client::start("gw_retry_refused").await;
+    let session = Session::new();
+    let inserts = doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 1}, {"_id": 2}]};
+    let first = client.run(session.write(inserts.clone())).await;
+    assert_eq!((first.get_i32("n").unwrap(), first.get_array("writeErrors").unwrap().len()), (1, 1));
+    client.ok(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}).await;
+    let again = client.run(session.again(inserts)).await;
+    assert_eq!(again, doc! {"n": 3, "retriedStmtIds": [0], "ok": 1.0});
+    assert_eq!(client.all("c").await, [doc! {"_id": 1}, doc! {"_id": 2}]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_retried_is_refused_as_by_the_server() {
+    let client = Client::start("gw_retry_not").await;
+    let session = Session::new();
+    let code_of = |reply: Document| {
+        let refused = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap().clone();
+        refused.get_i32("code").unwrap()
+    };
+    let many = doc! {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "multi": true}]};
+    assert_eq!(code_of(client.run(session.write(many)).await), 72);
+    let all = doc! {"delete": "c", "deletes": [{"q": {}, "limit": 0}]};
+    assert_eq!(code_of(client.run(session.write(all)).await), 72);
+    assert_eq!(code(&client.run(session.write(doc! {"find": "c"})).await), 50_768);
+    let older = session.again(doc! {"insert": "c", "documents": [{"_id": 1}]});
+    client.ok(session.write(doc! {"insert": "c", "documents": [{"_id": 2}]})).await;
+    assert_eq!(code(&client.run(older).await), 225);
+}

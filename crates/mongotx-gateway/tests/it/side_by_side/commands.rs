@@ -1,0 +1,205 @@
+//! Commands outside transactions.
+
+use bson::{Bson, Document, Regex, doc};
+
+use crate::side_by_side::pair::Pair;
+
+async fn all_same(test: &str, commands: Vec<Document>) {
+    let mut pair = Pair::start(test).await;
+    let mut different = Vec::new();
+    for command in commands {
+        let (ours, theirs) = pair.ask(command.clone()).await;
+        if ours != theirs {
+            different.push(format!("{command}\n  ours:   {ours}\n  theirs: {theirs}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+fn five() -> Document {
+    let documents: Vec<Document> = (1..=5).map(|n| doc! {"_id": n, "a": n % 2}).collect();
+    doc! {"insert": "c", "documents": documents}
+}
+
+#[tokio::test]
+async fn finds_are_answered_the_same() {
+    let sorted = |more: Document| {
+        let mut find = doc! {"find": "c", "sort": {"_id": 1}};
+        find.extend(more);
+        find
+    };
+    all_same(
+        "cmp_find",
+        vec![
+            five(),
+            sorted(doc! {}),
+            sorted(doc! {"batchSize": 2}),
+            sorted(doc! {"batchSize": 0}),
+            sorted(doc! {"batchSize": 5}),
+            sorted(doc! {"limit": 3, "batchSize": 3}),
+            sorted(doc! {"limit": 3, "batchSize": 2, "singleBatch": true}),
+            sorted(doc! {"skip": 2, "limit": 2.5}),
+            sorted(doc! {"projection": {"a": 1, "_id": 0}}),
+            sorted(doc! {"filter": {"a": 1}, "comment": {"x": 1}, "maxTimeMS": 60_000}),
+            sorted(
+                doc! {"limit": null, "collation": {}, "let": {"x": 1}, "filter": {"$expr": {"$eq": ["$_id", "$$x"]}}},
+            ),
+            doc! {"find": "missing"},
+            doc! {"find": "c", "filter": 5},
+            doc! {"find": 5},
+            doc! {"find": ""},
+            doc! {"find": "c", "limit": -1},
+            doc! {"find": "c", "limit": "x"},
+            doc! {"find": "c", "batchSize": -1},
+            doc! {"find": "c", "singleBatch": 1},
+            doc! {"find": "c", "hint": 5},
+            doc! {"find": "c", "hint": "nope"},
+            doc! {"find": "c", "maxTimeMS": -1},
+            doc! {"find": "c", "awaitData": true},
+            doc! {"find": "c", "filter": {"a": {"$foo": 1}}},
+            doc! {"find": "c", "unknown": 1},
+            doc! {"find": "c", "readConcern": {"level": "x"}},
+            doc! {"find": "c", "readConcern": {"level": "majority"}, "limit": 0, "filter": {"_id": 2}},
+            doc! {"find": "c", "apiVersion": "2"},
+            doc! {"find": "c", "apiStrict": true},
+            doc! {"getMore": 5_i64, "collection": "c"},
+            doc! {"getMore": 5, "collection": "c"},
+            doc! {"getMore": 5_i64},
+            doc! {"killCursors": "c", "cursors": [7_i64]},
+            doc! {"killCursors": "c", "cursors": [7]},
+            doc! {"killCursors": "c"},
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn counts_and_pipelines_are_answered_the_same() {
+    all_same(
+        "cmp_count",
+        vec![
+            five(),
+            doc! {"count": "c"},
+            doc! {"count": "c", "query": {"a": 1}},
+            doc! {"count": "c", "limit": 2},
+            doc! {"count": "c", "limit": -2, "skip": 1},
+            doc! {"count": "missing"},
+            doc! {"distinct": "c", "key": "a"},
+            doc! {"distinct": "c", "key": "_id", "query": {"a": 0}},
+            doc! {"distinct": "c"},
+            doc! {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}, {"$sort": {"_id": 1}}], "cursor": {"batchSize": 1}},
+            doc! {"aggregate": "c", "pipeline": [{"$group": {"_id": null, "n": {"$sum": "$a"}}}], "cursor": {}},
+            doc! {"aggregate": "c", "pipeline": [{"$sort": {"_id": 1}}, {"$out": "copy"}], "cursor": {}},
+            doc! {"find": "copy", "sort": {"_id": 1}},
+            doc! {"aggregate": "c", "pipeline": []},
+            doc! {"aggregate": "c", "cursor": {}},
+            doc! {"aggregate": "c", "pipeline": [{"$nope": 1}], "cursor": {}},
+            doc! {"aggregate": 2, "pipeline": [], "cursor": {}},
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn writes_are_answered_the_same() {
+    let pattern = || Regex { pattern: "a".try_into().unwrap(), options: "".try_into().unwrap() };
+    all_same(
+        "cmp_write",
+        vec![
+            five(),
+            doc! {"insert": "c", "documents": []},
+            doc! {"insert": "c"},
+            doc! {"insert": "c", "documents": 5},
+            doc! {"insert": "c", "documents": [5]},
+            doc! {"insert": "c", "documents": [{"_id": pattern()}]},
+            doc! {"insert": "c", "documents": [{"_id": 9}], "ordered": 5},
+            doc! {"insert": "c", "documents": [{"_id": 9}], "x": 5},
+            doc! {"insert": "", "documents": [{"_id": 9}]},
+            doc! {"insert": "c", "documents": [{"_id": 6}, {"_id": 1}, {"_id": 7}]},
+            doc! {"insert": "c", "documents": [{"_id": 7}, {"_id": 1}, {"_id": 8}], "ordered": false},
+            doc! {"insert": "c", "documents": [{"_id": 10}], "writeConcern": {"w": 2}},
+            doc! {"insert": "c", "documents": [{"_id": 11}], "writeConcern": {"w": "dc"}},
+            doc! {"insert": "c", "documents": [{"_id": 12}], "writeConcern": {"w": "majority", "wtimeout": 60_000}},
+            doc! {"insert": "c", "documents": [{"_id": 13}], "writeConcern": {"w": -1}},
+            doc! {"insert": "c", "documents": [{"_id": 13}], "writeConcern": {"x": 1}},
+            doc! {"insert": "c", "documents": [{"_id": 13}], "writeConcern": 5},
+            doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}, {"q": {"_id": 2}, "u": {"b": 2}}]},
+            doc! {"update": "c", "updates": [{"q": {"a": 1}, "u": {"$inc": {"b": 1}}, "multi": true}]},
+            doc! {"update": "c", "updates": [{"q": {"_id": 99}, "u": [{"$set": {"x": 1}}], "upsert": true}]},
+            doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": "x"}}}, {"q": {"_id": 2}, "u": {"$set": {"c": 1}}}]},
+            doc! {"update": "c", "updates": [{"q": {}, "u": {"x": 1}, "multi": true}]},
+            doc! {"update": "c", "updates": [{"q": {"_id": 1}}]},
+            doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a.$[e]": 1}}, "arrayFilters": [{"e": 1}]}]},
+            doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}, {"q": {"a": 1}, "limit": 0}]},
+            doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 2}]},
+            doc! {"delete": "c", "deletes": [{"q": {"_id": 1}}]},
+            doc! {"findAndModify": "c", "query": {"_id": 2}, "update": {"$set": {"z": 1}}, "new": true},
+            doc! {"findAndModify": "c", "query": {"_id": 77}, "update": {"$set": {"z": 1}}},
+            doc! {"findAndModify": "c", "query": {"_id": 77}, "update": {"$set": {"z": 1}}, "upsert": true},
+            doc! {"findAndModify": "c", "query": {"_id": 78}, "update": {"$set": {"z": 1}}, "upsert": true, "new": true},
+            doc! {"findAndModify": "c", "query": {"_id": 78}, "remove": true, "fields": {"z": 1}},
+            doc! {"findAndModify": "c", "query": {"_id": 78}, "remove": true},
+            doc! {"findAndModify": "c", "sort": {"_id": -1}, "update": {"q": 1}},
+            doc! {"findAndModify": "c", "query": {"_id": 78}},
+            doc! {"findAndModify": "c", "remove": true, "new": true},
+            doc! {"findAndModify": "c", "remove": true, "update": {}},
+            doc! {"find": "c", "sort": {"_id": 1}},
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn collections_and_indexes_are_answered_the_same() {
+    all_same(
+        "cmp_ddl",
+        vec![
+            doc! {"create": "c"},
+            doc! {"create": "c", "capped": true, "size": 1000},
+            doc! {"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}, {"key": {"b": 1}, "name": "b", "unique": true}]},
+            doc! {"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]},
+            doc! {"createIndexes": "new", "indexes": [{"key": {"a": 1}, "name": "a"}]},
+            doc! {"createIndexes": "c", "indexes": []},
+            doc! {"createIndexes": "c", "indexes": [{"key": {"a": 1}}]},
+            doc! {"insert": "c", "documents": [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]},
+            doc! {"listIndexes": "c"},
+            doc! {"listIndexes": "missing"},
+            doc! {"dropIndexes": "c", "index": "b"},
+            doc! {"dropIndexes": "c", "index": "nope"},
+            doc! {"dropIndexes": "c", "index": "*"},
+            doc! {"dropIndexes": "missing", "index": "*"},
+            doc! {"listCollections": 1, "nameOnly": true, "filter": {"name": "c"}},
+            doc! {"drop": "new"},
+            doc! {"drop": "missing"},
+            doc! {"dropDatabase": 1},
+            doc! {"dropDatabase": 1},
+        ],
+    )
+    .await;
+}
+
+/// Of a collection with a unique index, writes are transactions: there the version that is judged is the pending one.
+#[tokio::test]
+async fn validators_are_changed_and_explained_the_same() {
+    let positive = || doc! {"n": {"$gt": 0}};
+    let schema = || doc! {"$jsonSchema": {"properties": {"n": {"bsonType": "int"}}}};
+    let changed = |validator: Document| doc! {"collMod": "c", "validator": validator};
+    let refused = |n: Bson| {
+        vec![
+            doc! {"insert": "c", "documents": [{"_id": 9, "n": n.clone()}]},
+            doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": n.clone()}}}]},
+            doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"n": n}}},
+        ]
+    };
+    let unique = doc! {"createIndexes": "c", "indexes": [{"key": {"n": 1}, "name": "n", "unique": true}]};
+    let mut commands = vec![changed(positive()), doc! {"insert": "c", "documents": [{"_id": 1, "n": 1}]}];
+    for indexed in [false, true] {
+        commands.extend(indexed.then(|| unique.clone()));
+        commands.push(changed(positive()));
+        commands.extend(refused(0.into()));
+        commands.push(changed(schema()));
+        commands.extend(refused("x".into()));
+    }
+    commands.extend([changed(doc! {}), doc! {"insert": "c", "documents": [{"_id": 9, "n": "x"}]}]);
+    all_same("cmp_validators", commands).await;
+}

@@ -1,0 +1,102 @@
+//! What the gateway answers otherwise than a replica set, on purpose. Each test fails when the difference is gone.
+
+use bson::{Document, doc};
+
+use crate::common::commands::Session;
+use crate::side_by_side::pair::Pair;
+
+fn code(reply: &Document) -> i32 {
+    reply.get_i32("code").unwrap_or(0)
+}
+
+#[tokio::test]
+async fn difference_g1_collections_made_in_a_transaction_stay() {
+    let mut pair = Pair::start("cmp_g1").await;
+    let session = Session::new();
+    pair.same(session.first(doc! {"create": "c"})).await;
+    pair.same(session.abort()).await;
+    let listed = doc! {"listCollections": 1, "nameOnly": true};
+    let (ours, theirs) = pair.ask(listed).await;
+    let count = |reply: &Document| reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len();
+    assert_eq!((count(&ours), count(&theirs)), (1, 0));
+}
+
+#[tokio::test]
+async fn difference_g2_snapshots_outside_transactions_are_refused() {
+    let mut pair = Pair::start("cmp_g2").await;
+    let (ours, theirs) = pair.ask(doc! {"find": "c", "readConcern": {"level": "snapshot"}}).await;
+    assert_eq!((code(&ours), code(&theirs)), (115, 0));
+}
+
+#[tokio::test]
+async fn difference_g3_linearizable_reads_are_refused() {
+    let mut pair = Pair::start("cmp_g3").await;
+    let (ours, theirs) = pair.ask(doc! {"find": "c", "readConcern": {"level": "linearizable"}}).await;
+    assert_eq!((code(&ours), code(&theirs)), (115, 0));
+}
+
+#[tokio::test]
+async fn difference_g4_reserved_names_are_refused() {
+    let mut pair = Pair::start("cmp_g4").await;
+    let (ours, theirs) = pair.ask(doc! {"insert": "c", "documents": [{"_id": 1, "_unsafe": 1}]}).await;
+    assert!(ours.contains_key("writeErrors") && !theirs.contains_key("writeErrors"), "{ours} {theirs}");
+}
+
+#[tokio::test]
+async fn difference_g5_tailable_cursors_and_storage_options_are_refused() {
+    let mut pair = Pair::start("cmp_g5").await;
+    pair.same(doc! {"create": "c", "capped": true, "size": 10_000}).await;
+    for find in [doc! {"find": "c", "tailable": true}, doc! {"find": "c", "showRecordId": true}] {
+        let (ours, theirs) = pair.ask(find).await;
+        assert_eq!((code(&ours), code(&theirs)), (115, 0));
+    }
+}
+
+#[tokio::test]
+async fn difference_g6_collections_are_not_renamed() {
+    let mut pair = Pair::start("cmp_g6").await;
+    let (ours, _) = pair.ask(doc! {"renameCollection": "a.b", "to": "a.c"}).await;
+    assert_eq!(code(&ours), 115);
+}
+
+#[tokio::test]
+async fn difference_g8_what_is_not_known_at_the_top_of_a_filter_is_not_supported() {
+    let mut pair = Pair::start("cmp_g8").await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let (ours, theirs) = pair.ask(doc! {"find": "c", "filter": {"$foo": 1}}).await;
+    assert_eq!((code(&ours), code(&theirs)), (115, 2));
+}
+
+#[tokio::test]
+async fn difference_g7_a_snapshot_makes_writers_wait_and_shows_phantoms() {
+    let mut pair = Pair::start("cmp_g7").await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let (reader, writer) = (Session::new(), Session::new());
+    let find = || doc! {"find": "c", "sort": {"_id": 1}};
+    let mut first = reader.first(find());
+    first.insert("readConcern", doc! {"level": "snapshot"});
+    pair.same(first).await;
+    let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
+    let (ours, theirs) = pair.ask(writer.first(update)).await;
+    assert_eq!((code(&ours), code(&theirs)), (112, 0));
+    pair.ask(writer.abort()).await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 2}]}).await;
+    let (ours, theirs) = pair.ask(reader.next(find())).await;
+    let count = |reply: &Document| reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len();
+    assert_eq!((count(&ours), count(&theirs)), (2, 1));
+    pair.same(reader.abort()).await;
+}
+
+#[tokio::test]
+async fn difference_g9_without_a_read_concern_a_transaction_sees_what_others_commit() {
+    let mut pair = Pair::start("cmp_g9").await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let reader = Session::new();
+    let find = || doc! {"find": "c", "sort": {"_id": 1}};
+    pair.same(reader.first(find())).await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 2}]}).await;
+    let (ours, theirs) = pair.ask(reader.next(find())).await;
+    let count = |reply: &Document| reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len();
+    assert_eq!((count(&ours), count(&theirs)), (2, 1));
+    pair.same(reader.commit()).await;
+}

@@ -1,0 +1,222 @@
+//! Transactions as a driver sends them: what is visible when, and what is answered to whom.
+
+use crate::common;
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use common::commands::{Client, Session, code, cursor_id, documents, has_label, is_ok};
+use mongotx_gateway::SessionLimits;
+
+const TRANSIENT: &str = "TransientTransactionError";
+
+fn insert(id: i32) -> Document {
+    doc! {"insert": "c", "documents": [{"_id": id}]}
+}
+
+fn find() -> Document {
+    doc! {"find": "c", "sort": {"_id": 1}}
+}
+
+#[tokio::test]
+async fn a_commit_makes_everything_visible_and_nothing_before() {
+    let client = Client::start("gw_commit").await;
+    let session = Session::new();
+    client.ok(session.first(insert(1))).await;
+    client.ok(session.next(insert(2))).await;
+    assert_eq!(documents(&client.ok(session.next(find())).await, "firstBatch").len(), 2);
+    assert_eq!(client.all("c").await, Vec::<Document>::new());
+    for _ in 0..3 {
+        let reply = client.run_on("admin", session.commit()).await;
+        assert!(is_ok(&reply), "{reply}");
+    }
+    assert_eq!(client.all("c").await, [doc! {"_id": 1}, doc! {"_id": 2}]);
+    assert_eq!(code(&client.run_on("admin", session.abort()).await), 256);
+    assert_eq!(code(&client.run(session.next(find())).await), 256);
+}
+
+#[tokio::test]
+async fn an_abort_leaves_nothing() {
+    let client = Client::start("gw_abort").await;
+    let session = Session::new();
+    client.ok(session.first(insert(1))).await;
+    assert!(is_ok(&client.run_on("admin", session.abort()).await));
+    assert_eq!(client.all("c").await, Vec::<Document>::new());
+    let again = client.run_on("admin", session.commit()).await;
+    assert!(code(&again) == 251 && has_label(&again, TRANSIENT), "{again}");
+}
+
+#[tokio::test]
+async fn a_conflict_is_transient_and_ends_the_transaction() {
+    let client = Client::start("gw_conflict").await;
+    client.ok(insert(1)).await;
+    let update = || doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
+    let (first, second) = (Session::new(), Session::new());
+    client.ok(first.first(update())).await;
+    let refused = client.run(second.first(update())).await;
+    assert!(code(&refused) == 112 && has_label(&refused, TRANSIENT), "{refused}");
+    let over = client.run(second.next(find())).await;
+    assert!(code(&over) == 251 && has_label(&over, TRANSIENT), "{over}");
+    assert!(is_ok(&client.run_on("admin", first.commit()).await));
+    assert_eq!(client.all("c").await, [doc! {"_id": 1, "a": 1}]);
+}
+
+#[tokio::test]
+async fn a_refused_write_is_told_as_such_and_ends_the_transaction() {
+    let client = Client::start("gw_refused").await;
+    client.ok(insert(1)).await;
+    let session = Session::new();
+    let several = doc! {"insert": "c", "ordered": false, "documents": [{"_id": 5}, {"_id": 1}, {"_id": 6}]};
+    let reply = client.run(session.first(several)).await;
+    let refused = reply.get_array("writeErrors").unwrap();
+    let refused = refused.iter().map(|one| one.as_document().unwrap()).collect::<Vec<_>>();
+    assert_eq!(refused.len(), 1);
+    assert_eq!((refused[0].get_i32("index").unwrap(), refused[0].get_i32("code").unwrap()), (1, 11_000));
+    assert_eq!(refused[0].get_document("keyValue").unwrap(), &doc! {"_id": 1});
+    assert_eq!(reply.get_i32("n").unwrap(), 1);
+    assert_eq!(code(&client.run(session.next(find())).await), 251);
+    assert_eq!(client.all("c").await, [doc! {"_id": 1}]);
+}
+
+#[tokio::test]
+async fn a_new_transaction_rolls_the_older_one_back() {
+    let client = Client::start("gw_newer").await;
+    let session = Session::new();
+    client.ok(session.first(insert(1))).await;
+    client.ok(session.first(insert(2))).await;
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
+    assert_eq!(client.all("c").await, [doc! {"_id": 2}]);
+}
+
+#[tokio::test]
+async fn cursors_of_a_transaction_belong_to_it_and_end_with_it() {
+    let client = Client::start("gw_cursors").await;
+    let several: Vec<Document> = (0..7).map(|n| doc! {"_id": n}).collect();
+    client.ok(doc! {"insert": "c", "documents": several}).await;
+    let session = Session::new();
+    let query = || doc! {"find": "c", "sort": {"_id": 1}, "batchSize": 3};
+    client.ok(session.first(insert(7))).await;
+    let opened = client.ok(session.next(query())).await;
+    let more = doc! {"getMore": cursor_id(&opened), "collection": "c"};
+    assert_eq!(code(&client.run(more.clone()).await), 50_737);
+    assert_eq!(code(&client.run(session.plain(more.clone())).await), 50_740);
+    let rest = client.ok(session.next(more.clone())).await;
+    assert_eq!((documents(&rest, "nextBatch").len(), cursor_id(&rest)), (5, 0));
+    let opened = client.ok(session.next(query())).await;
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
+    let more = doc! {"getMore": cursor_id(&opened), "collection": "c"};
+    assert_eq!(code(&client.run(session.plain(more)).await), 43);
+}
+
+#[tokio::test]
+async fn snapshot_reads_do_not_change() {
+    let client = Client::start("gw_snapshot").await;
+    client.ok(insert(1)).await;
+    let session = Session::new();
+    let mut first = session.first(find());
+    first.insert("readConcern", doc! {"level": "snapshot"});
+    client.ok(first).await;
+    let rival = Session::new();
+    let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
+    assert_eq!(code(&client.run(rival.first(update)).await), 112);
+    assert_eq!(documents(&client.ok(session.next(find())).await, "firstBatch"), [doc! {"_id": 1}]);
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
+}
+
+#[tokio::test]
+async fn killing_a_session_rolls_back_and_closes() {
+    let client = Client::start("gw_kill").await;
+    client.ok(doc! {"insert": "other", "documents": [{"_id": 1}, {"_id": 2}]}).await;
+    let session = Session::new();
+    client.ok(session.first(insert(1))).await;
+    let plain = client.ok(session.plain(doc! {"find": "other", "batchSize": 1})).await;
+    client.ok(doc! {"killSessions": [session.lsid.clone()]}).await;
+    assert_eq!(code(&client.run_on("admin", session.commit()).await), 251);
+    let more = doc! {"getMore": cursor_id(&plain), "collection": "other"};
+    assert_eq!(code(&client.run(session.plain(more)).await), 43);
+    assert_eq!(client.all("c").await, Vec::<Document>::new());
+}
+
+/// The order in which sessions are killed is no order: the own one is hardly ever the last of so many.
+#[tokio::test]
+async fn killing_all_sessions_from_within_one_reaches_the_others() {
+    let client = Client::start("gw_kill_all").await;
+    let (own, sessions) = (Session::new(), [(); 30].map(|()| Session::new()));
+    for (id, session) in (0..).zip(&sessions) {
+        client.ok(session.first(insert(id))).await;
+    }
+    client.ok(own.plain(doc! {"killAllSessions": []})).await;
+    for session in &sessions {
+        assert_eq!(code(&client.run_on("admin", session.commit()).await), 251);
+    }
+    client.ok(doc! {"drop": "c"}).await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
+    let limits = SessionLimits { transaction_lifetime: Duration::from_millis(1), ..SessionLimits::default() };
+    let client = Client::with_limits(testkit::unique_db("gw_lifetime"), limits).await;
+    client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let session = Session::new();
+    // It may be over before it has written anything.
+    client.run(session.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})).await;
+    let freed = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"b": 1}}, "new": true};
+    let reply = common::soon(client.run(freed)).await;
+    assert_eq!(reply.get_document("value").unwrap(), &doc! {"_id": 1, "b": 1});
+    let late = client.run_on("admin", session.commit()).await;
+    assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
+}
+
+#[tokio::test]
+async fn what_is_open_when_the_gateway_ends_is_rolled_back() {
+    let client = Client::start("gw_end").await;
+    let db = client.db.clone();
+    client.ok(insert(1)).await;
+    let session = Session::new();
+    client.ok(session.first(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})).await;
+    common::soon(client.shutdown()).await.unwrap();
+    let stored = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let stored = stored.database(&db).collection::<Document>("c").find_one(doc! {}).await.unwrap();
+    assert_eq!(stored, Some(doc! {"_id": 1}));
+}
+
+#[tokio::test]
+async fn one_session_more_than_the_limit_is_refused() {
+    let limits = SessionLimits { sessions: 1, ..SessionLimits::default() };
+    let client = Client::with_limits(testkit::unique_db("gw_sessions"), limits).await;
+    let (one, two) = (Session::new(), Session::new());
+    client.ok(one.plain(find())).await;
+    assert_eq!(code(&client.run(two.plain(find())).await), 261);
+    client.ok(doc! {"endSessions": [one.lsid.clone()]}).await;
+    client.ok(two.plain(find())).await;
+}
+
+#[tokio::test]
+async fn another_gateway_finishes_what_this_one_began() {
+    let one = Client::start("gw_recovery").await;
+    let two = Client::with_database(one.db.clone()).await;
+    let session = Session::new();
+    let with_token = |token: &Document| {
+        let mut commit = session.commit();
+        commit.insert("recoveryToken", token.clone());
+        commit
+    };
+    let reply = one.ok(session.first(insert(1))).await;
+    let token = reply.get_document("recoveryToken").unwrap().clone();
+    assert!(is_ok(&one.run_on("admin", session.commit()).await));
+    for _ in 0..2 {
+        let learnt = two.run_on("admin", with_token(&token)).await;
+        assert!(is_ok(&learnt), "{learnt}");
+    }
+    // Without the token it never heard of it.
+    assert_eq!(code(&Client::with_database(one.db.clone()).await.run_on("admin", session.commit()).await), 251);
+
+    let reply = one.ok(session.first(insert(2))).await;
+    let token = reply.get_document("recoveryToken").unwrap().clone();
+    let learnt = two.run_on("admin", with_token(&token)).await;
+    assert!(code(&learnt) == 251 && has_label(&learnt, TRANSIENT), "{learnt}");
+    // What was answered is true for ever, for the gateway that had it open, too.
+    let late = one.run_on("admin", session.commit()).await;
+    assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
+    assert_eq!(one.all("c").await, [doc! {"_id": 1}]);
+}

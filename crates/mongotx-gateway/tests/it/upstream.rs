@@ -1,0 +1,83 @@
+//! The way to the backing server: through connections of the gateway's own, or through the official driver.
+
+use crate::common;
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use common::{
+    driver,
+    http::{metric, with_metrics},
+    options,
+    raw::{Raw, message},
+    soon,
+};
+use mongotx_gateway::{Gateway, Limits};
+
+fn build_info() -> Document {
+    doc! {"buildInfo": 1, "$db": "admin"}
+}
+
+#[tokio::test]
+async fn replica_set_is_reached_through_the_driver() {
+    let server = testkit::shared_replica_set().await.unwrap();
+    let gateway = Gateway::start(options(&server.uri(), Limits::default())).await.unwrap();
+    let through = driver(gateway.address().unwrap(), "").await;
+    let direct = server.client().await.unwrap();
+    let command = doc! {"getParameter": 1, "maxBSONDepth": 1, "quiet": 1};
+    let mut expected = soon(direct.database("admin").run_command(command.clone())).await.unwrap();
+    let mut answer = soon(through.database("admin").run_command(command)).await.unwrap();
+    // The cluster's time goes on between the two.
+    for cluster_time in ["operationTime", "$clusterTime"] {
+        assert!(expected.remove(cluster_time).is_some() && answer.remove(cluster_time).is_some());
+    }
+    assert_eq!(answer, expected);
+    let refused = soon(through.database("d").run_command(doc! {"profile": "text"})).await.unwrap_err();
+    let own = soon(direct.database("d").run_command(doc! {"profile": "text"})).await.unwrap_err();
+    assert_eq!(refused.kind.to_string(), own.kind.to_string());
+}
+
+/// Both ask. One takes the only connection to the server, and waits: answers that one, and what the other is told.
+async fn one_waits(mut one: Raw, mut two: Raw) -> (Raw, Document) {
+    for raw in [&mut one, &mut two] {
+        raw.send(&message(&build_info(), 0)).await;
+    }
+    let (first, told) = tokio::select! {
+        told = one.answer() => (true, told),
+        told = two.answer() => (false, told),
+    };
+    (if first { two } else { one }, told.unwrap())
+}
+
+fn assert_refused(told: &Document) {
+    assert_eq!(told.get_i32("code").unwrap(), 89, "{told}");
+    assert!(told.get_str("errmsg").unwrap().contains("all 1 connections"), "{told}");
+}
+
+#[tokio::test]
+async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave() {
+    let server = testkit::Server::standalone().await.unwrap();
+    let limits = Limits { upstream: 1, upstream_wait: Duration::from_millis(50), ..Limits::default() };
+    let (gateway, metrics) = with_metrics(&server.uri(), limits).await;
+    let address = gateway.address().unwrap();
+    let mut other = Raw::connect(address).await;
+    assert!(other.ask(build_info()).await.unwrap().contains_key("version"));
+    server.pause().unwrap();
+    let (waiting, told) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
+    assert_refused(&told);
+    // The gateway itself is there.
+    assert_eq!(other.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap().get_f64("ok").unwrap(), 1.0);
+    // Whoever goes frees the connection, though the server has not answered: another one waits for it instead.
+    drop(waiting);
+    soon(async {
+        while metric(metrics, "mongotx_gateway_connections").await != Some(1.0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let (mut waiting, told) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
+    assert_refused(&told);
+    server.resume().unwrap();
+    let answer = waiting.answer().await.unwrap();
+    assert!(answer.contains_key("version"), "{answer}");
+}

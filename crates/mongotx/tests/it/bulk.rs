@@ -1,0 +1,92 @@
+//! Updates of several documents that a bulk write sends together: in order, whatever becomes of them.
+
+use crate::quiet;
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use mongotx::{Client, Collection, Session, TransactionOptions, WriteModel};
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn add(id: i32, amount: i32) -> WriteModel {
+    WriteModel::UpdateOne { filter: doc! {"_id": id}, update: doc! {"$inc": {"n": amount}}.into(), upsert: false }
+}
+
+async fn place() -> (Client, Collection<Document>, Session) {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 6).await;
+    let session = client.session_with(TransactionOptions { lock_wait: LONG, ..TransactionOptions::default() });
+    (client, coll, session)
+}
+
+async fn numbers(client: &Client, coll: &Collection<Document>) -> Vec<i32> {
+    assert!(client.flush(LONG).await);
+    let all = coll.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    all.iter().map(|document| document.get_i32("n").unwrap_or(-1)).collect()
+}
+
+#[tokio::test]
+async fn updates_by_id_are_one_command_until_one_is_not_for_one_statement() {
+    let (client, coll, mut session) = place().await;
+    session.begin().unwrap();
+    coll.update_one(doc! {"_id": 6}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    let before: u64 = client.metrics().commands.values().sum();
+    let done = coll.bulk_write([add(1, 1), add(2, 2), add(3, 3)]).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (3, 3));
+    assert_eq!(client.metrics().commands.values().sum::<u64>() - before, 1);
+    // One of them again, and one that is held: each takes the way of single documents, after those before it.
+    let done = coll.bulk_write([add(4, 1), add(5, 1), add(1, 1), add(6, 1)]).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (4, 4));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [3, 3, 4, 2, 2, 3]);
+}
+
+#[tokio::test]
+async fn ordered_updates_after_a_refused_one_are_not_made() {
+    let (client, coll, mut session) = place().await;
+    coll.update_one(doc! {"_id": 3}, doc! {"$set": {"n": "three"}}).await.unwrap();
+    for ordered in [true, false] {
+        session.begin().unwrap();
+        let all = [add(1, 1), add(2, 1), add(3, 1), add(4, 1), add(5, 1)];
+        let refused = coll.bulk_write(all).ordered(ordered).session(&mut session).await.unwrap_err();
+        assert_eq!(refused.write_errors().iter().map(|error| error.index).collect::<Vec<_>>(), [2]);
+        assert_eq!(refused.progress().unwrap().modified, if ordered { 2 } else { 4 });
+        session.commit().await.unwrap();
+    }
+    assert_eq!(numbers(&client, &coll).await, [3, 3, -1, 2, 2, 1]);
+}
+
+#[tokio::test]
+async fn updates_that_match_nothing_or_change_nothing_are_counted_as_such() {
+    let (client, coll, mut session) = place().await;
+    session.begin().unwrap();
+    let same = WriteModel::UpdateOne { filter: doc! {"_id": 2}, update: doc! {"$set": {"n": 1}}.into(), upsert: false };
+    let done = coll.bulk_write([add(1, 1), same, add(77, 1), add(3, 1)]).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (3, 2));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 1, 2, 1, 1, 1]);
+}
+
+/// Who waits for the second must not hold the third: the rival wants that next.
+#[tokio::test]
+async fn what_comes_after_a_locked_document_is_given_back() {
+    let (client, coll, mut session) = place().await;
+    let other = quiet::connect(quiet::options()).await;
+    let theirs = quiet::through(&other, &coll);
+    let mut rival = other.session_with(TransactionOptions { lock_wait: LONG, ..TransactionOptions::default() });
+    rival.begin().unwrap();
+    theirs.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 10}}).session(&mut rival).await.unwrap();
+    session.begin().unwrap();
+    let bulk = async { coll.bulk_write([add(1, 1), add(2, 1), add(3, 1)]).session(&mut session).await.unwrap() };
+    let rivals = async {
+        quiet::until_waiting(&client, 1).await;
+        theirs.update_one(doc! {"_id": 3}, doc! {"$inc": {"n": 10}}).session(&mut rival).await.unwrap();
+        rival.commit().await.unwrap();
+    };
+    let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rivals) }).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (3, 3));
+    session.commit().await.unwrap();
+    assert!(other.flush(LONG).await);
+    assert_eq!(numbers(&client, &coll).await, [2, 12, 12, 1, 1, 1]);
+}

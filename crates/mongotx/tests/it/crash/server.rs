@@ -1,0 +1,89 @@
+//! mongod dies (SIGKILL) while a client stands at a step, and comes back with its journal; then the client goes on.
+
+use std::{sync::Arc, time::Duration};
+
+use testkit::Server;
+
+use crate::common::{
+    hooks::Gate,
+    scenario::Scenario,
+    verify::{Case, Report},
+    world::World,
+};
+use crate::crash::plan;
+
+/// Long enough to live through a restart, so that the client itself has to notice what was lost.
+const LEASE_MS: u64 = 30_000;
+
+/// A server that writes its journal rarely: what was acknowledged without it is likely to be lost.
+pub(crate) async fn forgetful_server() -> Server {
+    testkit::Options::standalone().arg("--journalCommitInterval").arg("500").start().await.unwrap()
+}
+
+pub(crate) async fn crash(server: &Server) {
+    server.kill().unwrap();
+    server.restart().await.unwrap();
+}
+
+/// The first and the last time at which each step is reached, for the odd or the even steps.
+async fn crash_everywhere(scenario: Scenario) {
+    let server = forgetful_server().await;
+    for (step, times) in plan::steps_of(scenario, &server.uri()).await {
+        for nth in [1, times].into_iter().take(times.min(2)) {
+            let world = World::new(&server.uri(), "crashed");
+            let name = format!("{scenario:?}, mongod killed at {step:?} {nth}");
+            scenario.set_up(&world).await;
+            let report = Arc::new(Report::default());
+            let (gate, hook) = Gate::at(step, nth, false);
+            let client = world.client_with(LEASE_MS, hook).await;
+            let life = tokio::spawn({
+                let (world, client, report) = (world.clone(), client.clone(), Arc::clone(&report));
+                async move {
+                    scenario.live(&world, &client, &|told| report.note(told)).await;
+                    client.flush(Duration::from_secs(20)).await;
+                    client.shutdown().await
+                }
+            });
+            gate.reached().await;
+            crash(&server).await;
+            gate.open();
+            let left = tokio::time::timeout(crate::common::LIMIT, life).await;
+            left.unwrap_or_else(|_| panic!("{name}: the client did not end")).unwrap().unwrap_or_else(|error| {
+                panic!("{name}: the client could not be shut down: {error}");
+            });
+            println!("{name}: {:?}", report.end());
+            Case { world: &world, scenario, report: &report, name }.check_all().await;
+            world.drop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_server_killed_anywhere_all_or_nothing() {
+    crash_everywhere(Scenario::Several).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeatable_server_killed_anywhere_all_or_nothing() {
+    crash_everywhere(Scenario::Repeatable).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rollback_server_killed_anywhere_leaves_nothing() {
+    crash_everywhere(Scenario::Rollback).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repair_server_killed_anywhere_is_repaired() {
+    crash_everywhere(Scenario::Repair).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_server_killed_anywhere_is_completed() {
+    crash_everywhere(Scenario::Shutdown).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exchange_server_killed_anywhere_all_or_nothing() {
+    crash_everywhere(Scenario::Exchange).await;
+}

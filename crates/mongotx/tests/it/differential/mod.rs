@@ -1,0 +1,118 @@
+//! Differential tests: the same random operations through the plain driver and through MongoTx give the same answers,
+//! the same errors and the same stored documents.
+//!
+//! `MONGOTX_DIFF_SEED=n` runs the sequence of one seed, `MONGOTX_DIFF_RUNS=n` so many per test instead of the default.
+//!
+//! - `generate`: the operations. `operation`: what they are.
+//! - `subject`, `plain`, `ours`: who carries them out. `compare`: when two answers are the same.
+//! - `aggregation`: random pipelines. `sequence`: the order of things. Differences that are meant are listed in `docs/differences.md` and shown in
+//!   `tests/differences.rs`.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod aggregation;
+mod compare;
+mod generate;
+mod operation;
+mod ours;
+mod plain;
+mod sequence;
+mod subject;
+
+use mongotx::{Client, ClientOptions, Isolation, Layout, TransactionOptions};
+use sequence::{Plan, Sequence, Tally};
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Sequences of consecutive seeds, or the one that is asked for.
+async fn run(test: &str, runs: u64, options: ClientOptions, plan: Plan) {
+    let server = testkit::shared_standalone().await.unwrap();
+    let (driver, client) =
+        (server.client().await.unwrap(), Client::connect_with(&server.uri(), options).await.unwrap());
+    let seeds = match number_from("MONGOTX_DIFF_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number_from("MONGOTX_DIFF_RUNS").unwrap_or(runs),
+    };
+    let (mut total, mut failures) = (Tally::default(), Vec::new());
+    for seed in seeds {
+        match Sequence::begin(&driver, &client, plan.clone(), seed).await.run().await {
+            Ok(tally) => total.add(tally),
+            Err(failure) => failures.push(format!("MONGOTX_DIFF_SEED={seed}, test {test}, {failure}")),
+        }
+    }
+    println!("{test}: {total:?}");
+    assert!(failures.is_empty(), "{} sequences differ\n\n{}", failures.len(), failures.join("\n\n"));
+    assert!(total.unsupported.values().sum::<usize>() * 20 <= total.operations, "too much is not supported: {total:?}");
+    client.shutdown().await.unwrap();
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.refused += other.refused;
+        for (reason, times) in other.unsupported {
+            *self.unsupported.entry(reason).or_default() += times;
+        }
+    }
+}
+
+fn in_transactions(groups: usize, group_size: usize, rolled_back: usize) -> Plan {
+    Plan { groups, group_size, transaction: Some(TransactionOptions::default()), rolled_back, every_index: false }
+}
+
+#[tokio::test]
+async fn operations_outside_transactions_are_the_drivers() {
+    let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0, every_index: false };
+    run("operations_outside_transactions_are_the_drivers", 50, ClientOptions::default(), plan).await;
+}
+
+#[tokio::test]
+async fn operations_in_committed_transactions_are_the_drivers() {
+    run(
+        "operations_in_committed_transactions_are_the_drivers",
+        45,
+        ClientOptions::default(),
+        in_transactions(15, 4, 0),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn own_writes_look_as_if_made_directly() {
+    run("own_writes_look_as_if_made_directly", 35, ClientOptions::default(), in_transactions(3, 25, 50)).await;
+}
+
+#[tokio::test]
+async fn own_writes_at_repeatable_read_look_as_if_made_directly() {
+    let mut plan = in_transactions(6, 8, 40);
+    plan.transaction =
+        Some(TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() });
+    run("own_writes_at_repeatable_read_look_as_if_made_directly", 25, ClientOptions::default(), plan).await;
+}
+
+#[tokio::test]
+async fn published_layout_is_no_different() {
+    let options = ClientOptions {
+        layout: Layout::Published,
+        tx_database: "mongotx_published".to_owned(),
+        ..ClientOptions::default()
+    };
+    run("published_layout_is_no_different", 15, options, in_transactions(8, 6, 30)).await;
+}
+
+/// One by one, in committed transactions, and as the transaction itself sees its own writes.
+#[tokio::test]
+async fn every_index_finds_and_refuses_the_same() {
+    let outside = Plan { groups: 1, group_size: 40, transaction: None, rolled_back: 0, every_index: true };
+    let plans = [
+        ("outside", outside),
+        ("committed", Plan { every_index: true, ..in_transactions(8, 4, 0) }),
+        ("own writes", Plan { every_index: true, ..in_transactions(3, 16, 40) }),
+    ];
+    for (name, plan) in plans {
+        let test = format!("every_index_finds_and_refuses_the_same, {name}");
+        run(&test, 25, ClientOptions::default(), plan).await;
+    }
+}

@@ -1,0 +1,56 @@
+use std::time::Duration;
+
+use bson::{DateTime, doc};
+use mongotx::{ClientOptions, IndexModel};
+
+use crate::indexes::Place;
+
+/// A server that looks for expired documents every second.
+async fn eager() -> (testkit::Server, Place) {
+    let server =
+        testkit::Options::standalone().arg("--setParameter").arg("ttlMonitorSleepSecs=1").start().await.unwrap();
+    let client = mongotx::Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let db = server.client().await.unwrap().database("expiry");
+    let coll = client.database("expiry").collection("c");
+    let plain = db.collection("c");
+    (server, Place { client, coll, plain, db })
+}
+
+#[tokio::test]
+async fn expired_document_that_a_transaction_holds_is_not_removed() {
+    let (_server, place) = eager().await;
+    place.coll.create_index(IndexModel::new(doc! {"at": 1}).expire_after(Duration::ZERO)).await.unwrap();
+    let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
+    place.coll.insert_one(&doc! {"_id": "held", "at": later}).await.unwrap();
+    place.coll.insert_one(&doc! {"_id": "read", "at": later}).await.unwrap();
+    let mut session = place.client.session();
+    let options = mongotx::TransactionOptions { isolation: mongotx::Isolation::RepeatableRead, ..Default::default() };
+    session.begin_with(options).unwrap();
+    place.coll.update_one(doc! {"_id": "held"}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
+    place.coll.find_one(doc! {"_id": "read"}).session(&mut session).await.unwrap();
+    // Both expire while they are held; a third one, that nobody holds, shows when the server has looked.
+    let past = DateTime::from_millis(0);
+    place.plain.update_many(doc! {}, doc! {"$set": {"at": past}}).await.unwrap();
+    place.plain.insert_one(doc! {"_id": "free", "at": past}).await.unwrap();
+    let gone = async |id: &str| place.plain.find_one(doc! {"_id": id}).await.unwrap().is_none();
+    for id in ["free", "free again"] {
+        place.plain.update_one(doc! {"_id": id}, doc! {"$set": {"at": past}}).upsert(true).await.unwrap();
+        until(async || gone(id).await).await;
+    }
+    assert!(!gone("held").await && !gone("read").await);
+    session.commit().await.unwrap();
+    // What was read is free, and goes; what was written has the time that it was written with.
+    until(async || gone("read").await).await;
+    assert_eq!(
+        place.coll.find_one(doc! {"_id": "held"}).await.unwrap(),
+        Some(doc! {"_id": "held", "at": later, "n": 1})
+    );
+}
+
+async fn until(condition: impl AsyncFn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(std::time::Instant::now() < deadline, "the server did not remove what has expired");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

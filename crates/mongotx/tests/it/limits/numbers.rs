@@ -1,0 +1,140 @@
+//! Limits on numbers: documents of one transaction, leases of one client, write concerns, the length of a life.
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use mongotx::{Client, ClientOptions, Concern, ErrorKind, Isolation, TransactionOptions};
+
+use crate::common::{until, world::World};
+use crate::limits::Scene;
+
+async fn scene_with_three() -> Scene {
+    let server = testkit::shared_standalone().await.unwrap();
+    let world = World::new(&server.uri(), "limits");
+    let options = ClientOptions { max_documents: 3, ..world.options(5_000) };
+    let client = Client::connect_with(&world.uri, options).await.unwrap();
+    Scene::with(world, client).await
+}
+
+#[tokio::test]
+async fn one_document_too_many_is_refused_and_the_rest_commits() {
+    let scene = scene_with_three().await;
+    let mut session = scene.client.session();
+    session.begin().unwrap();
+    for id in 1..=3 {
+        scene.a.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    }
+    let error = scene.a.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("at most 3 documents"), "{error}");
+    let error = scene.a.insert_one(&doc! {"_id": 5}).session(&mut session).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    // What it holds it may go on changing.
+    scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    for (id, n) in [(1, 2), (2, 1), (3, 1), (4, 0)] {
+        assert_eq!(scene.seen(id).await, Some(doc! {"_id": id, "n": n}));
+    }
+    assert_eq!(scene.seen(5).await, None);
+    scene.assert_clean("too many").await;
+}
+
+#[tokio::test]
+async fn update_many_and_insert_many_of_too_many_are_refused_whole_or_rolled_back() {
+    let scene = scene_with_three().await;
+    for inside in [true, false] {
+        let mut session = scene.client.session();
+        session.begin().unwrap();
+        let all = scene.a.update_many(doc! {}, doc! {"$inc": {"n": 1}});
+        let error = if inside { all.session(&mut session).await } else { all.await }.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        let gone = scene.a.delete_many(doc! {});
+        let error = if inside { gone.session(&mut session).await } else { gone.await }.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        session.rollback().await.unwrap();
+    }
+    assert_eq!(scene.a.count_documents(doc! {"n": 0}).await.unwrap(), 4);
+    scene.assert_clean("many").await;
+}
+
+#[tokio::test]
+async fn repeatable_read_of_too_many_is_refused_and_leaves_no_lock() {
+    let scene = scene_with_three().await;
+    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let mut session = scene.client.session_with(options);
+    session.begin().unwrap();
+    let Err(error) = scene.a.find(doc! {}).session(&mut session).await else { panic!("four documents were locked") };
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    let three = scene.a.find(doc! {"_id": {"$lt": 4}}).session(&mut session).await.unwrap();
+    assert_eq!(three.try_collect().await.unwrap().len(), 3);
+    session.commit().await.unwrap();
+    scene.assert_clean("read locks").await;
+}
+
+#[tokio::test]
+async fn ninth_lease_is_refused_and_the_eight_go_on() {
+    let scene = Scene::set_up().await;
+    for n in 1..=9_u64 {
+        let lease = Some(Duration::from_secs(60 + n));
+        let mut session = scene.client.session_with(TransactionOptions { lease, ..TransactionOptions::default() });
+        session.begin().unwrap();
+        let done = scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await;
+        match done {
+            Ok(_) => session.commit().await.unwrap(),
+            Err(error) => {
+                assert_eq!((n, error.kind()), (9, ErrorKind::Invalid), "{error}");
+                assert!(error.to_string().contains("at most 8"), "{error}");
+            }
+        }
+    }
+    assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 8}));
+    assert_eq!(scene.client.clients().await.unwrap().len(), 8);
+    scene.client.shutdown().await.unwrap();
+    assert!(scene.client.clients().await.unwrap().iter().all(|record| record.closed));
+}
+
+#[tokio::test]
+async fn concern_that_nobody_can_satisfy_is_refused_at_begin() {
+    let scene = Scene::set_up().await;
+    for concern in [Concern::Nodes(3), Concern::Nodes(0), Concern::Acknowledged] {
+        let options = TransactionOptions { concern, ..TransactionOptions::default() };
+        let mut session = scene.client.session_with(options);
+        let error = session.begin().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(!session.is_open());
+    }
+    for concern in [Concern::Nodes(1), Concern::Majority, Concern::Journaled] {
+        let mut session = scene.client.session_with(TransactionOptions { concern, ..TransactionOptions::default() });
+        session.begin().unwrap();
+        scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+    }
+    assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 3}));
+}
+
+#[tokio::test]
+async fn transaction_older_than_its_maximum_is_rolled_back_when_it_is_used() {
+    let scene = Scene::set_up().await;
+    let max_life = Some(Duration::from_millis(300));
+    let options = TransactionOptions { max_life, ..TransactionOptions::default() };
+    for at_commit in [true, false] {
+        let mut session = scene.client.session_with(options.clone());
+        session.begin().unwrap();
+        let begun = std::time::Instant::now();
+        // On a very slow day this is too late already, which is the same error.
+        let add: Document = doc! {"$inc": {"n": 1}};
+        let mut error = scene.a.update_one(doc! {"_id": 1}, add.clone()).session(&mut session).await.err();
+        until("its maximum", async || (begun.elapsed() > Duration::from_millis(301)).then_some(())).await;
+        if error.is_none() {
+            error = match at_commit {
+                true => session.commit().await.err(),
+                false => scene.a.update_one(doc! {"_id": 2}, add).session(&mut session).await.err(),
+            };
+        }
+        let error = error.unwrap();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Expired, Some(251)), "{error}");
+        assert!(error.contains_label("TransientTransactionError"));
+        assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
+        scene.assert_clean("its life is over").await;
+    }
+}

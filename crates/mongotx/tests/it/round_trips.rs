@@ -1,0 +1,378 @@
+//! How many commands each case costs: the table "Round trips to reach" of the protocol.
+//!
+//! Counted by the driver's command monitoring, which feeds `client.metrics().commands`; one test compares that with what
+//! the server itself has counted. Registration and look-ups that are made once (or once a minute) come before.
+
+use crate::quiet;
+
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+
+use bson::{Bson, Document, doc};
+use futures_util::future::join_all;
+use mongotx::{Client, ClientOptions, Collection, ReturnDocument, Session, Step};
+use quiet::{Both, Gate};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A client that has done everything once, and its collection.
+async fn warm(options: ClientOptions) -> (Client, Collection<Document>) {
+    let client = quiet::connect(options).await;
+    let coll = quiet::collection(&client, 64).await;
+    warm_up(&client, &coll).await;
+    (client, coll)
+}
+
+async fn warm_up(client: &Client, coll: &Collection<Document>) {
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, coll, 64).await;
+    session.commit().await.unwrap();
+    assert_eq!(coll.find(doc! {"n": 2}).await.unwrap().try_collect().await.unwrap().len(), 1);
+    assert!(client.flush(LIMIT).await);
+}
+
+async fn increment(session: &mut Session, coll: &Collection<Document>, id: i32) {
+    let done = coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).session(session).await.unwrap();
+    assert_eq!(done.matched_count, 1);
+}
+
+/// The commands that `work` sends, by name.
+async fn commands_of<T>(client: &Client, work: impl Future<Output = T>) -> BTreeMap<String, u64> {
+    let before = client.metrics().commands;
+    work.await;
+    let mut after = client.metrics().commands;
+    for (name, count) in before {
+        after.entry(name).and_modify(|now| *now -= count);
+    }
+    after.retain(|_, count| *count > 0);
+    after
+}
+
+async fn cost<T>(client: &Client, work: impl Future<Output = T>) -> u64 {
+    commands_of(client, work).await.values().sum()
+}
+
+#[tokio::test]
+async fn read_by_id_of_a_clean_document_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let read = async { assert!(coll.find_one(doc! {"_id": 1}).await.unwrap().is_some()) };
+    assert_eq!(cost(&client, read).await, 1);
+    let narrowed = async { assert!(coll.find_one(doc! {"_id": 1, "n": 1}).await.unwrap().is_some()) };
+    assert_eq!(cost(&client, narrowed).await, 1);
+    let missing = async { assert!(coll.find_one(doc! {"_id": 1000}).await.unwrap().is_none()) };
+    assert_eq!(cost(&client, missing).await, 1);
+}
+
+#[tokio::test]
+async fn query_with_nothing_pending_is_one_command_and_at_most_two_in_a_transaction() {
+    let (client, coll) = warm(quiet::options()).await;
+    let query = async { assert_eq!(coll.find(doc! {"n": 1}).await.unwrap().try_collect().await.unwrap().len(), 63) };
+    assert_eq!(cost(&client, query).await, 1);
+    let count = async { assert_eq!(coll.count_documents(doc! {"n": 1}).await.unwrap(), 63) };
+    assert_eq!(cost(&client, count).await, 1);
+    let mut session = client.session();
+    session.begin().unwrap();
+    let inside = async {
+        let found = coll.find(doc! {"n": 1}).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap().len(), 63);
+    };
+    assert!(cost(&client, inside).await <= 2);
+}
+
+#[tokio::test]
+async fn read_of_a_few_ids_is_one_find_and_sees_what_is_committed() {
+    let (client, coll) = warm(quiet::options()).await;
+    let ids = doc! {"_id": {"$in": [1, 2, 3, 1000]}};
+    let read = |filter: Document| async {
+        coll.find(filter).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap()
+    };
+    let clean = async { assert_eq!(read(ids.clone()).await.len(), 3) };
+    assert_eq!(commands_of(&client, clean).await, BTreeMap::from([("find".to_owned(), 1)]));
+    let narrowed = async { assert_eq!(read(doc! {"_id": {"$in": [1, 2, 64]}, "n": 1}).await.len(), 2) };
+    assert_eq!(cost(&client, narrowed).await, 1);
+    let rival = quiet::connect(quiet::options()).await;
+    let mut session = rival.session();
+    session.begin().unwrap();
+    let theirs = quiet::through(&rival, &coll);
+    increment(&mut session, &theirs, 2).await;
+    theirs.insert_one(&doc! {"_id": 1000, "n": 7}).session(&mut session).await.unwrap();
+    let before = [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}, doc! {"_id": 3, "n": 1}];
+    assert_eq!(read(ids.clone()).await, before);
+    session.commit().await.unwrap();
+    let after = [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 2}, doc! {"_id": 3, "n": 1}, doc! {"_id": 1000, "n": 7}];
+    assert_eq!(read(ids).await, after);
+    assert_eq!(read(doc! {"_id": {"$in": [1, 2]}, "n": 2}).await, [doc! {"_id": 2, "n": 2}]);
+}
+
+#[tokio::test]
+async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 1).await;
+    let query = async {
+        let found = coll.find(doc! {"n": 2}).sort(doc! {"_id": -1}).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap(), [doc! {"_id": 64, "n": 2}, doc! {"_id": 1, "n": 2}]);
+    };
+    assert_eq!(cost(&client, query).await, 1);
+}
+
+#[tokio::test]
+async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() {
+    let (client, coll) = warm(quiet::options()).await;
+    let rival = quiet::connect(quiet::options()).await;
+    let mut session = rival.session();
+    session.begin().unwrap();
+    for id in 1..=3 {
+        increment(&mut session, &quiet::through(&rival, &coll), id).await;
+    }
+    for filter in [doc! {"n": 1}, doc! {}] {
+        let read = async {
+            let found = coll.find(filter).await.unwrap().try_collect().await.unwrap();
+            assert!(found.iter().filter(|document| document.get_i32("n").unwrap() == 1).count() == 63);
+        };
+        assert_eq!(cost(&client, read).await, 2, "the query, and what became of the rival");
+    }
+    // Documents that nobody holds cost what they always cost.
+    let other = async { assert_eq!(coll.count_documents(doc! {"_id": {"$gt": 10}}).await.unwrap(), 54) };
+    assert_eq!(cost(&client, other).await, 1);
+    session.commit().await.unwrap();
+    assert!(rival.flush(LIMIT).await);
+    assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 9).await;
+    let after = async {
+        let update = doc! {"$inc": {"n": 1}};
+        let action = coll.find_one_and_update(doc! {"_id": 1}, update).return_document(ReturnDocument::After);
+        assert_eq!(action.session(&mut session).await.unwrap().unwrap(), doc! {"_id": 1, "n": 2});
+    };
+    assert_eq!(cost(&client, after).await, 1);
+    let before = async {
+        let action = coll.find_one_and_update(doc! {"_id": 2}, doc! {"$set": {"n": 5}}).projection(doc! {"_id": 0});
+        assert_eq!(action.session(&mut session).await.unwrap().unwrap(), doc! {"n": 1});
+    };
+    assert_eq!(cost(&client, before).await, 1);
+    let removed = async {
+        let action = coll.find_one_and_delete(doc! {"_id": 3});
+        assert_eq!(action.session(&mut session).await.unwrap().unwrap(), doc! {"_id": 3, "n": 1});
+    };
+    assert_eq!(cost(&client, removed).await, 1);
+    session.commit().await.unwrap();
+    assert!(client.flush(LIMIT).await);
+    let now = coll.find(doc! {"_id": {"$lte": 3}}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(now, [doc! {"_id": 1, "n": 2}, doc! {"_id": 2, "n": 5}]);
+}
+
+#[tokio::test]
+async fn read_for_update_is_one_command_and_keeps_rivals_away() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    let read = async {
+        let same = vec![doc! {"$replaceWith": "$$ROOT"}];
+        let found = coll.find_one_and_update(doc! {"_id": 1}, same).session(&mut session).await.unwrap();
+        assert_eq!(found.unwrap(), doc! {"_id": 1, "n": 1});
+    };
+    assert_eq!(commands_of(&client, read).await, BTreeMap::from([("findAndModify".to_owned(), 1)]));
+    let other = quiet::connect(quiet::options()).await;
+    let mut rival = other.session();
+    rival.begin().unwrap();
+    let theirs = quiet::through(&other, &coll);
+    let refused = theirs.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut rival).await.unwrap_err();
+    assert_eq!(refused.kind(), mongotx::ErrorKind::Conflict);
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 2}}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    assert_eq!(coll.find_one(doc! {"_id": 1}).await.unwrap().unwrap(), doc! {"_id": 1, "n": 2});
+}
+
+#[tokio::test]
+async fn aggregation_with_nothing_pending_is_one_command_however_many_collections_it_reads() {
+    let (client, coll) = warm(quiet::options()).await;
+    let copy = client.database(&coll.namespace().db).collection::<Document>("copy");
+    copy.insert_one(&doc! {"_id": 1}).await.unwrap();
+    let of = |pipeline: Vec<Document>, count: usize| {
+        let coll = coll.clone();
+        async move { assert_eq!(coll.aggregate(pipeline).await.unwrap().try_collect().await.unwrap().len(), count) }
+    };
+    let alone = vec![doc! {"$match": {"n": 1}}, doc! {"$sort": {"_id": 1}}, doc! {"$set": {"x": "$$ROOT"}}];
+    let join = doc! {"$lookup": {"from": "copy", "localField": "_id", "foreignField": "_id", "as": "x"}};
+    let joined = vec![join, doc! {"$unionWith": "copy"}];
+    for (pipeline, count) in [(alone, 63), (joined, 65)] {
+        of(pipeline.clone(), count).await;
+        assert_eq!(commands_of(&client, of(pipeline, count)).await, BTreeMap::from([("aggregate".to_owned(), 1)]));
+    }
+    // A hint binds the answer only: one command more.
+    let hinted = async { drop(coll.aggregate([doc! {"$match": {"n": 1}}]).hint("_id_").await.unwrap()) };
+    assert_eq!(cost(&client, hinted).await, 2);
+    // So are own writes: rivals are looked for in all collections by one command.
+    let join = || doc! {"$lookup": {"from": "copy", "localField": "_id", "foreignField": "_id", "as": "x"}};
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 1).await;
+    let inside = async {
+        let found = coll.aggregate([join(), doc! {"$unionWith": "copy"}]).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap().len(), 65);
+    };
+    assert_eq!(cost(&client, inside).await, 2);
+    session.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_document_write_outside_a_transaction_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let by_id = doc! {"_id": 1};
+    assert_eq!(cost(&client, async { coll.insert_one(&doc! {"_id": 100}).await.unwrap() }).await, 1);
+    assert_eq!(cost(&client, async { coll.insert_one(&doc! {"n": 100}).await.unwrap() }).await, 1);
+    let update = coll.update_one(by_id.clone(), doc! {"$inc": {"n": 1}});
+    assert_eq!(cost(&client, async { assert_eq!(update.await.unwrap().matched_count, 1) }).await, 1);
+    let replacement = doc! {"n": 5};
+    let replace = coll.replace_one(by_id.clone(), &replacement);
+    assert_eq!(cost(&client, async { assert_eq!(replace.await.unwrap().matched_count, 1) }).await, 1);
+    let modify = coll.find_one_and_update(by_id.clone(), doc! {"$inc": {"n": 1}});
+    assert_eq!(cost(&client, async { assert!(modify.await.unwrap().is_some()) }).await, 1);
+    let delete = coll.delete_one(by_id);
+    assert_eq!(cost(&client, async { assert_eq!(delete.await.unwrap(), 1) }).await, 1);
+}
+
+#[tokio::test]
+async fn transaction_of_k_updates_alone_is_k_and_two_commands_and_one_to_finish() {
+    let gate = Gate::before(&[Step::BeforeFinish]);
+    let (client, coll) = warm(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
+    for k in [1, 2, 5] {
+        gate.shut();
+        let mut session = client.session();
+        let transaction = async {
+            session.begin().unwrap();
+            for id in 1..=k {
+                increment(&mut session, &coll, id).await;
+            }
+            session.commit().await.unwrap();
+        };
+        let before_the_answer = commands_of(&client, transaction).await;
+        assert_eq!(before_the_answer, BTreeMap::from([("update".to_owned(), k as u64 + 2)]), "k = {k}");
+        let after_it = async {
+            gate.open();
+            assert!(client.flush(LIMIT).await);
+        };
+        assert_eq!(cost(&client, after_it).await, 1, "k = {k}");
+    }
+}
+
+#[tokio::test]
+async fn read_only_transaction_at_read_committed_is_its_reads() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    let transaction = async {
+        session.begin().unwrap();
+        for id in 1..=3 {
+            coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap();
+        }
+        session.commit().await.unwrap();
+    };
+    assert_eq!(commands_of(&client, transaction).await, BTreeMap::from([("find".to_owned(), 3)]));
+    assert!(client.flush(LIMIT).await);
+}
+
+/// The record's writer is held at its stamp until everybody has asked for a commit.
+#[tokio::test]
+async fn commits_of_32_at_a_time_share_three_record_writes_and_two_to_finish() {
+    let (stamp, finish) = (Gate::before(&[Step::BeforeStamp]), Gate::before(&[Step::BeforeFinish]));
+    let hook = Arc::new(Both(stamp.clone(), finish.clone()));
+    let (client, coll) = warm(ClientOptions { hook: Some(hook), ..quiet::options() }).await;
+    let mut sessions: Vec<Session> = (0..32).map(|_| client.session()).collect();
+    for (at, session) in sessions.iter_mut().enumerate() {
+        session.begin().unwrap();
+        increment(session, &coll, at as i32 + 1).await;
+    }
+    stamp.shut();
+    finish.shut();
+    let before = client.metrics();
+    let mut commits = Box::pin(join_all(sessions.iter_mut().map(Session::commit)));
+    tokio::select! {
+        biased;
+        _ = &mut commits => panic!("committed without a stamp"),
+        () = stamp.until_held() => {}
+    }
+    stamp.open();
+    commits.await.into_iter().for_each(|done| done.unwrap());
+    finish.open();
+    assert!(client.flush(LIMIT).await);
+    let after = client.metrics();
+    let record_writes = after.record_writes - before.record_writes;
+    let all = after.commands_sent() - before.commands_sent();
+    let to_finish = all - record_writes;
+    println!("32 commits: {record_writes} record writes, {to_finish} commands to finish");
+    assert!(record_writes <= 3, "{record_writes}");
+    assert!(to_finish <= 2, "{to_finish}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_of_32_tasks_cost_no_more_than_alone() {
+    const TASKS: i32 = 32;
+    const EACH: i32 = 10;
+    const K: u64 = 2;
+    let (client, _) = warm(quiet::options()).await;
+    // A document for each update: nobody meets what is not finished yet.
+    let coll = quiet::collection(&client, TASKS * EACH * K as i32).await;
+    warm_up(&client, &coll).await;
+    let before = client.metrics();
+    let tasks = (0..TASKS).map(|task| {
+        let (client, coll) = (client.clone(), coll.clone());
+        tokio::spawn(async move {
+            let mut session = client.session();
+            for at in 0..EACH {
+                session.begin().unwrap();
+                let first = 2 * (task * EACH + at) + 1;
+                increment(&mut session, &coll, first).await;
+                increment(&mut session, &coll, first + 1).await;
+                session.commit().await.unwrap();
+            }
+        })
+    });
+    join_all(tasks).await.into_iter().for_each(|task| task.unwrap());
+    assert!(client.flush(LIMIT).await);
+    let after = client.metrics();
+    let transactions = (TASKS * EACH) as u64;
+    let record_writes = after.record_writes - before.record_writes;
+    let others = after.commands_sent() - before.commands_sent() - record_writes - transactions * K;
+    let each = |count: u64| count as f64 / transactions as f64;
+    println!("{TASKS} tasks, k = {K}: record writes {:.2}, after the answer {:.2}", each(record_writes), each(others));
+    assert!(record_writes <= 2 * transactions, "decisions are shared: {record_writes}");
+    assert!(others <= transactions, "finishing is shared: {others}");
+}
+
+/// Commands that the server has counted since it was started, by name.
+async fn counted_by_server(server: &mongodb::Client) -> BTreeMap<String, u64> {
+    let status = server.database("admin").run_command(doc! {"serverStatus": 1}).await.unwrap();
+    let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
+    let total = |stats: &Bson| stats.as_document()?.get_i64("total").ok().map(|total| total as u64);
+    commands.iter().filter_map(|(name, stats)| Some((name.clone(), total(stats)?))).collect()
+}
+
+#[tokio::test]
+async fn commands_counted_are_those_that_the_server_has_counted() {
+    let server = testkit::Server::standalone().await.unwrap();
+    let plain = server.client().await.unwrap();
+    let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
+    let coll = quiet::collection(&client, 64).await;
+    let before = counted_by_server(&plain).await;
+    let sent = commands_of(&client, async {
+        warm_up(&client, &coll).await;
+        coll.find_one_and_update(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).await.unwrap();
+        coll.delete_many(doc! {"n": 1}).await.unwrap();
+        coll.insert_one(&doc! {"_id": 1000}).await.unwrap();
+        assert!(client.flush(LIMIT).await);
+    })
+    .await;
+    let after = counted_by_server(&plain).await;
+    for name in ["aggregate", "delete", "find", "findAndModify", "insert", "update"] {
+        let counted = after[name] - before[name];
+        assert_eq!(sent.get(name).copied().unwrap_or(0), counted, "{name}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Reads that may be a little old: one command, no lock, no waiting, and never older than asked.
+
+use std::{sync::Arc, time::Duration};
+
+use bson::{Document, doc};
+use futures_util::future::BoxFuture;
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, StepHook, TransactionOptions};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+struct Place {
+    client: Client,
+    coll: Collection<Document>,
+}
+
+async fn place(name: &str) -> Place {
+    let server = testkit::shared_standalone().await.unwrap();
+    let db = testkit::unique_db(name);
+    let driver = server.client().await.unwrap();
+    let documents: Vec<Document> = (0..10).map(|n| doc! {"_id": n, "n": n}).collect();
+    driver.database(&db).collection::<Document>("c").insert_many(documents).await.unwrap();
+    let options = ClientOptions { sweep: false, ..ClientOptions::default() };
+    let client = Client::connect_with(&server.uri(), options).await.unwrap();
+    Place { coll: client.database(&db).collection("c"), client }
+}
+
+impl Place {
+    /// A transaction that has changed the first document.
+    async fn writer(&self) -> Session {
+        let mut session = self.client.session();
+        session.begin().unwrap();
+        self.coll.update_one(doc! {"_id": 0}, doc! {"$set": {"n": 100}}).session(&mut session).await.unwrap();
+        session
+    }
+
+    fn commands(&self) -> u64 {
+        self.client.metrics().commands_sent()
+    }
+}
+
+#[tokio::test]
+async fn stale_read_costs_one_command_while_others_write() {
+    let place = place("stale_commands").await;
+    let _writer = place.writer().await;
+    place.coll.count_documents(doc! {}).max_staleness(HOUR).await.unwrap();
+    let mut session = place.client.session();
+    session.begin().unwrap();
+    let before = place.commands();
+    let all = place.coll.find(doc! {"n": {"$lt": 5}}).max_staleness(HOUR).await.unwrap().try_collect().await.unwrap();
+    assert_eq!((all.len(), place.commands() - before), (5, 1));
+    let one = place.coll.find_one(doc! {"_id": 0}).max_staleness(HOUR).session(&mut session).await.unwrap();
+    assert_eq!((one, place.commands() - before), (Some(doc! {"_id": 0, "n": 0}), 2));
+    assert_eq!(place.coll.count_documents(doc! {}).max_staleness(HOUR).await.unwrap(), 10);
+    let distinct = place.coll.distinct("n", doc! {"_id": {"$lte": 1}}).max_staleness(HOUR).session(&mut session);
+    assert_eq!(distinct.await.unwrap(), [0.into(), 1.into()]);
+    let sum = vec![doc! {"$group": {"_id": 1, "n": {"$sum": "$n"}}}];
+    let sums = place.coll.aggregate(sum).max_staleness(HOUR).await.unwrap().try_collect().await.unwrap();
+    assert_eq!((sums, place.commands() - before), (vec![doc! {"_id": 1, "n": 45}], 5));
+}
+
+/// A client that leaves what it has committed unfinished.
+struct NeverFinishes;
+
+impl StepHook for NeverFinishes {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        match step {
+            Step::BeforeFinish => Box::pin(std::future::pending()),
+            _ => Box::pin(std::future::ready(())),
+        }
+    }
+}
+
+#[tokio::test]
+async fn read_is_never_older_than_it_may_be() {
+    let place = place("stale_bound").await;
+    let server = testkit::shared_standalone().await.unwrap();
+    let options = ClientOptions { sweep: false, hook: Some(Arc::new(NeverFinishes)), ..ClientOptions::default() };
+    let writer = Client::connect_with(&server.uri(), options).await.unwrap();
+    let ns = place.coll.namespace();
+    let written: Collection<Document> = writer.database(&ns.db).collection(&ns.coll);
+    let n = async |age: Duration| {
+        let found = place.coll.find_one(doc! {"_id": 0}).max_staleness(age).await.unwrap();
+        found.unwrap().get_i32("n").unwrap()
+    };
+    assert_eq!(n(HOUR).await, 0);
+    let mut session = writer.session();
+    session.begin().unwrap();
+    written.update_one(doc! {"_id": 0}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
+    assert_eq!((n(Duration::ZERO).await, n(HOUR).await), (0, 0), "nobody reads what is not committed");
+    session.commit().await.unwrap();
+    assert_eq!(n(HOUR).await, 0, "it may be an hour old, so nothing is asked");
+    assert_eq!(n(Duration::ZERO).await, 1, "it was committed before the read began");
+    assert_eq!(n(HOUR).await, 1, "what was seen stays seen");
+}
+
+#[tokio::test]
+async fn stale_read_sees_the_transactions_own_writes() {
+    let place = place("stale_own").await;
+    let mut session = place.writer().await;
+    let one = place.coll.find_one(doc! {"_id": 0}).max_staleness(HOUR).session(&mut session).await.unwrap();
+    assert_eq!(one, Some(doc! {"_id": 0, "n": 100}));
+    place.coll.insert_one(&doc! {"_id": 77}).session(&mut session).await.unwrap();
+    assert_eq!(place.coll.count_documents(doc! {}).max_staleness(HOUR).session(&mut session).await.unwrap(), 11);
+}
+
+#[tokio::test]
+async fn repeatable_read_cannot_be_stale() {
+    let place = place("stale_repeatable").await;
+    let mut session = place.client.session();
+    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    session.begin_with(options).unwrap();
+    let refused = place.coll.find_one(doc! {"_id": 0}).max_staleness(HOUR).session(&mut session).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+}

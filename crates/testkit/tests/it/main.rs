@@ -1,0 +1,7 @@
+//! The integration tests of `testkit`: one program, a module for each topic.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod orphan;
+mod replica_set;
+mod server;

@@ -1,0 +1,53 @@
+//! The ACID tests on every target that has to pass them, and on one that has not.
+
+use clap::Parser;
+use txbench::acid::{AcidArgs, Outcome, TargetReport, run};
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: AcidArgs,
+}
+
+async fn test(line: &str) -> Vec<TargetReport> {
+    let standalone = testkit::shared_standalone().await.unwrap().uri();
+    let replica_set = testkit::shared_replica_set().await.unwrap().uri();
+    let line = format!("acid {line} --uri {standalone} --replica-uri {replica_set}");
+    run(&Command::try_parse_from(line.split_whitespace()).unwrap().args).await.unwrap().targets
+}
+
+fn outcome<'a>(report: &'a TargetReport, clause: &str) -> &'a Outcome {
+    &report.tests.iter().find(|test| test.clause == clause).unwrap().outcome
+}
+
+/// What a report says, where an assertion about its failures fails.
+fn failed(report: &TargetReport) -> (Vec<&str>, String) {
+    (report.failed(), report.to_string())
+}
+
+#[tokio::test]
+async fn single_writes_fail_the_tests_that_need_transactions() {
+    let reports = test("--targets plain").await;
+    assert_eq!(reports.len(), 1, "there are no levels without transactions");
+    for clause in ["3.2.2.2", "3.3.3", "3.4.2.1", "3.4.2.2", "3.4.2.4", "3.4.2.6", "3.4.2.7", "3.4.2.8", "3.4.2.9"] {
+        assert!(matches!(outcome(&reports[0], clause), Outcome::Failed(_)), "{clause}: {}", reports[0]);
+    }
+    assert_eq!(outcome(&reports[0], "3.2.2.1"), &Outcome::Passed);
+}
+
+#[tokio::test]
+async fn mongotx_passes_what_its_levels_promise_and_only_that() {
+    let reports = test("--targets mongotx --isolation read-committed,repeatable-read").await;
+    let (clauses, told) = failed(&reports[0]);
+    assert_eq!(clauses, ["3.4.2.7", "3.4.2.8", "3.4.2.9"], "read committed: {told}");
+    let (clauses, told) = failed(&reports[1]);
+    assert_eq!(clauses, ["3.4.2.8", "3.4.2.9"], "repeatable read: {told}");
+}
+
+#[tokio::test]
+async fn native_transactions_pass_all() {
+    for report in test("--targets native").await {
+        let (clauses, told) = failed(&report);
+        assert_eq!(clauses, [""; 0], "{told}");
+    }
+}

@@ -1,0 +1,18 @@
+//! The integration tests of `txbench`: one program, a module for each topic.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod acid;
+mod bank;
+mod checkin;
+mod common;
+mod engine;
+mod example;
+mod matrix;
+mod mvcc;
+mod nodes;
+mod papers;
+mod recipe;
+mod refused;
+mod targets;
+mod tpcc;

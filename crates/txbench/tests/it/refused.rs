@@ -1,0 +1,58 @@
+//! What a target cannot do is refused by name, before any server is started or asked.
+
+use crate::common;
+
+use clap::Parser;
+use common::bench;
+use txbench::{
+    BenchError,
+    acid::{self, AcidArgs},
+};
+
+#[derive(Parser)]
+struct Acid {
+    #[command(flatten)]
+    args: AcidArgs,
+}
+
+/// Nobody listens there: whoever asks this server says so, and not what the test expects.
+const NOBODY: &str = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+
+async fn assert_refused(line: &str, words: &[&str]) {
+    match bench(&format!("{line} --uri {NOBODY} --replica-uri {NOBODY}")).await {
+        Err(BenchError::Refused(said)) => {
+            words.iter().for_each(|word| assert!(said.contains(word), "{line}: {word:?} in {said}"));
+        }
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn commit_before_the_journal_is_refused_where_decisions_are_always_in_it() {
+    for target in ["mongotx", "mongotx-published"] {
+        let words = [target, "{w: 1, j: false}", "--journal"];
+        assert_refused(&format!("transfer --targets plain,{target} --write-concern 1 --journal false"), &words).await;
+        let words = [target, "{w: 1, j: false}", "--tx-write-concern"];
+        assert_refused(&format!("tpcc --targets {target} --tx-write-concern payment=1/unjournaled"), &words).await;
+    }
+}
+
+#[tokio::test]
+async fn isolation_that_a_target_does_not_have_is_refused() {
+    let words = ["mvcc", "repeatable read", "read committed can"];
+    for line in [
+        "transfer --targets plain,mvcc --isolation repeatable-read",
+        "tpcc --targets mvcc --tx-isolation payment=repeatable-read",
+        "bank --targets mvcc --account-index plain --readers 10",
+    ] {
+        assert_refused(line, &words).await;
+    }
+    let line = ["acid", "--targets", "plain,mvcc", "--isolation", "repeatable-read", "--uri", NOBODY];
+    let refused = acid::run(&Acid::try_parse_from(line).unwrap().args).await.unwrap_err().to_string();
+    assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+}
+
+#[tokio::test]
+async fn waiting_for_locks_is_refused_where_nobody_waits() {
+    assert_refused("transfer --targets plain,native --lock-wait-ms 5", &["--lock-wait-ms", "plain, native"]).await;
+}
