@@ -27,7 +27,6 @@ mod scripts;
 mod sharding;
 mod siblings;
 mod smoke;
-mod spans;
 mod special;
 mod stale_reads;
 mod taking_over;
