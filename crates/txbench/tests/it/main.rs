@@ -16,3 +16,6 @@ mod recipe;
 mod refused;
 mod targets;
 mod tpcc;
+
+// The examples of `docs/workbench.md` name the library's modules as from within it.
+use txbench::{error, target, workload};

@@ -7,8 +7,7 @@ mod deposits;
 
 use clap::Parser;
 use testkit::{shared_standalone, unique_db};
-// The examples name the crate's modules as from within it.
-use txbench::{error, target, workload};
+use txbench::{target, workload};
 
 use self::{
     target::{Connection, Session, registry::Entry, registry::HIDDEN},

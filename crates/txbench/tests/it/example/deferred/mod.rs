@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bson::Document;
 
-use crate::example::{
+use crate::{
     error::{BenchError, OpResult},
     target::{
         Change, Connection, Feature, Find, Index, Session, Target, Traits, TxOptions, Update, plain, registry::Entry,

@@ -8,7 +8,7 @@ use clap::Args;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde::{Deserialize, Serialize};
 
-use crate::example::{
+use crate::{
     error::{BenchError, OpResult},
     target::{Feature, Find, Session, Target, TxOptions, Update},
     workload::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, registry::WorkloadOptions},
