@@ -99,6 +99,36 @@ pub fn admits_reader(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me)
 }
 
+/// Does a document that `me` has read before still carry a lock of it? Whoever finds that it does not must not go on: the
+/// lock was taken away because the transaction had been ended, or was lost with the server, and the document may have
+/// changed since. This holds for a writer, too, who would take the write lock of a document that nobody has locked.
+pub fn keeps_read_lock(lock: &LockState, me: TxId) -> bool {
+    lock.writer == Some(me) || lock.readers.contains(&me)
+}
+
+/// What an update that read-locks many documents tells by leaving one out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unlocked {
+    /// It is locked after all.
+    Kept,
+    /// A rival holds it for writing: repair what is decided, wait for what is not, then lock again.
+    Rival(TxId),
+    /// Nobody is in the way any more: the rival that was has finished since. Lock again.
+    Free,
+    /// It is not there: removed.
+    Gone,
+}
+
+/// Why is a document not read-locked that `me` has just tried to lock? `lock` is the document's, fetched after the attempt;
+/// `None` if it is not there. Only that means removed: that no rival holds it now does not.
+pub fn why_unlocked(lock: Option<&LockState>, me: TxId) -> Unlocked {
+    match lock {
+        None => Unlocked::Gone,
+        Some(lock) if keeps_read_lock(lock, me) => Unlocked::Kept,
+        Some(lock) => lock.writer.map_or(Unlocked::Free, Unlocked::Rival),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,5 +183,21 @@ mod tests {
         assert!(!admits_writer(&LockState { readers: vec![ME, RIVAL], ..Default::default() }, ME));
         assert!(!admits_writer(&locked(false, false), ME));
         assert!(!admits_reader(&locked(false, false), ME));
+    }
+
+    #[test]
+    fn keeps_read_lock_with_either_lock_of_its_own() {
+        assert!(keeps_read_lock(&LockState { readers: vec![RIVAL, ME], ..Default::default() }, ME));
+        assert!(keeps_read_lock(&LockState { writer: Some(ME), ..Default::default() }, ME));
+        assert!(!keeps_read_lock(&LockState { readers: vec![RIVAL], ..Default::default() }, ME));
+        assert!(!keeps_read_lock(&LockState::default(), ME));
+    }
+
+    #[test]
+    fn unlocked_document_is_gone_only_if_it_is_not_there() {
+        assert_eq!(why_unlocked(None, ME), Unlocked::Gone);
+        assert_eq!(why_unlocked(Some(&LockState::default()), ME), Unlocked::Free);
+        assert_eq!(why_unlocked(Some(&locked(false, false)), ME), Unlocked::Rival(RIVAL));
+        assert_eq!(why_unlocked(Some(&LockState { readers: vec![ME], ..Default::default() }), ME), Unlocked::Kept);
     }
 }

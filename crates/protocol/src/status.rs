@@ -65,6 +65,19 @@ pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     }
 }
 
+/// The records of a transaction's client are kept in another tx database than the one that was asked: nothing is known of
+/// its fate, and its locks are nobody else's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("the client that holds the lock keeps its records in another tx database")]
+pub struct ForeignClient;
+
+/// As [`status_of`], for a record that was looked for in one of several possible places. `kept_here` tells whether the
+/// holder's client keeps its records where it was looked for. Only then does a record that is not there mean anything:
+/// that of a foreign client is missing though its transactions live.
+pub fn status_where_kept(record: Option<&ClientRecord>, seq: Seq, kept_here: bool) -> Result<TxStatus, ForeignClient> {
+    if kept_here { Ok(status_of(record, seq)) } else { Err(ForeignClient) }
+}
+
 /// May a rival roll back `seq` alone (`killed`)? Only while nothing is decided.
 pub fn may_kill(record: &ClientRecord, seq: Seq) -> bool {
     status_of(Some(record), seq) == TxStatus::Active
@@ -107,5 +120,12 @@ mod tests {
     #[test]
     fn status_without_record_asks_for_the_document_again() {
         assert_eq!(status_of(None, 1), TxStatus::Finished);
+    }
+
+    #[test]
+    fn status_of_a_foreign_client_is_not_told() {
+        assert_eq!(status_where_kept(None, 1, true), Ok(TxStatus::Finished));
+        assert_eq!(status_where_kept(None, 1, false), Err(ForeignClient));
+        assert_eq!(status_where_kept(Some(&record()), 5, true), Ok(TxStatus::Committed));
     }
 }
