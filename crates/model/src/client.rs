@@ -1,6 +1,7 @@
 //! A client's writes to its record: what `Recorder` composes is sent, answered, or examined when the answer is lost.
 //!
-//! 1. A write is composed when somebody waits for it, or when it or the one after it tells the record anything new.
+//! 1. A write is composed when somebody waits for it (for a decision, or for a collection to be listed), or when it or
+//!    the one after it tells the record anything new.
 //! 2. The server applies it, visible at once; a write that waits for the journal is answered when it is durable.
 //! 3. Not applied, or the answer was lost: the record is read, durably, and the recorder says how to go on; or the owner
 //!    gives up, which is a fault.
@@ -36,7 +37,8 @@ pub fn has_step(plan: &Plan, state: &State, client: usize) -> bool {
 }
 
 fn wants_to_write(state: &State, client: usize) -> bool {
-    state.clients[client].recorder.has_waiting() || has_news(state, client)
+    let this = &state.clients[client];
+    this.recorder.has_waiting() || this.enlisting != 0 || has_news(state, client)
 }
 
 /// Would a write, or the one after it, tell the record anything new?
@@ -97,7 +99,9 @@ pub fn compose(plan: &Plan, state: &mut State, client: usize) -> Option<RecordWr
         return Some(write.clone());
     }
     let this = &mut state.clients[client];
-    let mut write = next(plan, &mut this.recorder, this.epoch)?;
+    this.sent = this.enlisting;
+    let epoch = this.epoch;
+    let mut write = next(plan, &mut this.recorder, epoch)?;
     if plan.has(Mutation::NumbersLeaveAboveLow) {
         let finished = |seq| state.run_of(plan, client, seq).is_some_and(|t| state.runs[t].step == Step::Over);
         write.committed.retain(|seq| !finished(*seq));
@@ -123,18 +127,18 @@ fn next(plan: &Plan, recorder: &mut Recorder, epoch: u64) -> Option<RecordWrite>
     Some(write)
 }
 
-/// Step 2 in the server; true if the write was applied.
-pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrite) -> bool {
+/// Step 2 in the server; true if the write was applied. `names` are the collections that it lists besides.
+pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrite, names: u8) -> bool {
     let how = Admission {
         any_stamp: plan.has(Mutation::NoEvidence),
         ignore_fence: plan.has(Mutation::FenceIgnored),
         prune_trace: plan.prune_trace,
     };
-    state.server.now.records[client].as_mut().is_some_and(|stored| stored.write(write, how))
+    state.server.now.records[client].as_mut().is_some_and(|stored| stored.write(write, names, how))
 }
 
 fn send(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
-    let applied = execute(plan, state, client, &write);
+    let applied = execute(plan, state, client, &write, state.clients[client].sent);
     let boot = state.server.boot;
     state.clients[client].epoch = boot;
     state.clients[client].pump = if applied { Pump::Answered(write, boot) } else { Pump::Examine(write) };
@@ -143,7 +147,7 @@ fn send(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
 /// The write is given up by its sender and arrives late, or never.
 pub fn send_late(plan: &Plan, state: &mut State, client: usize) {
     if let Some(write) = compose(plan, state, client) {
-        state.server.late.push(Message::Record(client, write.clone()));
+        state.server.late.push(Message::Record(client, write.clone(), state.clients[client].sent));
         state.clients[client].pump = Pump::Examine(write);
     }
 }
@@ -154,7 +158,10 @@ fn acknowledge(plan: &Plan, state: &mut State, client: usize, write: &RecordWrit
     }
     let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
     let epoch = if unchecked { 0 } else { boot };
-    state.clients[client].pump = Pump::Idle;
+    let this = &mut state.clients[client];
+    this.pump = Pump::Idle;
+    this.listed |= this.sent;
+    this.enlisting &= !this.listed;
     match state.clients[client].recorder.acknowledged(epoch) {
         Verdict::Lost(outcomes) => lose(plan, state, client, outcomes),
         Verdict::GoOn(outcomes) => settle(plan, state, client, &outcomes),

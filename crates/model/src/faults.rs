@@ -1,7 +1,10 @@
-//! What can go wrong, each within its budget: the server restarts, a client dies, a message is late.
+//! What can go wrong, each within its budget: the server restarts, a client dies, a message is late, a document is
+//! deleted by somebody who knows nothing of locks, a client asks for a status in the wrong place.
 //!
 //! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire` may find its lease
 //! expired. A dead client is one that never takes another step.
+
+use protocol::{TxStatus, status::status_where_kept};
 
 use crate::{
     client,
@@ -10,20 +13,38 @@ use crate::{
     reader,
     server::{Message, mark},
     state::{Pump, State, Step},
-    transaction,
+    together, transaction,
 };
 
-/// May this transaction's next lock write become late?
-pub fn may_lock_late(plan: &Plan, state: &State, t: usize) -> bool {
+/// May this transaction's next message become late: a lock write, or one that takes back what it has locked?
+pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
-    may && matches!(state.runs[t].step, Step::Writing(_) | Step::Together(..))
+    let step = &state.runs[t].step;
+    may && matches!(step, Step::Writing(_) | Step::Together(..) | Step::GivingBack(..) | Step::TakingBack(_))
 }
 
-/// The lock write is given up, which ends the transaction; it is on its way all the same.
-pub fn lock_late(plan: &Plan, state: &mut State, t: usize) {
-    let (Step::Writing(write) | Step::Together(write, _)) = state.runs[t].step else {
-        return;
-    };
+/// The message is given up, which ends the transaction; it is on its way all the same.
+pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
+    match state.runs[t].step {
+        Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
+        Step::GivingBack(_, write) | Step::TakingBack(write) => take_back_late(plan, state, t, write),
+        _ => {}
+    }
+}
+
+fn take_back_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
+    state.faults.late_messages -= 1;
+    if let Some(tx) = state.tx_id(plan, t) {
+        state.server.late.push(Message::TakeBack { tx, doc: plan.txs[t].writes[write].0 });
+    }
+    match state.runs[t].step {
+        _ if !plan.has(Mutation::TakeBackNotInDoubt) => transaction::abort(plan, state, t),
+        Step::GivingBack(first, i) => together::give_back_after(plan, state, t, first, i),
+        _ => state.runs[t].step = Step::Writing(write),
+    }
+}
+
+fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
     if !transaction::begin(plan, state, t) {
         return;
     }
@@ -48,9 +69,27 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
             let (doc, op) = plan.txs[t].writes[write];
             state.server.now.docs[doc].take_over(over, tx, op, mark(t));
         }
-        Message::Record(client, write) => {
-            client::execute(plan, state, client, &write);
+        Message::TakeBack { tx, doc } => state.server.now.docs[doc].take_back(tx),
+        Message::Record(client, write, names) => {
+            client::execute(plan, state, client, &write, names);
         }
+    }
+}
+
+/// Somebody who knows nothing of transactions deletes a document.
+pub fn delete(state: &mut State, doc: usize) {
+    state.faults.deletions -= 1;
+    state.server.now.docs[doc].delete_from_outside();
+}
+
+/// A client of another tx database meets a lock and finds no record of its holder. Its two looks at the document, with
+/// the question in between, are one step: it would not go on to the second.
+pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
+    state.faults.strangers -= 1;
+    let kept_here = plan.has(Mutation::ForeignMeansDead);
+    let Some(holder) = state.server.now.docs[doc].lock.writer else { return };
+    if let Ok(TxStatus::Finished) = status_where_kept(None, holder.seq, kept_here) {
+        state.server.now.docs[doc].take_back(holder);
     }
 }
 

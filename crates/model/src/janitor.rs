@@ -1,7 +1,8 @@
 //! The janitor: repairs what dead clients, fenced clients and late messages left, and removes fenced records.
 //!
-//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; 2. a pass over the documents, one
-//! after the other; 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
+//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; it reads the record, the list of
+//! collections included, which cannot grow any more; 2. a pass over the documents in these collections, one after the other;
+//! 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
 //!
 //! It stands for whoever does this work (any writer, a periodic sweep). It looks at a document only when there is
 //! something to do, so that a state in which nobody has a step is one in which everything is done. A record that is
@@ -46,21 +47,31 @@ pub fn is_unfenced(state: &State, client: usize) -> bool {
 }
 
 /// Is there a fenced record?
-pub fn may_scan(state: &State, client: usize) -> bool {
+pub fn may_scan(plan: &Plan, state: &State, client: usize) -> bool {
     let record = state.server.now.records[client].as_ref();
-    state.janitor.is_none() && record.is_some_and(|stored| stored.record.fenced)
+    let expired = plan.has(Mutation::SweepListBeforeFence) && may_expire(state, client);
+    state.janitor.is_none() && record.is_some_and(|stored| stored.record.fenced || expired)
+}
+
+fn may_expire(state: &State, client: usize) -> bool {
+    state.is_leaseless(client) || state.faults.expiries > 0
 }
 
 /// Finds a fenced record. The first barrier reads it: it must be fenced durably.
 pub fn scan(plan: &Plan, state: &mut State, client: usize) {
-    let mut sweep = Sweep { client, epoch: None, doc: 0, meeting: None };
+    let mut sweep = Sweep { client, epoch: None, names: names(state, client), doc: 0, meeting: None };
     if plan.has(Mutation::RecordRemovedEarly) {
         sweep.doc = state.server.now.docs.len();
     }
-    if !plan.has(Mutation::SweepTrustsEarlierFence) {
+    if !plan.has(Mutation::SweepTrustsEarlierFence) && !plan.has(Mutation::SweepListBeforeFence) {
         sweep.epoch = Some(barrier(plan, state));
     }
     state.janitor = Some(Task::Sweep(sweep));
+}
+
+/// The collections that the record lists.
+fn names(state: &State, client: usize) -> u8 {
+    state.server.now.records[client].as_ref().map_or(0, |stored| stored.names)
 }
 
 /// A journaled write: everything before it is durable. Answers the connection epoch.
@@ -89,6 +100,12 @@ fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Option<Meeting> 
 
 fn go_on(plan: &Plan, state: &mut State, mut sweep: Sweep) -> Option<Sweep> {
     let Some(epoch) = sweep.epoch else {
+        if plan.has(Mutation::SweepListBeforeFence) && is_unfenced(state, sweep.client) {
+            if !may_expire(state, sweep.client) {
+                return None;
+            }
+            meeting::expire(state, sweep.client);
+        }
         return Some(Sweep { epoch: Some(barrier(plan, state)), ..sweep });
     };
     if sweep.doc == state.server.now.docs.len() {
@@ -100,7 +117,8 @@ fn go_on(plan: &Plan, state: &mut State, mut sweep: Sweep) -> Option<Sweep> {
         None => {
             let lock = &state.server.now.docs[sweep.doc].lock;
             let left = lock.writer.is_some_and(|tx| client_index(tx.client) == sweep.client);
-            left.then(|| meeting::fetch(&state.server.now, sweep.doc)).flatten()
+            let listed = sweep.names >> sweep.doc & 1 == 1;
+            (left && listed).then(|| meeting::fetch(&state.server.now, sweep.doc)).flatten()
         }
     };
     sweep.doc += usize::from(sweep.meeting.is_none());

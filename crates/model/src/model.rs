@@ -38,8 +38,8 @@ pub enum Action {
     Expire(usize),
     /// Somebody rolls back the one transaction that he met.
     Kill(Actor),
-    /// A transaction's next lock write is given up by its sender.
-    LockLate(usize),
+    /// A transaction's next message is given up by its sender.
+    WriteLate(usize),
     /// A client's next record write is given up by its sender.
     RecordLate(usize),
     /// A late message arrives.
@@ -54,6 +54,10 @@ pub enum Action {
     GiveUp(usize),
     /// A client dies.
     Die(usize),
+    /// A document is deleted from outside.
+    Delete(usize),
+    /// A client of another tx database meets a lock.
+    Stranger(usize),
 }
 
 /// The protocol under one plan.
@@ -89,7 +93,7 @@ impl ProtocolModel {
 
     /// What processes do of their own accord.
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
-        let runs = (0..state.runs.len()).filter(|t| transaction::has_step(&state.runs[*t]));
+        let runs = (0..state.runs.len()).filter(|t| transaction::has_step(&self.plan, state, *t));
         actions.extend(runs.map(Action::Run));
         let clients = 0..state.clients.len();
         actions.extend(clients.clone().filter(|c| client::has_step(&self.plan, state, *c)).map(Action::Record));
@@ -101,7 +105,7 @@ impl ProtocolModel {
             None => {
                 let docs = 0..state.server.now.docs.len();
                 actions.extend(docs.filter(|d| janitor::may_look(&self.plan, state, *d)).map(Action::Look));
-                actions.extend(clients.filter(|c| janitor::may_scan(state, *c)).map(Action::Scan));
+                actions.extend(clients.filter(|c| janitor::may_scan(&self.plan, state, *c)).map(Action::Scan));
             }
         }
     }
@@ -122,7 +126,7 @@ impl ProtocolModel {
 
     fn faults(&self, state: &State, actions: &mut Vec<Action>) {
         let (runs, clients, left) = (0..state.runs.len(), 0..state.clients.len(), &state.faults);
-        actions.extend(runs.filter(|t| faults::may_lock_late(&self.plan, state, *t)).map(Action::LockLate));
+        actions.extend(runs.filter(|t| faults::may_be_late(&self.plan, state, *t)).map(Action::WriteLate));
         if left.late_messages > 0 {
             actions.extend(clients.clone().filter(|c| client::is_sending(state, *c)).map(Action::RecordLate));
         }
@@ -139,6 +143,14 @@ impl ProtocolModel {
         if left.give_ups > 0 {
             let examines = |c: &usize| state.clients[*c].alive && matches!(state.clients[*c].pump, Pump::Examine(_));
             actions.extend(clients.clone().filter(examines).map(Action::GiveUp));
+        }
+        let docs = (0..state.server.now.docs.len())
+            .filter(|doc| state.server.now.docs[*doc].stored || state.server.now.docs[*doc].pending.is_some());
+        if left.deletions > 0 {
+            actions.extend(docs.clone().map(Action::Delete));
+        }
+        if left.strangers > 0 {
+            actions.extend(docs.filter(|doc| state.server.now.docs[*doc].lock.writer.is_some()).map(Action::Stranger));
         }
         if left.client_deaths > 0 {
             actions.extend(clients.filter(|c| state.clients[*c].alive).map(Action::Die));
@@ -160,7 +172,9 @@ impl ProtocolModel {
                 }
             }
             Action::Expire(c) => meeting::expire(state, c),
-            Action::LockLate(t) => faults::lock_late(plan, state, t),
+            Action::WriteLate(t) => faults::write_late(plan, state, t),
+            Action::Delete(doc) => faults::delete(state, doc),
+            Action::Stranger(doc) => faults::stranger(plan, state, doc),
             Action::RecordLate(c) => faults::record_late(plan, state, c),
             Action::Deliver(index) => faults::deliver(plan, state, index),
             Action::ForeseeRestart => state.server.foresee_restart(),

@@ -55,4 +55,12 @@ pub enum Mutation {
     OwnerTrustsMissingRecord,
     /// A reader that finds no record takes it for "rolled back", instead of fetching the document again.
     ReaderTrustsMissingRecord,
+    /// The sweep passes over the collections that the record listed before it was fenced.
+    SweepListBeforeFence,
+    /// A transaction goes on although a message of its own that takes back what it holds may still arrive.
+    TakeBackNotInDoubt,
+    /// Finishing writes what the transaction remembers over whatever has the `_id`, held or not.
+    FinishFromMemory,
+    /// A client takes a record that it does not find for one that is gone, though the holder keeps its records elsewhere.
+    ForeignMeansDead,
 }

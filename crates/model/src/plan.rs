@@ -16,7 +16,7 @@ pub enum Op {
 }
 
 /// A transaction: who runs it and what it writes, in this order, each document at most once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TxPlan {
     /// Index of the client.
     pub client: usize,
@@ -26,6 +26,8 @@ pub struct TxPlan {
     pub together: bool,
     /// Does it take documents over from transactions of the same client that are committed and not finished?
     pub takes_over: bool,
+    /// Is its last write refused the first time, after it has locked (a unique index)? It is taken back and tried again.
+    pub refused: bool,
 }
 
 /// One read-committed read. The reader runs them one after the other.
@@ -65,6 +67,10 @@ pub struct Faults {
     pub kills: u8,
     /// An owner waits no longer for what became of its record write.
     pub give_ups: u8,
+    /// Somebody who knows nothing of transactions deletes a document, locked or not: the TTL monitor, another program.
+    pub deletions: u8,
+    /// A client whose records are in another tx database meets a lock, and finds no record of its holder there.
+    pub strangers: u8,
 }
 
 /// One exploration.
@@ -82,6 +88,9 @@ pub struct Plan {
     pub faults: Faults,
     /// The trace of aborted numbers below `low` has no room: numbers are forgotten at once.
     pub prune_trace: bool,
+    /// Each document stands for a collection of its own, which a record has to list before anything is locked there. At
+    /// the start each record lists the first one that its client writes to.
+    pub enlists: bool,
     /// What is broken on purpose.
     pub mutation: Option<Mutation>,
 }
@@ -95,6 +104,12 @@ impl Plan {
     /// How many clients there are.
     pub fn clients(&self) -> usize {
         self.txs.iter().map(|tx| tx.client + 1).max().unwrap_or(0)
+    }
+
+    /// The collections that the record of a client lists at the start, as bits.
+    pub fn listed_at_start(&self, client: usize) -> u8 {
+        let first = self.txs.iter().find(|tx| tx.client == client).and_then(|tx| tx.writes.first());
+        first.filter(|_| self.enlists).map_or(u8::MAX, |(doc, _)| 1 << doc)
     }
 
     /// The same plan with something broken.

@@ -50,7 +50,8 @@ pub fn presence_agrees(model: &ProtocolModel, state: &State) -> bool {
                 model.plan.txs.iter().enumerate().flat_map(|(t, tx)| tx.writes.iter().map(move |w| (t, w)));
             writes.any(|(t, write)| *write == (doc, op) && times(marks, t) > 0)
         };
-        there == ((model.plan.docs[doc] || done(Op::Insert)) && !done(Op::Remove))
+        let was_there = model.plan.docs[doc] && !state.server.now.docs[doc].deleted;
+        there == ((was_there || done(Op::Insert)) && !done(Op::Remove))
     })
 }
 

@@ -19,6 +19,7 @@ use crate::{
     mutation::Mutation,
     plan::{Plan, Read},
     server::{Data, Doc, Marks, times},
+    shared::Shared,
     state::{State, Told},
 };
 
@@ -65,7 +66,7 @@ pub struct Reader {
     /// One bit for each transaction that an earlier read saw.
     pub seen: u8,
     /// Only with a mutation: the records as they were before the first read.
-    pub stale: Option<Data>,
+    pub stale: Option<Shared<Data>>,
     /// Auxiliary: what was wrong with an answer.
     pub flaw: Option<Flaw>,
 }
@@ -153,9 +154,11 @@ fn note_seen(plan: &Plan, state: &mut State, t: usize, has: bool) {
     state.reader.seen |= u8::from(has) << t;
 }
 
-/// The transactions whose write of this document took place.
+/// The transactions whose write of this document took place, and was not deleted with the document from outside.
 pub fn writers_of(plan: &Plan, state: &State, doc: usize) -> Vec<usize> {
-    let wrote = |t: usize, (i, write): (usize, &(usize, _))| write.0 == doc && state.runs[t].missed >> i & 1 == 0;
+    let lost = state.server.now.docs[doc].lost;
+    let took_place = |t: usize, i: usize| state.runs[t].missed >> i & 1 == 0 && lost >> t & 1 == 0;
+    let wrote = |t: usize, (i, write): (usize, &(usize, _))| write.0 == doc && took_place(t, i);
     (0..plan.txs.len()).filter(|t| plan.txs[*t].writes.iter().enumerate().any(|write| wrote(*t, write))).collect()
 }
 

@@ -11,11 +11,14 @@ use std::collections::BTreeSet;
 
 use protocol::{
     ClientId, ClientRecord, LockState, Recorder, Repair, Seq, TxId, TxStatus, Version,
-    lock::{admits_writer, visible_version},
+    lock::{admits_writer, roll_back, visible_version},
     recorder::RecordWrite,
 };
 
-use crate::plan::Op;
+use crate::{
+    plan::{Op, Plan},
+    shared::Shared,
+};
 
 /// The value of a document: two bits per transaction say how often its write is in it.
 pub type Marks = u16;
@@ -51,6 +54,10 @@ pub struct Doc {
     pub pending: Option<Marks>,
     /// The metadata.
     pub lock: LockState,
+    /// Auxiliary: has it been deleted from outside?
+    pub deleted: bool,
+    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with it.
+    pub lost: u8,
 }
 
 /// What became of a lock write.
@@ -115,6 +122,19 @@ impl Doc {
         self.lock = LockState::default();
     }
 
+    /// Takes back what `writer` has done here, if it still holds it.
+    pub fn take_back(&mut self, writer: TxId) {
+        let repair = roll_back(&self.lock);
+        self.repair(writer, repair);
+    }
+
+    /// Somebody deletes it, whoever has locked it.
+    pub fn delete_from_outside(&mut self) {
+        let marks = self.safe | self.pending.unwrap_or(0);
+        let lost = (0..8).filter(|t| times(marks, *t) > 0).fold(self.lost, |bits, t| bits | 1 << t);
+        *self = Self { deleted: true, lost, ..Self::default() };
+    }
+
     /// What a reader sees who learned `status` after the document was fetched: is it there, and its marks. `None`:
     /// fetch again.
     pub fn seen(&self, status: impl FnOnce(TxId) -> TxStatus) -> Option<(bool, Marks)> {
@@ -135,6 +155,8 @@ pub struct Stored {
     pub record: ClientRecord,
     /// Auxiliary: aborted numbers for which the trace had no room.
     pub forgotten: BTreeSet<Seq>,
+    /// The collections that it lists, as bits.
+    pub names: u8,
 }
 
 /// What is stored, and lost together when the server crashes.
@@ -143,18 +165,22 @@ pub struct Data {
     /// The documents.
     pub docs: Vec<Doc>,
     /// The client records; `None` once removed.
-    pub records: Vec<Option<Stored>>,
+    pub records: Vec<Option<Shared<Stored>>>,
     /// Auxiliary: the committed transactions of removed records.
     pub archive: BTreeSet<TxId>,
 }
 
 impl Data {
     /// All documents clean, all clients registered.
-    pub fn new(docs: &[bool], clients: usize) -> Self {
-        let record = Stored { record: Recorder::initial_record(), forgotten: BTreeSet::new() };
+    pub fn new(plan: &Plan) -> Self {
+        let record = |client| Stored {
+            record: Recorder::initial_record(),
+            forgotten: BTreeSet::new(),
+            names: plan.listed_at_start(client),
+        };
         Self {
-            docs: docs.iter().map(|stored| Doc { stored: *stored, ..Doc::default() }).collect(),
-            records: vec![Some(record); clients],
+            docs: plan.docs.iter().map(|stored| Doc { stored: *stored, ..Doc::default() }).collect(),
+            records: (0..plan.clients()).map(|client| Some(Shared::new(record(client)))).collect(),
             archive: BTreeSet::new(),
         }
     }
@@ -198,7 +224,7 @@ pub struct Admission {
 
 impl Stored {
     /// One conditional update of a record.
-    pub fn write(&mut self, write: &RecordWrite, how: Admission) -> bool {
+    pub fn write(&mut self, write: &RecordWrite, names: u8, how: Admission) -> bool {
         let record = &mut self.record;
         let admitted = (record.stamp == write.demands || how.any_stamp)
             && (!record.fenced || how.ignore_fence)
@@ -206,6 +232,7 @@ impl Stored {
         if !admitted {
             return false;
         }
+        self.names |= names;
         record.stamp = write.stamp;
         record.low = write.low;
         record.committed = write.committed.iter().copied().collect();
@@ -231,17 +258,24 @@ pub enum Message {
         /// From whom it takes the document over.
         over: Option<TxId>,
     },
-    /// A write to the record of a client.
-    Record(usize, RecordWrite),
+    /// Takes back what a live transaction has done to a document.
+    TakeBack {
+        /// Who gives it back.
+        tx: TxId,
+        /// Index of the document.
+        doc: usize,
+    },
+    /// A write to the record of a client, and the collections that it lists besides.
+    Record(usize, RecordWrite, u8),
 }
 
 /// The server process and what is on its way to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// What is in memory.
-    pub now: Data,
+    pub now: Shared<Data>,
     /// If a restart is foreseen: what it will leave.
-    pub journal_end: Option<Data>,
+    pub journal_end: Option<Shared<Data>>,
     /// How often the server was started, less one: the connection epoch of new connections.
     pub boot: u64,
     /// Late messages.

@@ -9,6 +9,7 @@ use crate::{
     plan::{Faults, Plan, TxPlan},
     reader::Reader,
     server::{Data, Marks, Server, client_id},
+    shared::Shared,
 };
 
 /// What the user was told.
@@ -33,6 +34,10 @@ pub enum Step {
     Asking,
     /// The first document that is not held, and the one that is about to be given back.
     GivingBack(usize, usize),
+    /// Waits until the record lists the collection of the next write.
+    Enlisting(usize),
+    /// A write was refused after it had locked: about to take it back.
+    TakingBack(usize),
     /// Only with a mutation: has read what it is going to write over.
     Copying(usize, Marks),
     /// A lock write met a rival's lock.
@@ -62,6 +67,8 @@ pub struct Run {
     pub told: Option<Told>,
     /// One bit for each write that found no document.
     pub missed: u8,
+    /// Has its last write been refused?
+    pub refused: bool,
 }
 
 /// Somebody (a writer or the janitor) deals with a lock.
@@ -122,6 +129,12 @@ pub struct Client {
     pub epoch: u64,
     /// The record write under way.
     pub pump: Pump,
+    /// The collections that the record is known to list, as bits.
+    pub listed: u8,
+    /// Those that somebody waits for.
+    pub enlisting: u8,
+    /// Those that the record write under way lists besides.
+    pub sent: u8,
 }
 
 /// What the janitor is at.
@@ -140,6 +153,8 @@ pub struct Sweep {
     pub client: usize,
     /// The connection epoch of the first barrier; only with a mutation: that barrier is still to come.
     pub epoch: Option<u64>,
+    /// The collections that it passes over, as bits.
+    pub names: u8,
     /// Index of the document that is next.
     pub doc: usize,
     /// What it does about this document.
@@ -152,7 +167,7 @@ pub struct State {
     /// The server.
     pub server: Server,
     /// The clients.
-    pub clients: Vec<Client>,
+    pub clients: Vec<Shared<Client>>,
     /// The transactions.
     pub runs: Vec<Run>,
     /// A process that repairs what others left and removes fenced records.
@@ -173,13 +188,23 @@ impl State {
 
     /// The state in which `plan` begins.
     pub fn new(plan: &Plan) -> Self {
-        let client = Client { alive: true, recorder: Recorder::new(), epoch: 0, pump: Pump::Idle };
+        let client = |client| {
+            Shared::new(Client {
+                alive: true,
+                recorder: Recorder::new(),
+                epoch: 0,
+                pump: Pump::Idle,
+                listed: plan.listed_at_start(client),
+                enlisting: 0,
+                sent: 0,
+            })
+        };
         let begin = |tx: &TxPlan| if tx.together { Step::Together(0, true) } else { Step::Writing(0) };
-        let run = |tx: &TxPlan| Run { step: begin(tx), seq: None, epoch: 0, told: None, missed: 0 };
-        let now = Data::new(&plan.docs, plan.clients());
+        let run = |tx: &TxPlan| Run { step: begin(tx), seq: None, epoch: 0, told: None, missed: 0, refused: false };
+        let now = Shared::new(Data::new(plan));
         Self {
             server: Server { now, journal_end: None, boot: 0, late: Vec::new() },
-            clients: vec![client; plan.clients()],
+            clients: (0..plan.clients()).map(client).collect(),
             runs: plan.txs.iter().map(run).collect(),
             janitor: None,
             reader: Reader::default(),

@@ -6,8 +6,6 @@
 //! 3. What it holds after the first that it does not hold is given back, a document at a time.
 //! 4. It goes on one by one from there.
 
-use protocol::lock::roll_back;
-
 use crate::{
     mutation::Mutation,
     plan::Plan,
@@ -48,14 +46,13 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) {
 pub fn give_back(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     if let Some(tx) = state.tx_id(plan, t) {
-        let doc = &mut state.server.now.docs[doc];
-        let repair = roll_back(&doc.lock);
-        doc.repair(tx, repair);
+        state.server.now.docs[doc].take_back(tx);
     }
     give_back_after(plan, state, t, first, i);
 }
 
-fn give_back_after(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
+/// The document is given back, or taken for that.
+pub fn give_back_after(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
     let more = i + 1 < plan.txs[t].writes.len();
     state.runs[t].step = match more {
         true => Step::GivingBack(first, i + 1),

@@ -1,31 +1,39 @@
 //! A transaction: lock writes, the request to commit, and finishing or undoing its documents.
 //!
-//! 1. Each document is locked, copied and changed by one lock write, several of which may be one command (`together`), or
-//!    taken over from a committed transaction of the same client. A rival's lock is dealt with by `meeting`.
-//! 2. Commit is requested; `client` decides it.
-//! 3. The user has the answer; each document is finished or undone, and nobody waits for the journal.
-//! 4. The number is reported clean, with the connection epoch from before the first document was finished.
+//! 1. The record lists the collection, and each document is locked, copied and changed by one lock write, several of which
+//!    may be one command (`together`), or taken over from a committed transaction of the same client. A rival's lock is
+//!    dealt with by `meeting`.
+//! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
+//! 3. Commit is requested; `client` decides it.
+//! 4. The user has the answer; each document is finished or undone, and nobody waits for the journal.
+//! 5. The number is reported clean, with the connection epoch from before the first document was finished.
 //!
 //! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
 
-use protocol::{
-    Concern, TxId,
-    lock::{roll_back, roll_forward},
-};
+use protocol::{Concern, TxId, lock::roll_forward};
 
 use crate::{
     meeting::{self, Next},
     mutation::Mutation,
     plan::Plan,
-    server::{Message, Prepared, mark},
-    state::{Meeting, Run, State, Step, Told},
+    server::{Doc, Message, Prepared, mark},
+    state::{Meeting, State, Step, Told},
     together,
 };
 
 /// Does this transaction have a step of its own?
-pub fn has_step(run: &Run) -> bool {
-    !matches!(run.step, Step::Waiting | Step::Over | Step::Dead)
+pub fn has_step(plan: &Plan, state: &State, t: usize) -> bool {
+    match state.runs[t].step {
+        Step::Waiting | Step::Over | Step::Dead => false,
+        Step::Enlisting(i) => is_listed(plan, state, t, i) || state.clients[plan.txs[t].client].recorder.is_lost(),
+        _ => true,
+    }
+}
+
+/// Does the record list the collection of this write, as far as its owner knows?
+fn is_listed(plan: &Plan, state: &State, t: usize, i: usize) -> bool {
+    state.clients[plan.txs[t].client].listed >> plan.txs[t].writes[i].0 & 1 == 1
 }
 
 /// The next step of transaction `t`.
@@ -35,6 +43,8 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         Step::Together(i, all) => together::send(plan, state, t, i, all),
         Step::Asking => together::ask(plan, state, t),
         Step::GivingBack(first, i) => together::give_back(plan, state, t, first, i),
+        Step::Enlisting(i) => state.runs[t].step = Step::Writing(i),
+        Step::TakingBack(i) => take_back(plan, state, t, i),
         Step::Copying(i, copied) => lock(plan, state, t, i, Some(copied)),
         Step::Meeting(i, meeting) => meet(plan, state, t, i, meeting),
         Step::Finishing(i) => finish(plan, state, t, i),
@@ -67,6 +77,11 @@ fn epoch(plan: &Plan, state: &State, t: usize) -> u64 {
 }
 
 fn write(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    if !is_listed(plan, state, t, i) && !state.clients[plan.txs[t].client].recorder.is_lost() {
+        state.clients[plan.txs[t].client].enlisting |= 1 << plan.txs[t].writes[i].0;
+        state.runs[t].step = Step::Enlisting(i);
+        return;
+    }
     if !begin(plan, state, t) {
         return;
     }
@@ -85,6 +100,8 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     let (doc, op) = plan.txs[t].writes[i];
     let over = predecessor(plan, state, t, doc);
     let locked = match copied {
+        // What it holds already has its mark.
+        None if state.server.now.docs[doc].lock.writer == Some(tx) => Prepared::Done,
         Some(_) => state.server.now.docs[doc].prepare(tx, op, mark(t), copied),
         None => state.server.now.docs[doc].take_over(over, tx, op, mark(t)),
     };
@@ -122,8 +139,22 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
     known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
 }
 
+/// Step 2: the refused write is taken back, and the user tries again.
+fn take_back(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    if let Some(tx) = state.tx_id(plan, t) {
+        state.server.now.docs[plan.txs[t].writes[i].0].take_back(tx);
+    }
+    state.runs[t].step = Step::Writing(i);
+}
+
 /// Write `i` is done: the next one, or the request to commit.
 pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    let last = i + 1 == plan.txs[t].writes.len();
+    if last && plan.txs[t].refused && !state.runs[t].refused {
+        state.runs[t].refused = true;
+        state.runs[t].step = Step::TakingBack(i);
+        return;
+    }
     if i + 1 < plan.txs[t].writes.len() {
         state.runs[t].step = Step::Writing(i + 1);
         return;
@@ -172,6 +203,9 @@ fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if let Some(tx) = state.tx_id(plan, t) {
         let doc = &mut state.server.now.docs[doc];
         let repair = roll_forward(&doc.lock);
+        if plan.has(Mutation::FinishFromMemory) && doc.lock.writer != Some(tx) {
+            *doc = Doc { stored: true, safe: mark(t), ..Doc::default() };
+        }
         doc.repair(tx, repair);
     }
     cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
@@ -180,9 +214,7 @@ fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
 fn undo(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     if let Some(tx) = state.tx_id(plan, t) {
-        let doc = &mut state.server.now.docs[doc];
-        let repair = roll_back(&doc.lock);
-        doc.repair(tx, repair);
+        state.server.now.docs[doc].take_back(tx);
     }
     cleaned(plan, state, t, Step::Undoing(i + 1), i + 1);
 }

@@ -1,10 +1,8 @@
 //! Each deliberate breakage is found, under a plan that holds without it (see `explore.rs`).
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod plans;
-
 use model::{Mutation, Plan, explore};
+
+use crate::plans;
 
 fn fails(plan: Plan, mutation: Mutation, property: &str) {
     let report = explore(plan.broken(mutation));
@@ -134,4 +132,26 @@ fn owner_trusts_missing_record_is_found() {
 #[test]
 fn reader_trusts_missing_record_is_found() {
     fails(plans::reads_zombie(), Mutation::ReaderTrustsMissingRecord, "P3");
+}
+
+#[test]
+fn sweep_list_before_fence_is_found() {
+    fails(plans::enlisting(), Mutation::SweepListBeforeFence, "P1 P3");
+}
+
+#[test]
+fn take_back_not_in_doubt_is_found() {
+    fails(plans::sent_together(), Mutation::TakeBackNotInDoubt, "P1 P3");
+    fails(plans::refused(), Mutation::TakeBackNotInDoubt, "P1 P3");
+}
+
+#[test]
+fn finish_from_memory_is_found() {
+    fails(plans::deleted(), Mutation::FinishFromMemory, "P1 P3");
+    fails(plans::deleted_and_inserted(), Mutation::FinishFromMemory, "P1 P3");
+}
+
+#[test]
+fn foreign_means_dead_is_found() {
+    fails(plans::strangers(), Mutation::ForeignMeansDead, "P1 P3");
 }

@@ -1,15 +1,8 @@
 //! The protocol holds in every state that each plan can reach.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod plans;
-
-use mimalloc::MiMalloc;
 use model::{Plan, explore};
 
-/// Millions of small states are cloned: the system's allocator takes a quarter of the time.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+use crate::plans;
 
 fn holds(plan: Plan) {
     let report = explore(plan);
@@ -155,4 +148,34 @@ fn insert_remove_holds() {
 #[test]
 fn insert_remove_restart_holds() {
     holds(plans::insert_remove_restart());
+}
+
+#[test]
+fn enlisting_holds() {
+    holds(plans::enlisting());
+}
+
+#[test]
+fn enlisting_restart_holds() {
+    holds(plans::enlisting_restart());
+}
+
+#[test]
+fn refused_holds() {
+    holds(plans::refused());
+}
+
+#[test]
+fn deleted_holds() {
+    holds(plans::deleted());
+}
+
+#[test]
+fn deleted_and_inserted_holds() {
+    holds(plans::deleted_and_inserted());
+}
+
+#[test]
+fn strangers_hold() {
+    holds(plans::strangers());
 }

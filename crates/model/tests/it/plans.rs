@@ -1,14 +1,15 @@
 //! The plans that are explored, each small enough to be explored completely.
-#![allow(dead_code, unreachable_pub)]
 
 use model::{Faults, Op, Plan, Read, TxPlan};
 
+use crate::deep;
+
 fn tx(client: usize, writes: &[(usize, Op)]) -> TxPlan {
-    TxPlan { client, writes: writes.to_vec(), together: false, takes_over: false }
+    TxPlan { client, writes: writes.to_vec(), ..TxPlan::default() }
 }
 
 fn updates(client: usize, docs: &[usize]) -> TxPlan {
-    TxPlan { client, writes: docs.iter().map(|doc| (*doc, Op::Update)).collect(), together: false, takes_over: false }
+    TxPlan { client, writes: docs.iter().map(|doc| (*doc, Op::Update)).collect(), ..TxPlan::default() }
 }
 
 fn faults(set: impl FnOnce(&mut Faults)) -> Faults {
@@ -18,7 +19,7 @@ fn faults(set: impl FnOnce(&mut Faults)) -> Faults {
 }
 
 /// Two clients change the same two documents, in opposite order.
-pub fn rivals() -> Plan {
+pub(crate) fn rivals() -> Plan {
     Plan {
         name: "rivals",
         docs: vec![true, true],
@@ -28,7 +29,7 @@ pub fn rivals() -> Plan {
 }
 
 /// One of two rivals sends its writes together.
-pub fn sent_together() -> Plan {
+pub(crate) fn sent_together() -> Plan {
     let together = TxPlan { together: true, ..updates(0, &[0, 1, 2]) };
     Plan {
         name: "sent_together",
@@ -40,7 +41,7 @@ pub fn sent_together() -> Plan {
 }
 
 /// The same while the server restarts.
-pub fn sent_together_restart() -> Plan {
+pub(crate) fn sent_together_restart() -> Plan {
     let together = TxPlan { together: true, ..updates(0, &[0, 1]) };
     Plan {
         name: "sent_together_restart",
@@ -57,7 +58,7 @@ fn taking_over(first: &[usize], second: &[usize], together: bool) -> Vec<TxPlan>
 }
 
 /// Documents change hands within a client; a message is late, and a lease is found expired.
-pub fn taken_over() -> Plan {
+pub(crate) fn taken_over() -> Plan {
     Plan {
         name: "taken_over",
         docs: vec![true, true],
@@ -68,14 +69,14 @@ pub fn taken_over() -> Plan {
 }
 
 /// The same with a rival, for whoever waits for the same documents.
-pub fn taken_over_from_rivals() -> Plan {
+pub(crate) fn taken_over_from_rivals() -> Plan {
     let mut txs = taking_over(&[0], &[0], false);
     txs.push(updates(1, &[0]));
     Plan { name: "taken_over_from_rivals", docs: vec![true], txs, faults: faults(|f| f.kills = 1), ..Plan::default() }
 }
 
 /// The same while the server restarts.
-pub fn taken_over_restart() -> Plan {
+pub(crate) fn taken_over_restart() -> Plan {
     Plan {
         name: "taken_over_restart",
         docs: vec![true, true],
@@ -86,7 +87,7 @@ pub fn taken_over_restart() -> Plan {
 }
 
 /// Three clients change three documents in a ring.
-pub fn ring() -> Plan {
+pub(crate) fn ring() -> Plan {
     Plan {
         name: "ring",
         docs: vec![true, true, true],
@@ -96,31 +97,31 @@ pub fn ring() -> Plan {
 }
 
 /// Two rivals; the leases of both are found expired though they live, and one of them dies.
-pub fn zombie() -> Plan {
+pub(crate) fn zombie() -> Plan {
     let faults = faults(|f| (f.expiries, f.client_deaths) = (2, 1));
     Plan { name: "zombie", faults, ..rivals() }
 }
 
 /// Two rivals, either of whom may kill one number of the other or find its lease expired.
-pub fn kill() -> Plan {
-    let faults = faults(|f| (f.kills, f.expiries, f.late_messages) = (1, 1, 1));
+pub(crate) fn kill() -> Plan {
+    let faults = faults(|f| (f.kills, f.expiries, f.late_messages) = (1, 1, deep(1)));
     Plan { name: "kill", faults, ..rivals() }
 }
 
 /// Two rivals, an expiry, a late message.
-pub fn late() -> Plan {
+pub(crate) fn late() -> Plan {
     let faults = faults(|f| (f.late_messages, f.expiries) = (1, 1));
     Plan { name: "late", faults, ..rivals() }
 }
 
 /// Two late messages, and aborted numbers are forgotten at once.
-pub fn late_and_forgotten() -> Plan {
+pub(crate) fn late_and_forgotten() -> Plan {
     let faults = faults(|f| f.late_messages = 2);
     Plan { name: "late_and_forgotten", faults, prune_trace: true, ..rivals() }
 }
 
 /// One transaction changes two documents while the server restarts twice.
-pub fn restart_alone() -> Plan {
+pub(crate) fn restart_alone() -> Plan {
     Plan {
         name: "restart_alone",
         docs: vec![true, true],
@@ -131,24 +132,24 @@ pub fn restart_alone() -> Plan {
 }
 
 /// Two rivals, and the server restarts.
-pub fn restart() -> Plan {
+pub(crate) fn restart() -> Plan {
     Plan { name: "restart", faults: faults(|f| f.server_crashes = 1), ..rivals() }
 }
 
 /// The server restarts, and the lease of a live client is found expired; with one document in common.
-pub fn restart_zombie() -> Plan {
+pub(crate) fn restart_zombie() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.expiries) = (1, 1));
     Plan { name: "restart_zombie", faults, ..restart_late() }
 }
 
 /// The server restarts, and a client dies.
-pub fn restart_death() -> Plan {
+pub(crate) fn restart_death() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.client_deaths) = (1, 1));
     Plan { name: "restart_death", faults, ..rivals() }
 }
 
 /// The server restarts and one message is late, with one document in common.
-pub fn restart_late() -> Plan {
+pub(crate) fn restart_late() -> Plan {
     Plan {
         name: "restart_late",
         docs: vec![true, true],
@@ -159,13 +160,13 @@ pub fn restart_late() -> Plan {
 }
 
 /// One transaction: two restarts, two late messages, and its lease is found expired.
-pub fn restart_late_zombie() -> Plan {
+pub(crate) fn restart_late_zombie() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.late_messages, f.expiries) = (2, 2, 1));
     Plan { name: "restart_late_zombie", faults, ..restart_alone() }
 }
 
 /// Two transactions of one client share its record writes; a third is a rival.
-pub fn group() -> Plan {
+pub(crate) fn group() -> Plan {
     Plan {
         name: "group",
         docs: vec![true, true, true],
@@ -176,24 +177,24 @@ pub fn group() -> Plan {
 }
 
 /// Two transactions of one client, while the server restarts and a message is late.
-pub fn group_restart() -> Plan {
+pub(crate) fn group_restart() -> Plan {
     Plan {
         name: "group_restart",
         docs: vec![true, true, true],
         txs: vec![updates(0, &[0, 1]), updates(0, &[2])],
-        faults: faults(|f| (f.server_crashes, f.late_messages) = (2, 1)),
+        faults: faults(|f| (f.server_crashes, f.late_messages) = (deep(2), 1)),
         ..Plan::default()
     }
 }
 
 /// Two transactions of one client, whose owner gives up after a restart or a late message.
-pub fn group_gives_up() -> Plan {
+pub(crate) fn group_gives_up() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.late_messages, f.give_ups) = (1, 1, 1));
     Plan { name: "group_gives_up", faults, ..group_restart() }
 }
 
 /// Two transactions of one client, of which a rival kills one.
-pub fn group_kill() -> Plan {
+pub(crate) fn group_kill() -> Plan {
     Plan {
         name: "group_kill",
         faults: faults(|f| (f.kills, f.late_messages) = (1, 1)),
@@ -204,7 +205,7 @@ pub fn group_kill() -> Plan {
 }
 
 /// Two reads by id while two transactions of one client commit and finish and a third changes one document again.
-pub fn reads() -> Plan {
+pub(crate) fn reads() -> Plan {
     Plan {
         name: "reads",
         docs: vec![true, true, true],
@@ -215,7 +216,7 @@ pub fn reads() -> Plan {
 }
 
 /// Two reads by id while clients are fenced, repaired by others, and their records removed.
-pub fn reads_zombie() -> Plan {
+pub(crate) fn reads_zombie() -> Plan {
     Plan {
         name: "reads_zombie",
         reads: vec![Read::ById(0), Read::ById(1)],
@@ -225,7 +226,7 @@ pub fn reads_zombie() -> Plan {
 }
 
 /// Two reads by id while the server restarts.
-pub fn reads_restart() -> Plan {
+pub(crate) fn reads_restart() -> Plan {
     Plan {
         name: "reads_restart",
         reads: vec![Read::ById(0), Read::ById(1)],
@@ -236,7 +237,7 @@ pub fn reads_restart() -> Plan {
 }
 
 /// A read by id and a query, with an expiry.
-pub fn queries() -> Plan {
+pub(crate) fn queries() -> Plan {
     Plan {
         name: "queries",
         docs: vec![true, true],
@@ -248,12 +249,12 @@ pub fn queries() -> Plan {
 }
 
 /// A read by id and a query in one command, with an expiry.
-pub fn together() -> Plan {
+pub(crate) fn together() -> Plan {
     Plan { name: "together", reads: vec![Read::ById(0), Read::Together { doc: 1, holds: 0 }], ..queries() }
 }
 
 /// Inserts and removals, with an expiry.
-pub fn insert_remove() -> Plan {
+pub(crate) fn insert_remove() -> Plan {
     Plan {
         name: "insert_remove",
         docs: vec![false, true],
@@ -265,7 +266,61 @@ pub fn insert_remove() -> Plan {
 }
 
 /// Inserts and removals, with a restart and a late message.
-pub fn insert_remove_restart() -> Plan {
-    let faults = faults(|f| (f.server_crashes, f.late_messages) = (1, 1));
+pub(crate) fn insert_remove_restart() -> Plan {
+    let faults = faults(|f| (f.server_crashes, f.late_messages) = (1, deep(1)));
     Plan { name: "insert_remove_restart", reads: vec![], faults, ..insert_remove() }
+}
+
+/// One transaction writes to two collections, of which its record lists the second when it gets there; its lease is found
+/// expired though it lives, and its client dies.
+pub(crate) fn enlisting() -> Plan {
+    Plan {
+        name: "enlisting",
+        docs: vec![true, true],
+        txs: vec![updates(0, &[0, 1])],
+        enlists: true,
+        faults: faults(|f| (f.expiries, f.client_deaths, f.late_messages) = (1, 1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// The same while the server restarts: what a record lists is as volatile as its stamps.
+pub(crate) fn enlisting_restart() -> Plan {
+    let faults = faults(|f| (f.server_crashes, f.expiries, f.client_deaths) = (2, 1, 1));
+    Plan { name: "enlisting_restart", faults, ..enlisting() }
+}
+
+/// The last write is refused after it has locked: it is taken back, which may be late, and tried again. A rival wants the
+/// first document, and what is taken back is an insert.
+pub(crate) fn refused() -> Plan {
+    let writes = vec![(0, Op::Update), (1, Op::Insert)];
+    Plan {
+        name: "refused",
+        docs: vec![true, false],
+        txs: vec![TxPlan { writes, refused: true, ..TxPlan::default() }, updates(1, &[0])],
+        faults: faults(|f| (f.late_messages, f.expiries) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// Documents are deleted from outside while two transactions write to them; a lease is found expired.
+pub(crate) fn deleted() -> Plan {
+    let faults = faults(|f| (f.deletions, f.expiries, f.client_deaths) = (1, 1, 1));
+    Plan { name: "deleted", txs: vec![updates(0, &[0, 1]), updates(1, &[0])], faults, ..rivals() }
+}
+
+/// A document is deleted from outside and inserted again by another transaction; a message is late.
+pub(crate) fn deleted_and_inserted() -> Plan {
+    Plan {
+        name: "deleted_and_inserted",
+        docs: vec![true, true],
+        txs: vec![updates(0, &[0, 1]), tx(1, &[(0, Op::Insert)])],
+        faults: faults(|f| (f.deletions, f.late_messages, f.expiries) = (1, 1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// Clients that keep their records in another tx database meet the locks of two rivals.
+pub(crate) fn strangers() -> Plan {
+    Plan { name: "strangers", faults: faults(|f| (f.strangers, f.expiries) = (2, 1)), ..rivals() }
 }

@@ -1,8 +1,6 @@
 //! Values stay unique in every state that each plan can reach; and each deliberate breakage is found, under a plan that
 //! holds without it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 mod every;
 mod plans;
 
