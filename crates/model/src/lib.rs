@@ -14,6 +14,7 @@
 //! Models of their own, because their states would multiply with these:
 //!
 //! - `unique`: unique indexes between pending and committed values.
+//! - `reading`: read locks, and statements of transactions that others have ended.
 //!
 //! The tests explore each plan completely, in a minute or two for all of them on two cores. `MODEL_DEEP=1 cargo test -p model`
 //! gives the plans that grow fastest one more fault, which takes several times as long.
@@ -32,6 +33,7 @@ pub mod mutation;
 pub mod plan;
 pub mod properties;
 pub mod reader;
+pub mod reading;
 pub mod server;
 pub mod shared;
 pub mod state;

@@ -8,6 +8,7 @@
 mod breakages;
 mod explore;
 mod plans;
+mod reading;
 mod unique;
 
 use std::sync::LazyLock;
