@@ -15,6 +15,7 @@
 //!
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
+//! - `replicas`: a replica set whose primaries change.
 //!
 //! The tests explore each plan completely, in a minute or two for all of them on two cores. `MODEL_DEEP=1 cargo test -p model`
 //! gives the plans that grow fastest one more fault, which takes several times as long.
@@ -34,6 +35,7 @@ pub mod plan;
 pub mod properties;
 pub mod reader;
 pub mod reading;
+pub mod replicas;
 pub mod server;
 pub mod shared;
 pub mod state;

@@ -9,6 +9,7 @@ mod breakages;
 mod explore;
 mod plans;
 mod reading;
+mod replicas;
 mod unique;
 
 use std::sync::LazyLock;

@@ -1,0 +1,199 @@
+//! The model as `stateright` explores it: which steps are possible in a state, and what they do.
+
+use stateright::{Model, Property};
+
+use super::{
+    breakage::Breakage,
+    members::{MEMBERS, Sent},
+    owner,
+    plan::Plan,
+    properties as p,
+    state::{DOCS, State},
+    sweeper,
+};
+use crate::explore::{Report, run, told};
+
+/// Whose command it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// The transaction's.
+    Transaction,
+    /// The owner's, about its record.
+    Record,
+    /// The rival's.
+    Sweeper,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// The next command is sent to this primary, which executes it.
+    Send(Who, usize),
+    /// The command counts.
+    Acknowledge(Who),
+    /// It does not, and nobody knows whether it will be there.
+    Lose(Who),
+    /// A sweep begins with what this primary shows.
+    Sweep(usize),
+    /// Somebody meets a locked document on this primary.
+    Meet(usize, usize),
+    /// A member becomes primary, with the vote of another.
+    Elect(usize, usize),
+    /// A member takes what a primary has.
+    Follow(usize),
+    /// The owner dies.
+    Die,
+}
+
+/// The protocol under one plan.
+#[derive(Clone, Debug)]
+pub struct ReplicasModel {
+    /// What is constant.
+    pub plan: Plan,
+}
+
+/// Explores every state that `plan` can reach.
+pub fn explore(plan: Plan) -> Report {
+    let title = format!("replicas {} {:?}", plan.name, plan.breakage);
+    told(&title, || run(ReplicasModel { plan }))
+}
+
+impl ReplicasModel {
+    fn send(&self, state: &State, actions: &mut Vec<Action>) {
+        let to = |known| state.primaries(&self.plan, known).into_iter();
+        let [documents, record] = state.owner.known;
+        if owner::is_writing(state) {
+            actions.extend(to(documents).map(|m| Action::Send(Who::Transaction, m)));
+        }
+        if owner::is_recording(state) {
+            actions.extend(to(record).map(|m| Action::Send(Who::Record, m)));
+        }
+        if sweeper::is_sending(state) {
+            actions.extend(to(state.sweeper.known).map(|m| Action::Send(Who::Sweeper, m)));
+        }
+    }
+
+    fn answer(&self, state: &State, actions: &mut Vec<Action>) {
+        let waiting = [
+            (Who::Transaction, owner::written(&self.plan, state)),
+            (Who::Record, owner::recorded(&self.plan, state)),
+            (Who::Sweeper, sweeper::sent(&self.plan, state)),
+        ];
+        for (who, sent) in waiting {
+            let Some((sent, cheap)) = sent else { continue };
+            if cheap || self.is_acknowledged(state, sent) {
+                actions.push(Action::Acknowledge(who));
+            }
+            if state.members.is_outdated(sent) {
+                actions.push(Action::Lose(who));
+            }
+        }
+    }
+
+    fn is_acknowledged(&self, state: &State, sent: Sent) -> bool {
+        state.members.is_acknowledged(sent) || self.plan.has(Breakage::WriteConcernErrorIgnored)
+    }
+
+    /// What rivals begin; `faults`: what they begin only because of a fault.
+    fn rivals(&self, state: &State, faults: bool, actions: &mut Vec<Action>) {
+        if state.sweeper.task.is_some() {
+            return;
+        }
+        for m in state.primaries(&self.plan, state.sweeper.known) {
+            if sweeper::may_begin(state, m) == Some(faults) {
+                actions.push(Action::Sweep(m));
+            }
+            for doc in 0..DOCS {
+                match sweeper::is_locked(state, m, doc) {
+                    Some(true) if !faults => actions.push(Action::Meet(m, doc)),
+                    Some(false) if faults && state.faults.meetings > 0 => actions.push(Action::Meet(m, doc)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// What goes on of its own accord.
+    fn progress(&self, state: &State, actions: &mut Vec<Action>) {
+        self.send(state, actions);
+        self.answer(state, actions);
+        self.rivals(state, false, actions);
+        let members = (0..MEMBERS).filter(|m| state.members.to_follow(*m).is_some());
+        actions.extend(members.map(Action::Follow));
+    }
+
+    /// Is anything able to go on, faults aside?
+    pub fn has_progress(&self, state: &State) -> bool {
+        let mut actions = Vec::new();
+        self.progress(state, &mut actions);
+        !actions.is_empty()
+    }
+
+    fn apply(&self, state: &mut State, action: Action) {
+        let plan = &self.plan;
+        match action {
+            Action::Send(Who::Transaction, m) => owner::write(state, m),
+            Action::Send(Who::Record, m) => owner::record(state, m),
+            Action::Send(Who::Sweeper, m) => sweeper::send(plan, state, m),
+            Action::Acknowledge(Who::Transaction) => owner::write_acknowledged(state),
+            Action::Acknowledge(Who::Record) => owner::record_acknowledged(state),
+            Action::Acknowledge(Who::Sweeper) => sweeper::acknowledged(state),
+            Action::Lose(Who::Transaction) => owner::write_lost(state),
+            Action::Lose(Who::Record) => owner::record_lost(state),
+            Action::Lose(Who::Sweeper) => sweeper::lost(state),
+            Action::Sweep(m) => sweeper::begin(state, m),
+            Action::Meet(m, doc) => sweeper::meet(state, m, doc),
+            Action::Elect(m, v) => {
+                state.faults.elections -= 1;
+                state.members.elect(m, v);
+            }
+            Action::Follow(m) => {
+                if let Some(p) = state.members.to_follow(m) {
+                    state.members.follow(m, p);
+                }
+            }
+            Action::Die => {
+                state.faults.deaths -= 1;
+                state.owner.alive = false;
+            }
+        }
+    }
+}
+
+impl Model for ReplicasModel {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(&self.plan)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.progress(state, actions);
+        self.rivals(state, true, actions);
+        if state.faults.elections > 0 {
+            actions.extend(state.members.candidates().into_iter().map(|(m, v)| Action::Elect(m, v)));
+        }
+        if state.faults.deaths > 0 && state.owner.alive {
+            actions.push(Action::Die);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        self.apply(&mut next, action);
+        next.trim();
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("M1 all or nothing", p::all_or_nothing),
+            Property::always("M2 answers are true", p::answers_are_true),
+            Property::always("M3 quiescent is clean", p::quiescent_is_clean),
+            Property::sometimes("commits", p::commits),
+            Property::sometimes("comes back", p::comes_back),
+            Property::sometimes("two primaries", p::two_primaries),
+        ]
+    }
+}

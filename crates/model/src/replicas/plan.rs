@@ -1,0 +1,42 @@
+//! What one exploration contains: the faults that may happen.
+
+use super::breakage::Breakage;
+
+/// How often each fault may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// A member becomes primary.
+    pub elections: u8,
+    /// The lease of the owner is found expired though it lives.
+    pub expiries: u8,
+    /// The owner dies.
+    pub deaths: u8,
+    /// A rival meets a locked document, without a fence.
+    pub meetings: u8,
+}
+
+/// One exploration.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// For messages.
+    pub name: &'static str,
+    /// It begins when both documents are locked on every member, and commit is requested.
+    pub locked: bool,
+    /// Budgets.
+    pub faults: Faults,
+    /// What is broken on purpose.
+    pub breakage: Option<Breakage>,
+}
+
+impl Plan {
+    /// Is this broken on purpose?
+    pub fn has(&self, breakage: Breakage) -> bool {
+        self.breakage == Some(breakage)
+    }
+
+    /// The same plan with something broken.
+    pub fn broken(mut self, breakage: Breakage) -> Self {
+        self.breakage = Some(breakage);
+        self
+    }
+}
