@@ -15,6 +15,8 @@ pub enum Breakage {
     RepairAtOne,
     /// A sweep takes a document for clean as soon as one primary shows it so.
     LookAtOne,
+    /// A record that is not in what the majority has, as a new primary knows it, is taken for one that is gone.
+    AbsentAtMajority,
     /// What a record says is acted on as soon as one primary has said it.
     RecordReadAtOne,
     /// A process goes back to a primary that is older than one that has answered it.

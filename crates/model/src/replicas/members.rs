@@ -84,6 +84,16 @@ impl Members {
         &self.all[m].log[self.all[m].log.len() - 1].data
     }
 
+    /// The oldest data that a read of what the majority has may show on this primary. A new one does not know how much the
+    /// majority has until somebody has followed it.
+    pub fn majority_read(&self, m: usize) -> &Data {
+        let followed =
+            self.all.iter().enumerate().any(|(other, member)| {
+                other != m && member.log.last().map(|entry| entry.term) >= Some(self.all[m].term)
+            });
+        if followed { &self.durable.data } else { &self.all[m].log[0].data }
+    }
+
     /// The newest term.
     pub fn newest_term(&self) -> u8 {
         self.all.iter().map(|member| member.term).max().unwrap_or(0)

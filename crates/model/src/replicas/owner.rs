@@ -1,5 +1,6 @@
 //! The owner: a transaction that changes two documents, and the writes to its record.
 //!
+//! 0. The record is inserted; that counts when the majority has it.
 //! 1. Each document is locked and changed; that counts when the majority has it. Otherwise the transaction is in doubt.
 //! 2. The recorder composes stamps and decisions. A decision that was not acknowledged is looked for in the record.
 //! 3. The user is told; each document is finished or undone, again and again until the majority has it.
@@ -15,7 +16,7 @@ use super::{
     breakage::Breakage,
     members::Sent,
     plan::Plan,
-    state::{DOCS, Owner, Pump, State, Step, Waiting},
+    state::{DOCS, Owner, Pump, State, Step, Waiting, new_record},
 };
 use crate::{
     plan::Op,
@@ -25,13 +26,17 @@ use crate::{
 
 /// Is a command of the transaction about to be sent?
 pub fn is_writing(state: &State) -> bool {
-    state.owner.alive && matches!(state.owner.step, Step::Writing(_) | Step::Cleaning(_))
+    state.owner.alive && matches!(state.owner.step, Step::Registering | Step::Writing(_) | Step::Cleaning(_))
 }
 
 /// Sends it to primary `m`.
 pub fn write(state: &mut State, m: usize) {
     let tx = state.tx();
     match state.owner.step.clone() {
+        Step::Registering => {
+            let ((), sent) = state.members.execute(m, |data| data.records[0] = Some(new_record()));
+            state.owner.step = Step::Registered(Waiting { sent, answer: () });
+        }
         Step::Writing(i) => {
             let (_, sent) = state.members.execute(m, |data| data.docs[i].prepare(tx, Op::Update, mark(0), None));
             state.owner.step = Step::Written(i, Waiting { sent, answer: () });
@@ -54,6 +59,7 @@ pub fn write(state: &mut State, m: usize) {
 pub fn written(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
     match &state.owner.step {
         _ if !state.owner.alive => None,
+        Step::Registered(waiting) => Some((waiting.sent, false)),
         Step::Written(_, waiting) => Some((waiting.sent, plan.has(Breakage::PreparedAtOne))),
         Step::Cleaned(_, waiting) => Some((waiting.sent, plan.has(Breakage::FinishAtOne))),
         _ => None,
@@ -64,6 +70,10 @@ pub fn written(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
 pub fn write_acknowledged(state: &mut State) {
     let owner = &mut *state.owner;
     match &owner.step {
+        Step::Registered(waiting) => {
+            owner.known[0] = waiting.sent.term.max(owner.known[0]);
+            owner.step = Step::Writing(0);
+        }
         Step::Written(i, waiting) => {
             owner.known[0] = waiting.sent.term.max(owner.known[0]);
             if i + 1 < DOCS {
@@ -91,6 +101,12 @@ pub fn write_acknowledged(state: &mut State) {
 pub fn write_lost(state: &mut State) {
     let owner = &mut *state.owner;
     match owner.step {
+        // Nothing is locked. A new attempt would be another client's.
+        Step::Registered(_) => {
+            owner.told = Some(Told::RolledBack);
+            owner.step = Step::Over;
+            owner.pump = Pump::Gone;
+        }
         Step::Written(..) => {
             owner.recorder.note_rolled_back(owner.seq);
             tell(owner, Told::RolledBack);

@@ -22,6 +22,8 @@ pub struct Plan {
     pub name: &'static str,
     /// It begins when both documents are locked on every member, and commit is requested.
     pub locked: bool,
+    /// The owner's record is not there at the start: it is inserted first.
+    pub registers: bool,
     /// Budgets.
     pub faults: Faults,
     /// What is broken on purpose.

@@ -31,6 +31,10 @@ pub struct Waiting<T> {
 /// Where the transaction is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
+    /// About to insert the record.
+    Registering,
+    /// That has been sent.
+    Registered(Waiting<()>),
     /// About to lock and change a document.
     Writing(usize),
     /// That has been sent.
@@ -134,20 +138,25 @@ pub struct State {
     pub faults: Faults,
 }
 
+/// The record as it is inserted.
+pub fn new_record() -> Shared<Stored> {
+    Shared::new(Stored { record: Recorder::initial_record(), forgotten: BTreeSet::new(), names: u8::MAX })
+}
+
 impl State {
     /// The state in which `plan` begins: documents clean, a record, a transaction with a number.
     pub fn new(plan: &Plan) -> Self {
         let mut recorder = Recorder::new();
         let seq = recorder.allocate();
-        let stored = Stored { record: Recorder::initial_record(), forgotten: BTreeSet::new(), names: u8::MAX };
         let mut doc = Doc { stored: true, ..Doc::default() };
-        let mut step = Step::Writing(0);
+        let mut step = if plan.registers { Step::Registering } else { Step::Writing(0) };
         if plan.locked {
             doc.prepare(TxId { client: client_id(0), seq }, Op::Update, mark(0), None);
             recorder.request_commit(seq, Concern::Majority, 0);
             step = Step::Committing;
         }
-        let data = Data { docs: vec![doc; DOCS], records: vec![Some(Shared::new(stored))], archive: BTreeSet::new() };
+        let data =
+            Data { docs: vec![doc; DOCS], records: vec![(!plan.registers).then(new_record)], archive: BTreeSet::new() };
         let owner = Owner { alive: true, step, seq, told: None, recorder, pump: Pump::Idle, last: None, known: [1; 2] };
         Self {
             members: Members::new(data),
@@ -178,7 +187,9 @@ impl State {
         let owner = &mut *self.owner;
         let sent = [
             match &mut owner.step {
-                Step::Written(_, waiting) | Step::Cleaned(_, waiting) => Some(&mut waiting.sent),
+                Step::Registered(waiting) | Step::Written(_, waiting) | Step::Cleaned(_, waiting) => {
+                    Some(&mut waiting.sent)
+                }
                 _ => None,
             },
             match &mut owner.pump {

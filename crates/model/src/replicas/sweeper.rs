@@ -115,6 +115,12 @@ pub fn send(plan: &Plan, state: &mut State, m: usize) {
             let locked = data.docs[doc].lock.writer.is_some();
             if locked { Some(Task::Ask(doc)) } else { after(state, doc) }
         }
+        Task::Ask(doc)
+            if plan.has(Breakage::AbsentAtMajority) && state.members.majority_read(m).records[0].is_none() =>
+        {
+            heard(state, m);
+            Some(Task::Repair(doc, TxStatus::Finished))
+        }
         Task::Ask(doc) => {
             let tx = state.tx();
             let ask = |data: &mut Data| status_of(data.record(tx.client), tx.seq);

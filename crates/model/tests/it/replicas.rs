@@ -37,9 +37,14 @@ fn death() -> Plan {
     Plan { name: "death", faults: Faults { elections: deep(2), deaths: 1, ..Faults::default() }, ..Plan::default() }
 }
 
-/// The primary changes while somebody repairs one document.
+/// The primary changes while a client registers, and somebody repairs one document.
 fn meeting() -> Plan {
-    Plan { name: "meeting", faults: Faults { elections: deep(2), meetings: 1, ..Faults::default() }, ..Plan::default() }
+    Plan {
+        name: "meeting",
+        registers: true,
+        faults: Faults { elections: deep(2), meetings: 1, ..Faults::default() },
+        ..Plan::default()
+    }
 }
 
 #[test]
@@ -107,4 +112,9 @@ fn zombie_from_the_start_holds() {
     if deep(1) == 1 {
         holds(Plan { name: "zombie_from_the_start", locked: false, ..zombie() }, &["commits", "two primaries"]);
     }
+}
+
+#[test]
+fn absent_at_majority_is_found() {
+    fails(meeting(), Breakage::AbsentAtMajority, "M");
 }
