@@ -2,7 +2,7 @@
 //!
 //! | statement | demands of the stored document | leaves |
 //! | --- | --- | --- |
-//! | [`lock_copy`] | clean, or read-locked by the writer alone | the whole of it copied to `_unsafe`, write lock |
+//! | [`lock_copy`] | clean; read-locked by the writer alone, if the writer has read it | the whole of it copied to `_unsafe`, write lock |
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
 //! | [`finish_replace`], [`finish_one`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
@@ -31,15 +31,29 @@ fn ids_in(ids: &[TxId]) -> Bson {
     }
 }
 
+/// Does the writer itself have a read lock on the document that it is about to lock?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OwnReadLock {
+    /// It has none.
+    None,
+    /// It has tried to take one and does not know whether it has. It has not read the document.
+    Unsure,
+    /// It has read the document under one. If the lock is not there any more, the document may have changed since.
+    Kept,
+}
+
 /// The condition on the locks of a document that `writer` may lock. Part of the same statement that sets the lock, so
-/// that no earlier read has to be trusted. `has_read_locks`: the writer may hold a read lock on the document itself.
-pub fn lockable_by(writer: TxId, has_read_locks: bool) -> Document {
-    let unread = doc! {"$exists": false};
-    if has_read_locks {
-        let only_mine = doc! {"$or": [{READERS: unread}, {READERS: [tx_id_to_bson(writer)]}]};
-        doc! {WRITER: {"$exists": false}, "$and": [only_mine]}
-    } else {
-        doc! {WRITER: {"$exists": false}, READERS: unread}
+/// that no earlier read has to be trusted.
+pub fn lockable_by(writer: TxId, own: OwnReadLock) -> Document {
+    let unlocked = doc! {"$exists": false};
+    let mine = [tx_id_to_bson(writer)];
+    match own {
+        OwnReadLock::None => doc! {WRITER: unlocked.clone(), READERS: unlocked},
+        OwnReadLock::Unsure => {
+            let only_mine = doc! {"$or": [{READERS: unlocked.clone()}, {READERS: mine}]};
+            doc! {WRITER: unlocked, "$and": [only_mine]}
+        }
+        OwnReadLock::Kept => doc! {WRITER: unlocked, READERS: mine},
     }
 }
 
@@ -57,8 +71,8 @@ fn both(left: Document, right: Document) -> Document {
 }
 
 /// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable documents.
-pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
-    let copy = if has_read_locks {
+pub fn lock_copy(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
+    let copy = if own > OwnReadLock::None {
         // Without `$unsetField`, which came with MongoDB 5.0.
         let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$ne": ["$$this.k", READERS]}}};
         Bson::Document(doc! {"$arrayToObject": fields})
@@ -66,7 +80,7 @@ pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: boo
         Bson::from("$$ROOT")
     };
     let stage = doc! {"$set": {UNSAFE: copy, WRITER: {"$literal": tx_id_to_bson(writer)}}};
-    doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": [stage], "multi": multi}
+    doc! {"q": both(lockable_by(writer, own), query), "u": [stage], "multi": multi}
 }
 
 /// Locks and changes in one statement: `pipeline` comes from [`crate::update::fuse`], and has done so if it has modified
@@ -76,9 +90,9 @@ pub fn lock_change(query: Document, pipeline: Vec<Document>) -> Document {
 }
 
 /// Locks a document for removal.
-pub fn lock_remove(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
+pub fn lock_remove(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
     let set = doc! {"$set": {WRITER: tx_id_to_bson(writer), REMOVE: true}};
-    doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": set, "multi": multi}
+    doc! {"q": both(lockable_by(writer, own), query), "u": set, "multi": multi}
 }
 
 /// Removes a document that the writer has locked before. `unsafe_query` speaks of the unsafe version.

@@ -9,6 +9,7 @@
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
+//! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
@@ -30,6 +31,7 @@ pub(crate) mod prepare_each;
 pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;
+pub(crate) mod read_locks;
 pub(crate) mod records;
 pub(crate) mod roll;
 pub(crate) mod server;

@@ -21,6 +21,7 @@ mod orphans;
 mod outcome;
 mod quiet;
 mod random;
+mod read_locks;
 mod read_only;
 mod round_trips;
 mod scripts;
