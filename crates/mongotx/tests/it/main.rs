@@ -32,5 +32,6 @@ mod special;
 mod stale_reads;
 mod taking_over;
 mod text;
+mod upsert_races;
 mod waiting;
 mod zombies;
