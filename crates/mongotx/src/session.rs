@@ -105,12 +105,22 @@ impl Session {
         }
     }
 
-    /// The transaction for a command.
+    /// The transaction for a command, if what came before it is known.
     pub(crate) fn transaction(&mut self) -> Result<Option<&mut Transaction>> {
         match &mut self.state {
-            State::Open(tx) => Ok(Some(tx)),
+            State::Open(tx) => {
+                tx.check_undoubted()?;
+                Ok(Some(tx))
+            }
             State::Idle => Ok(None),
             State::Broken(error) => Err(closed(Some(error))),
+        }
+    }
+
+    /// A command has come to its end, whatever its answer: its future was not dropped.
+    pub(crate) fn end_statement(&mut self) {
+        if let State::Open(tx) = &mut self.state {
+            tx.end_statement();
         }
     }
 

@@ -8,19 +8,37 @@
 //! | [`finish_replace`], [`finish_one`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
 //! | [`step_aside`] | the same | its safe values out of the way of unique indexes |
 //! | [`restore_safe`], [`restore_unsafe`] | the writer's own | the unsafe version as it was before a change |
+//! | [`give_back`], [`take_back_inserts`] | the (active) writer's own | as it was before the writer locked it, or gone |
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
 //! | [`lock_read`] | not write-locked by somebody else | the reader among the read locks |
 //! | [`unlock_readers`] | read-locked by one of the given readers | without them |
 //!
-//! A statement is what stands in the server's `updates` (`{q, u, multi}`) or `deletes` (`{q, limit}`) array.
+//! A statement is what stands in the server's `updates` (`{q, u, multi}`) or `deletes` (`{q, limit}`) array. Those that repair
+//! what decided transactions have left are [`RepairStatement`]s: they may arrive late, and do no harm. All others are a live
+//! transaction's, or of no transaction.
 
 use bson::{Bson, Document, doc};
-use protocol::TxId;
+use protocol::{Decided, TxId};
 
 use crate::names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson};
 
-fn ids_in(ids: &[TxId]) -> Bson {
-    let mut ids: Vec<Bson> = ids.iter().copied().map(tx_id_to_bson).collect();
+/// A statement that changes nothing but what decided transactions have left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RepairStatement(Document);
+
+impl RepairStatement {
+    /// What is sent.
+    pub fn into_document(self) -> Document {
+        self.0
+    }
+}
+
+fn stored_ids(ids: &[Decided]) -> Vec<Bson> {
+    ids.iter().map(|id| tx_id_to_bson(id.id())).collect()
+}
+
+fn ids_in(ids: &[Decided]) -> Bson {
+    let mut ids = stored_ids(ids);
     match ids.pop() {
         Some(only) if ids.is_empty() => only,
         Some(last) => {
@@ -115,31 +133,30 @@ pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: 
 }
 
 /// Rolls forward: the unsafe version becomes the document. `query` narrows it to known `_id`s, or is empty.
-pub fn finish_replace(query: Document, writers: &[TxId]) -> Document {
+pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
     let mine = doc! {WRITER: ids_in(writers), REMOVE: {"$exists": false}};
-    doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true}
+    RepairStatement(doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})
 }
 
 /// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the server's shortest way: the condition stands
 /// in the pipeline. Not for removals.
-pub fn finish_one(who: Document, writers: &[TxId]) -> Document {
-    let ids: Vec<Bson> = writers.iter().copied().map(tx_id_to_bson).collect();
-    let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": ids}]};
+pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
+    let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": stored_ids(writers)}]};
     let there = doc! {"$eq": [{"$type": format!("${REMOVE}")}, "missing"]};
     let finished = doc! {"$cond": [{"$and": [mine, there]}, format!("${UNSAFE}"), "$$ROOT"]};
-    doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false}
+    RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 
 /// Rolls forward removals.
-pub fn finish_delete(query: Document, writers: &[TxId]) -> Document {
-    doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0}
+pub fn finish_delete(query: Document, writers: &[Decided]) -> RepairStatement {
+    RepairStatement(doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0})
 }
 
 /// Puts documents of committed writers out of the way of unique indexes, where documents of one transaction exchange
 /// values. Their safe versions stay readable.
-pub fn step_aside(writers: &[TxId]) -> Document {
+pub fn step_aside(writers: &[Decided]) -> RepairStatement {
     let q = doc! {WRITER: ids_in(writers), SLOT: {"$exists": false}};
-    doc! {"q": q, "u": [{"$set": {SLOT: {"_id": "$_id"}}}], "multi": true}
+    RepairStatement(doc! {"q": q, "u": [{"$set": {SLOT: {"_id": "$_id"}}}], "multi": true})
 }
 
 /// Takes back everything that the writer has changed in a document that it did not insert.
@@ -156,16 +173,28 @@ pub fn restore_unsafe(who: Document, before: &Document, writer: TxId) -> Documen
     doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
 }
 
+/// Gives documents back that the writer, still active, has locked and not inserted: drops their unsafe versions. Its read locks
+/// stay.
+pub fn give_back(query: Document, writer: TxId) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
+    doc! {"q": both(mine, query), "u": {"$unset": {UNSAFE: "", WRITER: "", REMOVE: ""}}, "multi": true}
+}
+
+/// Takes documents away again that the writer, still active, has inserted.
+pub fn take_back_inserts(query: Document, writer: TxId) -> Document {
+    doc! {"q": both(doc! {WRITER: tx_id_to_bson(writer), INSERT: true}, query), "limit": 0}
+}
+
 /// Rolls back: drops the unsafe version and the metadata.
-pub fn undo_unlock(query: Document, writers: &[TxId]) -> Document {
+pub fn undo_unlock(query: Document, writers: &[Decided]) -> RepairStatement {
     let mine = doc! {WRITER: ids_in(writers), INSERT: {"$exists": false}};
     let drop = doc! {"$unset": {UNSAFE: "", WRITER: "", READERS: "", REMOVE: "", SLOT: ""}};
-    doc! {"q": both(mine, query), "u": drop, "multi": true}
+    RepairStatement(doc! {"q": both(mine, query), "u": drop, "multi": true})
 }
 
 /// Rolls back inserts.
-pub fn undo_delete(query: Document, writers: &[TxId]) -> Document {
-    doc! {"q": both(doc! {WRITER: ids_in(writers), INSERT: true}, query), "limit": 0}
+pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
+    RepairStatement(doc! {"q": both(doc! {WRITER: ids_in(writers), INSERT: true}, query), "limit": 0})
 }
 
 /// The condition under which `reader` may take a read lock.
@@ -179,12 +208,12 @@ pub fn lock_read(query: Document, reader: TxId) -> Document {
 }
 
 /// Gives read locks back, the owner's or a dead reader's; the last one takes the field with it.
-pub fn unlock_readers(query: Document, readers: &[TxId]) -> Document {
-    let gone: Vec<Bson> = readers.iter().copied().map(tx_id_to_bson).collect();
+pub fn unlock_readers(query: Document, readers: &[Decided]) -> RepairStatement {
+    let gone = stored_ids(readers);
     let input = format!("${READERS}");
     let left = doc! {"$filter": {"input": input.clone(), "cond": {"$not": [{"$in": ["$$this", {"$literal": gone}]}]}}};
     let none_left = doc! {"$eq": [input.clone(), []]};
     let pipeline =
         [doc! {"$set": {READERS: left}}, doc! {"$set": {READERS: {"$cond": [none_left, "$$REMOVE", input]}}}];
-    doc! {"q": both(doc! {READERS: ids_in(readers)}, query), "u": pipeline.to_vec(), "multi": true}
+    RepairStatement(doc! {"q": both(doc! {READERS: ids_in(readers)}, query), "u": pipeline.to_vec(), "multi": true})
 }

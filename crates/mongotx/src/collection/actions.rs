@@ -19,6 +19,7 @@ macro_rules! in_session {
                     Ok($tx) => $run.await,
                     Err(error) => Err(error),
                 };
+                session.end_statement();
                 match done {
                     Ok(done) => Ok(done),
                     Err(error) => Err(session.note_error(error).await),

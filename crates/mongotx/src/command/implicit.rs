@@ -59,7 +59,8 @@ impl<'a> Call<'a> {
 
     /// The attempt's result: what to answer, or `None` to try again.
     pub(crate) async fn end<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
-        let Some(tx) = self.open.take() else { return result.map(Some) };
+        let Some(mut tx) = self.open.take() else { return result.map(Some) };
+        tx.end_statement();
         let error = match result {
             Ok(done) => match self.core.commit(tx).await {
                 Ok(()) => return Ok(Some(done)),

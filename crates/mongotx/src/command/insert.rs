@@ -20,7 +20,7 @@ use super::implicit;
 use crate::{
     coordinator::{
         Core,
-        address::{Address, among},
+        address::Address,
         meet::Patience,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
@@ -84,7 +84,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     let mut patience = Patience::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
-        let answer = core.server.write(&ns.db, command).await.map_err(super::direct::indeterminate)?;
+        let answer = core.server.write_directly(&ns.db, command).await.map_err(super::direct::indeterminate)?;
         match answer.ok() {
             Err(error) if error.is_duplicate_id() => {
                 if !way_is_free(core, ns, &at, None, &mut patience).await? {
@@ -362,7 +362,7 @@ impl Batch {
             if let Err(error) = core.check_placed(tx, &one, me, &mut patience).await {
                 let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {
-                    core.server.delete(ns, vec![statement::undo_delete(among(&behind), &[me])]).await?.ok()?;
+                    core.take_back_inserts(tx, ns, &behind).await?;
                     return Ok(false);
                 }
             }

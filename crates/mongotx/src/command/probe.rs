@@ -23,13 +23,13 @@ pub(crate) async fn update(core: &Core, ns: &Namespace, command: &UpdateCommand)
     if let Some(variables) = &command.terms.variables {
         update.insert("let", variables.clone());
     }
-    core.server.write(&ns.db, update).await?.ok().map(drop)
+    core.server.write_directly(&ns.db, update).await?.ok().map(drop)
 }
 
 /// The error of a `findAndModify` that matches nothing.
 pub(crate) async fn find_and_modify(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<()> {
     let ask = command.to_command(ns, nowhere(&weakened(command.filter())), false);
-    core.server.run(&ns.db, ask).await.map(drop)
+    core.server.run_directly(&ns.db, ask).await.map(drop)
 }
 
 /// A projection that the server cannot refuse: flags of top-level fields, all of one sense.

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
 use sd2v::{
     names::{UNSAFE, tx_id_to_bson},
-    shard, statement,
+    shard,
     update::{Update, rewrite_upsert, upsert_id},
 };
 
@@ -83,7 +83,7 @@ async fn place(
     me: TxId,
 ) -> Result<bool> {
     match build(core, tx, ns, command, at, me).await {
-        Ok(()) => check_built(core, ns, command, at, me).await.map(|()| true),
+        Ok(()) => check_built(core, tx, ns, command, at, me).await.map(|()| true),
         Err(error) if error.is_pending_duplicate() => Err(error),
         Err(error) if error.is_duplicate_key() && matches!(command.update, Update::Pipeline(_)) => {
             insert_and_change(core, tx, ns, command, at, me).await.map(|_| false)
@@ -129,14 +129,21 @@ async fn build(
 }
 
 /// The update may have given the document another shard key than the filter demands, which is where it is now.
-async fn check_built(core: &Core, ns: &Namespace, command: &UpdateCommand, at: &Address, me: TxId) -> Result<()> {
+async fn check_built(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &UpdateCommand,
+    at: &Address,
+    me: TxId,
+) -> Result<()> {
     let key = core.shard_key(ns).await?;
     if !key.may_be_changed(&command.update, at.key()) {
         return Ok(());
     }
     let changed = core.refuse_changed_key(ns, at, &key, me).await?;
     if changed.is_err() {
-        core.server.delete(ns, vec![statement::undo_delete(at.filter(), &[me])]).await?.ok()?;
+        core.take_back_inserts(tx, ns, std::slice::from_ref(at)).await?;
     }
     changed
 }
@@ -185,7 +192,7 @@ async fn build_aside(
     build(core, tx, ns, &without_id, &aside, me).await?;
     let find = doc! {"find": &ns.coll, "filter": aside.filter(), "projection": {UNSAFE: 1}};
     let built = core.server.find_first(ns, find).await?;
-    core.server.delete(ns, vec![statement::undo_delete(aside.filter(), &[me])]).await?.ok()?;
+    core.take_back_inserts(tx, ns, std::slice::from_ref(&aside)).await?;
     let Some(Bson::Document(mut document)) = built.and_then(|mut stored| stored.remove(UNSAFE)) else {
         return Err(Error::new(ErrorKind::Corruption, format!("the document just upserted into {ns} is not there")));
     };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::future;
-use protocol::TxId;
+use protocol::{Decided, TxId};
 use sd2v::statement;
 use tokio::sync::{Notify, mpsc};
 
@@ -55,7 +55,7 @@ pub(crate) struct Held {
 /// A decided transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    pub(crate) id: TxId,
+    pub(crate) id: Decided,
     pub(crate) committed: bool,
     pub(crate) held: Vec<(Namespace, Held)>,
     /// Dropped with the job: then others of this client may have what it held.
@@ -125,7 +125,7 @@ impl Finisher {
 
     /// Hands a job over. The queue is bounded by the transactions that are open.
     pub(crate) fn hand_over(&self, job: Job) {
-        let id = job.id;
+        let id = job.id.id();
         self.waiting.open().insert(id, Arc::default());
         if self.jobs.send(job).is_err() {
             self.waiting.close([id]);
@@ -141,11 +141,11 @@ impl Finisher {
             let parts = if one_by_one { split(&job) } else { vec![job.clone()] };
             for part in &parts {
                 if let Err(error) = finish_all(&this.server, std::slice::from_ref(part)).await {
-                    tracing::debug!(%error, transaction = %job.id, "finishing will be tried again");
+                    tracing::debug!(%error, transaction = %job.id.id(), "finishing will be tried again");
                     return this.hand_over(job);
                 }
             }
-            this.log.clean(job.id, epoch).await;
+            this.log.clean(job.id.id(), epoch).await;
         });
         // The task does not panic; were it cancelled, rivals would repair. A server that answers nothing keeps it waiting,
         // not the caller.
@@ -176,7 +176,7 @@ async fn run(server: Arc<Server>, log: Arc<dyn TxLog>, mut queue: mpsc::Unbounde
     let mut jobs = Vec::new();
     while queue.recv_many(&mut jobs, 1_000).await > 0 {
         let round = std::mem::take(&mut jobs);
-        let ids: Vec<TxId> = round.iter().map(|job| job.id).collect();
+        let ids: Vec<TxId> = round.iter().map(|job| job.id.id()).collect();
         finish_round(&Place { server: &server, log: &*log, waiting: &waiting, queue: &queue }, round).await;
         waiting.close(ids);
     }
@@ -210,9 +210,9 @@ struct Place<'a> {
 impl Place<'_> {
     /// The job's documents are clean since connection epoch `epoch`.
     async fn done(&self, job: Job, epoch: u64) {
-        self.waiting.note_clean(job.id);
+        self.waiting.note_clean(job.id.id());
         drop(job.claims);
-        self.log.clean(job.id, epoch).await;
+        self.log.clean(job.id.id(), epoch).await;
     }
 }
 
@@ -263,13 +263,13 @@ async fn finish_each(place: &Place<'_>, round: Vec<Job>) {
 struct Merged {
     forward: Side,
     back: Side,
-    readers: Vec<TxId>,
+    readers: Vec<Decided>,
     read: Vec<Address>,
 }
 
 #[derive(Default)]
 struct Side {
-    writers: Vec<TxId>,
+    writers: Vec<Decided>,
     at: Vec<Address>,
     deletes: bool,
 }
@@ -309,7 +309,7 @@ async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> R
         server.at(Step::AfterUndo).await;
     }
     for some in read.chunks(IDS_PER_STATEMENT) {
-        server.update_unjudged(ns, vec![statement::unlock_readers(among(some), &readers)]).await?.ok()?;
+        server.repair(ns, vec![statement::unlock_readers(among(some), &readers)]).await?.ok()?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, doc};
 use protocol::{
-    LockState, Repair, TxId, TxStatus,
+    Decided, LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, roll_back},
 };
 use sd2v::{
@@ -44,30 +44,31 @@ impl Core {
         let status =
             |id: TxId| asked.iter().position(|other| *other == id).map_or(TxStatus::RolledBack, |at| statuses[at]);
         if let Some(writer) = writer {
+            let Some(decided) = Decided::by_status(writer, status(writer)) else { return Ok(Some(writer)) };
             match meet_writer(lock, status(writer)) {
                 Encounter::Active => return Ok(Some(writer)),
                 Encounter::Repair(repair) => {
                     let forward = status(writer) == TxStatus::Committed;
-                    self.repair(ns, at, writer, repair, forward).await?;
+                    self.repair(ns, at, decided, repair, forward).await?;
                 }
-                Encounter::FetchAgain => self.roll_back_orphan(ns, at, writer).await?,
+                Encounter::FetchAgain => self.roll_back_orphan(ns, at, decided).await?,
             }
         }
-        let (active, dead): (Vec<TxId>, Vec<TxId>) =
-            readers.into_iter().partition(|reader| status(*reader) == TxStatus::Active);
+        let dead: Vec<Decided> =
+            readers.iter().filter_map(|reader| Decided::by_status(*reader, status(*reader))).collect();
         if !dead.is_empty() {
             let statement = statement::unlock_readers(at.filter(), &dead);
-            self.server.update_unjudged(ns, vec![statement]).await?.ok()?;
+            self.server.repair(ns, vec![statement]).await?.ok()?;
         }
-        Ok(active.first().copied())
+        Ok(readers.into_iter().find(|reader| status(*reader) == TxStatus::Active))
     }
 
     /// The writer finished before its status was read. A lock of it that is still there arrived late.
-    async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: TxId) -> Result<()> {
+    async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: Decided) -> Result<()> {
         if let Some(lock) = self.fetch_locks(ns, at).await?
-            && lock.writer == Some(writer)
+            && lock.writer == Some(writer.id())
         {
-            tracing::warn!(%ns, id = %at, %writer, "a lock that arrived after its transaction was finished is rolled back");
+            tracing::warn!(%ns, id = %at, writer = %writer.id(), "a lock that arrived after its transaction was finished is rolled back");
             self.repair(ns, at, writer, roll_back(&lock), false).await?;
         }
         Ok(())
@@ -80,8 +81,8 @@ impl Core {
     }
 
     /// One repair of one document, conditional on the lock it removes.
-    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, id = %at, %writer, forward))]
-    async fn repair(&self, ns: &Namespace, at: &Address, writer: TxId, repair: Repair, forward: bool) -> Result<()> {
+    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, id = %at, writer = %writer.id(), forward))]
+    async fn repair(&self, ns: &Namespace, at: &Address, writer: Decided, repair: Repair, forward: bool) -> Result<()> {
         let (who, writers) = (at.filter(), [writer]);
         self.server.at(Step::BeforeRepair).await;
         let server = &self.server;
@@ -90,7 +91,7 @@ impl Core {
             Repair::DropUnsafe => roll::back(server, ns, &who, &writers, false).await?,
             Repair::Delete => {
                 let delete = if forward { statement::finish_delete } else { statement::undo_delete };
-                server.delete(ns, vec![delete(who, &writers)]).await?.ok()?.n
+                server.repair_by_delete(ns, vec![delete(who, &writers)]).await?.ok()?.n
             }
         };
         let counters = &self.server.counters;

@@ -9,7 +9,7 @@
 //! them needs no look at the pending ones. The unsafe query comes first, because documents move from unsafe to safe.
 
 use bson::{Bson, Document, doc};
-use protocol::{TxId, TxStatus};
+use protocol::{Decided, TxId, TxStatus};
 use sd2v::{
     names::{WRITER, tx_id_from_bson},
     view,
@@ -79,13 +79,13 @@ impl Core {
             };
             // What this client has committed itself is being finished already, without a command more.
             let committed = self.finisher.unfinished(of(TxStatus::Committed)).await;
-            self.roll_pending(ns, &committed, true).await?;
-            self.roll_pending(ns, &of(TxStatus::RolledBack), false).await?;
+            self.roll_pending(ns, &decided(&committed, TxStatus::Committed), true).await?;
+            self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
             // Finished when asked: gone when looked for again, or an orphan.
             let finished = of(TxStatus::Finished);
             let orphans: Vec<TxId> =
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
-            self.roll_pending(ns, &orphans, false).await?;
+            self.roll_pending(ns, &decided(&orphans, TxStatus::Finished), false).await?;
             if finished.is_empty() {
                 return Ok(Settled::SomethingPending);
             }
@@ -119,7 +119,7 @@ impl Core {
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
     }
 
-    async fn roll_pending(&self, ns: &Namespace, writers: &[TxId], forward: bool) -> Result<()> {
+    async fn roll_pending(&self, ns: &Namespace, writers: &[Decided], forward: bool) -> Result<()> {
         if writers.is_empty() {
             return Ok(());
         }
@@ -134,6 +134,11 @@ impl Core {
         self.server.at(Step::AfterRepair).await;
         Ok(())
     }
+}
+
+/// All of these have the status.
+fn decided(writers: &[TxId], status: TxStatus) -> Vec<Decided> {
+    writers.iter().filter_map(|writer| Decided::by_status(*writer, status)).collect()
 }
 
 fn parse_writer(ns: &Namespace, group: &Document) -> Result<TxId> {

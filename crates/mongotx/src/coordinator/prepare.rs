@@ -8,8 +8,7 @@
 //! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the answer. A rival's:
 //!    repair what is decided and go to 1; wait for, or fail on, what is not.
 //!
-//! The command is sent once. When its answer is lost the transaction cannot go on (`in_doubt`), because the command
-//! may still arrive: its lock would then be an orphan, and is rolled back as one.
+//! The command is sent once, and the transaction is in doubt meanwhile ([`super::server::live`]).
 
 use bson::{Document, doc};
 use protocol::TxId;
@@ -28,7 +27,6 @@ use super::{
     address::Address,
     catalog::Collection,
     meet::{Patience, locks_only},
-    server::WriteAnswer,
     siblings::{Claim, Claimed, Claims},
     transaction::{Hold, Transaction, id_key},
     unique::{Before, Placed},
@@ -37,7 +35,6 @@ use crate::{
     command::{Terms, query::exactly},
     error::{Error, ErrorKind, Result},
     options::Namespace,
-    steps::Step,
 };
 
 /// Attempts on one document that is free whenever it is looked at.
@@ -399,23 +396,6 @@ impl Core {
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied { matched: true, modified: true }))
-    }
-
-    /// Sends a prepared write, once.
-    pub(crate) async fn send_prepared(
-        &self,
-        tx: &mut Transaction,
-        ns: &Namespace,
-        command: Document,
-    ) -> Result<WriteAnswer> {
-        tx.sending();
-        self.server.at(Step::BeforeLock).await;
-        let answer = self.server.prepare(ns, command).await;
-        self.server.at(Step::AfterLock).await;
-        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
-            tx.answered();
-        }
-        answer
     }
 
     /// Step 2. That a document which was read does not match is an answer only as long as nobody could change it.

@@ -15,11 +15,10 @@ use protocol::TxId;
 
 use super::{
     Core,
-    address::{Address, among},
+    address::Address,
     meet::Patience,
     prepare::{Change, Target},
     prepare_shown::statement_of,
-    roll,
     server::WriteAnswer,
     siblings::Claim,
     transaction::{Hold, Transaction, id_key},
@@ -65,7 +64,7 @@ impl Core {
         tx.hold(self, ns, &at, Hold::Change)?;
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let answer = self.send_prepared(tx, ns, command).await?;
-        let done = self.in_order(ns, &at, &answer, me).await?;
+        let done = self.in_order(tx, ns, &at, &answer, me).await?;
         claimed.into_iter().take(done).flatten().for_each(Claim::keep);
         Ok(done)
     }
@@ -91,7 +90,14 @@ impl Core {
     }
 
     /// How many of the first were changed, none after them being held.
-    async fn in_order(&self, ns: &Namespace, at: &[Address], answer: &WriteAnswer, me: TxId) -> Result<usize> {
+    async fn in_order(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        at: &[Address],
+        answer: &WriteAnswer,
+        me: TxId,
+    ) -> Result<usize> {
         if answer.errors.is_empty() && usize::try_from(answer.modified).is_ok_and(|modified| modified == at.len()) {
             return Ok(at.len());
         }
@@ -99,7 +105,7 @@ impl Core {
         let done = at.iter().take_while(|at| mine.contains(&id_key(&at.id))).count();
         let after: Vec<Address> = at[done..].iter().filter(|at| mine.contains(&id_key(&at.id))).cloned().collect();
         if !after.is_empty() {
-            roll::back(&self.server, ns, &among(&after), &[me], false).await?;
+            self.give_back(tx, ns, &after).await?;
         }
         Ok(done)
     }

@@ -3,7 +3,7 @@
 //! The statement is the one that [`super::prepare`] would send first, and so is its meaning; only the command around it is
 //! another. Where one statement cannot do everything, or did nothing, nothing is said here and the caller goes the long way.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
 use protocol::TxId;
 use sd2v::{
     names::{UNSAFE, WRITER, tx_id_to_bson},
@@ -19,10 +19,7 @@ use super::{
     siblings::Claim,
     transaction::{Hold, Transaction},
 };
-use crate::{
-    error::{ErrorKind, Result},
-    steps::Step,
-};
+use crate::error::Result;
 
 /// A document that was locked and changed.
 pub(crate) struct Shown {
@@ -59,7 +56,7 @@ impl Core {
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
-        let Some(mut found) = self.send_shown(tx, target, &statement).await? else { return Ok(None) };
+        let Some(mut found) = self.send_shown(tx, target.ns, &statement).await? else { return Ok(None) };
         if found.get(WRITER) != Some(&tx_id_to_bson(me)) {
             return Ok(None);
         }
@@ -88,35 +85,6 @@ impl Core {
             None => self.finished(Some(left)).await,
         }
         Ok(())
-    }
-
-    /// Sends it, once. What the server has against it, the long way says in the user's terms.
-    async fn send_shown(
-        &self,
-        tx: &mut Transaction,
-        target: &Target<'_>,
-        statement: &Document,
-    ) -> Result<Option<Document>> {
-        let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
-        let mut command = doc! {"findAndModify": &target.ns.coll, "query": part("q"), "update": part("u"), "new": true};
-        if self.server.durable_prepares {
-            command.insert("writeConcern", doc! {"w": "majority", "j": true});
-        }
-        tx.sending();
-        self.server.at(Step::BeforeLock).await;
-        let answer = self.server.run(&target.ns.db, command).await;
-        self.server.at(Step::AfterLock).await;
-        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
-            tx.answered();
-        }
-        match answer {
-            Ok(mut answer) => Ok(match answer.remove("value") {
-                Some(Bson::Document(found)) => Some(found),
-                _ => None,
-            }),
-            Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-            Err(_) => Ok(None),
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::{
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, TxId, TxStatus};
+use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 
 use super::{
@@ -67,7 +67,7 @@ impl PublishedLog {
         if durable {
             command.insert("writeConcern", doc! {"w": 1, "j": true});
         }
-        let answer = self.lane(id).0.run(&self.ns.db, command).await?;
+        let answer = self.lane(id).0.run_on_records(&self.ns, command).await?;
         Ok(matches!(answer.get("value"), Some(Bson::Document(_))))
     }
 
@@ -102,7 +102,7 @@ impl PublishedLog {
             "u": {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, "multi": true,
         };
         let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": {"w": 1, "j": true}};
-        self.server.write(&self.ns.db, command).await?.ok().map(drop)
+        self.server.write_records(&self.ns, command).await?.ok().map(drop)
     }
 
     async fn read(&self, ids: &[TxId]) -> Result<Vec<(TxId, TxStatus)>> {
@@ -142,7 +142,8 @@ impl TxLog for PublishedLog {
                 "u": {"$setOnInsert": {"state": "active", "leaseMs": lease_ms as i64}, "$currentDate": {"ts": true}},
                 "upsert": true,
             };
-            self.lane(id).0.update(&self.ns, vec![statement]).await?.ok()?;
+            let command = doc! {"update": &self.ns.coll, "updates": [statement], "ordered": true};
+            self.lane(id).0.prepare_records(&self.ns, command).await?.ok()?;
             self.server.at(Step::AfterRegister).await;
             Ok(Started { id, epoch: self.epoch_of(id) })
         })
@@ -152,17 +153,21 @@ impl TxLog for PublishedLog {
         Box::pin(async { Ok(()) })
     }
 
-    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.decide(started, concern))
+    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>> {
+        Box::pin(async move {
+            self.decide(started, concern).await?;
+            Ok(Decided::by_owner(started.id))
+        })
     }
 
-    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()> {
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {
         Box::pin(async move {
             let active = doc! {"state": "active"};
             let change = doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}};
             if let Err(error) = self.transition(id, active, change, false).await {
                 tracing::debug!(%id, %error, "the rollback was not recorded; the lease will end");
             }
+            Decided::by_owner(id)
         })
     }
 
@@ -179,7 +184,8 @@ impl TxLog for PublishedLog {
         Box::pin(async move {
             self.server.at(Step::BeforeRetire).await;
             let gone = doc! {"q": {"_id": tx_id_to_bson(id)}, "limit": 1};
-            if let Err(error) = self.server.delete(&self.ns, vec![gone]).await {
+            let command = doc! {"delete": &self.ns.coll, "deletes": [gone]};
+            if let Err(error) = self.server.prepare_records(&self.ns, command).await {
                 tracing::debug!(%id, %error, "the finished transaction's record was left");
             }
             self.server.at(Step::AfterRetire).await;

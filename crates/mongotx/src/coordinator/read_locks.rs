@@ -30,7 +30,6 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
-    steps::Step,
 };
 
 /// Times that documents are tried which are free whenever they are looked at.
@@ -90,16 +89,8 @@ impl Core {
 
     /// Sends the lock, once. Answers how many documents took it.
     async fn send_read_locks(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address], me: TxId) -> Result<usize> {
-        tx.check_alive()?;
-        tx.sending();
-        self.server.at(Step::BeforeReadLock).await;
-        let command = doc! {"update": &ns.coll, "updates": [statement::lock_read(among(at), me)]};
-        let answer = self.server.prepare(ns, command).await;
-        self.server.at(Step::AfterReadLock).await;
-        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
-            tx.answered();
-        }
-        Ok(usize::try_from(answer?.ok()?.n).unwrap_or(0))
+        let answer = self.send_read_lock(tx, ns, statement::lock_read(among(at), me)).await?;
+        Ok(usize::try_from(answer.ok()?.n).unwrap_or(0))
     }
 
     /// Repairs what a decided writer has left on the document, or waits for one that is not decided.

@@ -83,15 +83,15 @@ impl Records {
             },
             "upsert": true,
         };
-        server.update(&self.ns, vec![statement]).await?.ok().map(drop)
+        server.prepare_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
     }
 
     /// Locks and record writes count as done if the server says that they have modified the document: a server that calls
     /// an unchanged document modified would hand out locks that are not there.
     pub(crate) async fn probe(&self, server: &Server, client: ClientId) -> Result<()> {
         let unchanged = doc! {"$replaceWith": {"$cond": [{"$eq": ["$low", 0_i64]}, {}, "$$ROOT"]}};
-        let answer =
-            server.update(&self.ns, vec![doc! {"q": {"_id": object_id(client)}, "u": [unchanged]}]).await?.ok()?;
+        let statement = doc! {"q": {"_id": object_id(client)}, "u": [unchanged]};
+        let answer = server.prepare_records(&self.ns, update(&self.ns, statement)).await?.ok()?;
         if (answer.n, answer.modified) == (1, 0) {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Records {
             "findAndModify": &self.ns.coll, "query": {"_id": object_id(client)}, "update": {"$currentDate": {"askedAt": true}},
             "new": true, "writeConcern": self.durable.clone(),
         };
-        match server.run(&self.ns.db, command).await?.get("value") {
+        match server.run_on_records(&self.ns, command).await?.get("value") {
             Some(Bson::Document(stored)) => parse_record(stored).map(Some),
             _ => Ok(None),
         }
@@ -181,8 +181,13 @@ impl Records {
     async fn change(&self, server: &Server, q: Document, u: Document) -> Result<bool> {
         let command =
             doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": self.durable.clone()};
-        Ok(server.write(&self.ns.db, command).await?.ok()?.n == 1)
+        Ok(server.write_records(&self.ns, command).await?.ok()?.n == 1)
     }
+}
+
+/// The command of one statement.
+fn update(ns: &Namespace, statement: Document) -> Document {
+    doc! {"update": &ns.coll, "updates": [statement], "ordered": true}
 }
 
 pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {

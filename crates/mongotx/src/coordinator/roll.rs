@@ -6,7 +6,7 @@
 //! and no longer count (decision 0006).
 
 use bson::Document;
-use protocol::TxId;
+use protocol::Decided;
 use sd2v::statement;
 
 use super::{
@@ -20,11 +20,11 @@ pub(crate) async fn forward(
     server: &Server,
     ns: &Namespace,
     who: &Document,
-    writers: &[TxId],
+    writers: &[Decided],
     deletes: bool,
 ) -> Result<i64> {
     let removed = match deletes {
-        true => server.delete(ns, vec![statement::finish_delete(who.clone(), writers)]).await?.ok()?.n,
+        true => server.repair_by_delete(ns, vec![statement::finish_delete(who.clone(), writers)]).await?.ok()?.n,
         false => 0,
     };
     Ok(removed + replace(server, ns, who, writers).await?)
@@ -38,12 +38,12 @@ pub(crate) async fn forward_at(
     server: &Server,
     ns: &Namespace,
     at: &[Address],
-    writers: &[TxId],
+    writers: &[Decided],
     deletes: bool,
 ) -> Result<()> {
     if !deletes && at.len() <= FEW {
         let each = at.iter().map(|at| statement::finish_one(at.filter(), writers)).collect();
-        let answer = server.update_unjudged(ns, each).await?;
+        let answer = server.repair(ns, each).await?;
         if !answer.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
             return answer.ok().map(drop);
         }
@@ -52,16 +52,16 @@ pub(crate) async fn forward_at(
 }
 
 /// Rolls forward what is not removed. Answers how many.
-pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, writers: &[TxId]) -> Result<i64> {
+pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, writers: &[Decided]) -> Result<i64> {
     let statement = statement::finish_replace(who.clone(), writers);
-    let first = server.update_unjudged(ns, vec![statement.clone()]).await?;
+    let first = server.repair(ns, vec![statement.clone()]).await?;
     if !first.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
         return Ok(first.ok()?.n);
     }
     // What this transaction has removed elsewhere goes first, too.
-    server.delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
-    server.update_unjudged(ns, vec![statement::step_aside(writers)]).await?.ok()?;
-    Ok(server.update_unjudged(ns, vec![statement]).await?.ok()?.n)
+    server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
+    server.repair(ns, vec![statement::step_aside(writers)]).await?.ok()?;
+    Ok(server.repair(ns, vec![statement]).await?.ok()?.n)
 }
 
 /// Rolls back what these transactions hold of `who`; `deletes`: some were inserted.
@@ -69,13 +69,13 @@ pub(crate) async fn back(
     server: &Server,
     ns: &Namespace,
     who: &Document,
-    writers: &[TxId],
+    writers: &[Decided],
     deletes: bool,
 ) -> Result<i64> {
     let removed = match deletes {
-        true => server.delete(ns, vec![statement::undo_delete(who.clone(), writers)]).await?.ok()?.n,
+        true => server.repair_by_delete(ns, vec![statement::undo_delete(who.clone(), writers)]).await?.ok()?.n,
         false => 0,
     };
-    let unlocked = server.update_unjudged(ns, vec![statement::undo_unlock(who.clone(), writers)]).await?.ok()?;
+    let unlocked = server.repair(ns, vec![statement::undo_unlock(who.clone(), writers)]).await?.ok()?;
     Ok(removed + unlocked.n)
 }

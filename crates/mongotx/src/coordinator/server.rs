@@ -2,6 +2,15 @@
 //!
 //! Every command of this crate is sent once. The driver's own retries of writes are off: a lock write that arrived
 //! twice could lock a document again after its transaction was finished.
+//!
+//! Commands that change documents go through one of three doors, and there is no other:
+//! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command is under way.
+//! - [`repair`]: what decided transactions have left. Its statements take decided writers only.
+//! - [`direct`]: outside transactions, and the records of transactions.
+
+pub(crate) mod direct;
+pub(crate) mod live;
+pub(crate) mod repair;
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
@@ -50,6 +59,10 @@ impl WriteAnswer {
         Self { n: number("n"), modified: number("nModified"), upserted, errors: errors.collect() }
     }
 
+    fn breaks_validator(&self) -> bool {
+        self.errors.iter().any(|(_, error)| error.code() == Some(BREAKS_VALIDATOR))
+    }
+
     /// The answer, or the first statement's error.
     pub(crate) fn ok(mut self) -> Result<Self> {
         if self.errors.is_empty() { Ok(self) } else { Err(self.errors.swap_remove(0).1) }
@@ -92,42 +105,27 @@ impl Server {
         }
     }
 
-    pub(crate) async fn run(&self, db: &str, command: Document) -> Result<Document> {
+    /// For the doors alone.
+    async fn send(&self, db: &str, command: Document) -> Result<Document> {
         in_time(self.driver.database(db).run_command(command)).await
     }
 
-    pub(crate) async fn write(&self, db: &str, command: Document) -> Result<WriteAnswer> {
-        Ok(WriteAnswer::parse_write(&self.run(db, command).await?))
+    /// A change of documents that carry locks, as durable as it has to be.
+    async fn prepare(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
+        Ok(WriteAnswer::parse_write(&self.send(&ns.db, self.as_durable_as_a_lock(command)).await?))
     }
 
-    /// One `update` command with these statements, in order.
-    pub(crate) async fn update(&self, ns: &Namespace, statements: Vec<Document>) -> Result<WriteAnswer> {
-        self.prepare(ns, doc! {"update": &ns.coll, "updates": statements, "ordered": true}).await
-    }
-
-    /// The same for a prepared write, as durable as it has to be.
-    pub(crate) async fn prepare(&self, ns: &Namespace, mut command: Document) -> Result<WriteAnswer> {
+    fn as_durable_as_a_lock(&self, mut command: Document) -> Document {
         if self.durable_prepares {
             command.insert("writeConcern", doc! {"w": "majority", "j": true});
         }
-        self.write(&ns.db, command).await
+        command
     }
 
-    pub(crate) async fn delete(&self, ns: &Namespace, statements: Vec<Document>) -> Result<WriteAnswer> {
-        self.prepare(ns, doc! {"delete": &ns.coll, "deletes": statements}).await
-    }
-
-    /// As [`Server::update`], for what must not fail because a document breaks the collection's validator: it was judged when
-    /// it was written, or is older than the validator.
-    pub(crate) async fn update_unjudged(&self, ns: &Namespace, statements: Vec<Document>) -> Result<WriteAnswer> {
-        let answer = self.update(ns, statements.clone()).await?;
-        if !answer.errors.iter().any(|(_, error)| error.code() == Some(BREAKS_VALIDATOR)) {
-            return Ok(answer);
-        }
-        let command = doc! {
-            "update": &ns.coll, "updates": statements, "ordered": true, "bypassDocumentValidation": true,
-        };
-        self.prepare(ns, command).await
+    /// The command without the collection's validator.
+    fn unjudged(mut command: Document) -> Document {
+        command.insert("bypassDocumentValidation", true);
+        command
     }
 
     /// A cursor over the answer of `find` or `aggregate`.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use bson::{Bson, doc};
-use protocol::{Concern, TxId};
+use protocol::{Concern, Decided, TxId};
 use sd2v::{shard, statement::OwnReadLock};
 use tracing::instrument::{Instrument, WithSubscriber};
 
@@ -51,8 +51,18 @@ pub(crate) struct Transaction {
     count: usize,
     /// What others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
-    /// A prepared write was sent and its answer not seen: the future was dropped, or the connection was lost.
-    in_doubt: bool,
+    doubt: Doubt,
+}
+
+/// What is not known of a transaction, should the future of a statement be dropped now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Nothing is not known: every statement so far has come to its end.
+    None,
+    /// A statement has changed documents and has not come to its end: half of it may be done, or done and not checked.
+    Statement,
+    /// A prepared write is under way, or its answer was lost: it may still arrive.
+    Message,
 }
 
 /// The bytes that identify an `_id`.
@@ -69,7 +79,7 @@ impl Transaction {
             held: HashMap::new(),
             count: 0,
             claims: None,
-            in_doubt: false,
+            doubt: Doubt::None,
         }
     }
 
@@ -142,19 +152,40 @@ impl Transaction {
         Ok(())
     }
 
-    /// A prepared write is about to be sent.
-    pub(crate) fn sending(&mut self) {
-        self.in_doubt = true;
+    /// A prepared write is about to be sent. Answers what was not known before.
+    pub(crate) fn sending(&mut self) -> Doubt {
+        std::mem::replace(&mut self.doubt, Doubt::Message)
     }
 
     /// It was answered.
     pub(crate) fn answered(&mut self) {
-        self.in_doubt = false;
+        self.doubt = Doubt::Statement;
+    }
+
+    /// It was answered, and has changed nothing that its statement must come to its end for.
+    pub(crate) fn answered_as_before(&mut self, before: Doubt) {
+        self.doubt = before;
+    }
+
+    /// A statement has come to its end.
+    pub(crate) fn end_statement(&mut self) {
+        if self.doubt == Doubt::Statement {
+            self.doubt = Doubt::None;
+        }
+    }
+
+    /// May the next statement begin, or the commit?
+    pub(crate) fn check_undoubted(&self) -> Result<()> {
+        if self.doubt == Doubt::Statement {
+            let message = "an earlier statement of the transaction was interrupted when a part of it was done";
+            return Err(Error::new(ErrorKind::Expired, message).for_transaction(self.id()));
+        }
+        self.check_alive()
     }
 
     /// May it go on?
     pub(crate) fn check_alive(&self) -> Result<()> {
-        if self.in_doubt {
+        if self.doubt == Doubt::Message {
             let message = "an earlier write of the transaction was interrupted before its answer arrived";
             return Err(Error::new(ErrorKind::Expired, message).for_transaction(self.id()));
         }
@@ -174,8 +205,8 @@ impl Transaction {
         }
     }
 
-    pub(crate) fn into_job(self, committed: bool) -> Option<Job> {
-        let id = self.id()?;
+    /// What is left to do, once it is decided.
+    fn into_job(self, id: Decided, committed: bool) -> Job {
         self.ending();
         let held = self.held.into_iter().map(|(ns, set)| {
             let held = Held {
@@ -186,7 +217,7 @@ impl Transaction {
             };
             (ns, held)
         });
-        Some(Job { id, committed, held: held.collect(), claims: self.claims })
+        Job { id, committed, held: held.collect(), claims: self.claims }
     }
 }
 
@@ -251,7 +282,7 @@ impl Core {
     #[tracing::instrument(name = "mongotx.commit", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
     async fn decide(&self, tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
-        if let Err(error) = tx.check_alive() {
+        if let Err(error) = tx.check_undoubted() {
             self.roll_back(tx).await;
             counters.add(&counters.aborts_expired, 1);
             return Err(error);
@@ -266,9 +297,9 @@ impl Core {
         // kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
         let concern = if wrote { tx.options.concern } else { Concern::Acknowledged };
         match self.log.commit(started, concern).await {
-            Ok(()) => {
+            Ok(decided) => {
                 counters.add(&counters.commits, 1);
-                self.finish(tx, wrote).await;
+                self.finish(tx, decided, wrote).await;
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Indeterminate => {
@@ -285,8 +316,8 @@ impl Core {
 
     /// As long as the read locks of a transaction that only read are there, nobody else can tell that it has ended: the
     /// answer waits for that.
-    async fn finish(&self, tx: Transaction, wrote: bool) {
-        let Some(job) = tx.into_job(true) else { return };
+    async fn finish(&self, tx: Transaction, decided: Decided, wrote: bool) {
+        let job = tx.into_job(decided, true);
         if !wrote {
             return self.finisher.run_now(job, false).await;
         }
@@ -312,16 +343,18 @@ impl Core {
     /// Step 4, waiting until the documents are free again (or handed to the finisher when the server is away).
     #[tracing::instrument(name = "mongotx.rollback", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
     pub(crate) async fn roll_back(&self, tx: Transaction) {
-        if let Some(job) = tx.into_job(false) {
-            self.log.rolled_back(job.id).await;
-            self.finisher.run_now(job, false).await;
+        if let Some(id) = tx.id() {
+            tx.ending();
+            let decided = self.log.rolled_back(id).await;
+            self.finisher.run_now(tx.into_job(decided, false), false).await;
         }
     }
 
     async fn hand_over_undone(&self, tx: Transaction) {
-        if let Some(job) = tx.into_job(false) {
-            self.log.rolled_back(job.id).await;
-            self.finisher.hand_over(job);
+        if let Some(id) = tx.id() {
+            tx.ending();
+            let decided = self.log.rolled_back(id).await;
+            self.finisher.hand_over(tx.into_job(decided, false));
         }
     }
 

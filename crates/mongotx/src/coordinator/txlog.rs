@@ -3,7 +3,7 @@
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
 
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, TxId, TxStatus};
+use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
 use crate::{error::Result, options::Namespace};
 
@@ -48,10 +48,10 @@ pub(crate) trait TxLog: Send + Sync {
     fn owns(&self, client: ClientId) -> bool;
 
     /// Decides. Every prepared write was acknowledged before.
-    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>>;
+    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>>;
 
     /// The owner has rolled it back; its documents may still be locked.
-    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()>;
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided>;
 
     /// The connection epoch now; see `protocol::recorder`.
     fn epoch(&self) -> u64;

@@ -263,7 +263,7 @@ impl Core {
         let (ns, who) = (placed.ns, placed.at.filter());
         let statement = match placed.before {
             Before::Absent => {
-                return self.server.delete(ns, vec![statement::undo_delete(who, &[me])]).await?.ok().map(drop);
+                return self.take_back_inserts(tx, ns, std::slice::from_ref(placed.at)).await;
             }
             Before::Removed => statement::mark_removed(who, me, false),
             Before::Safe => statement::restore_safe(who, me),

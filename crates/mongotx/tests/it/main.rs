@@ -15,6 +15,7 @@ mod geo;
 mod growth;
 mod indexes;
 mod interleavings;
+mod late;
 mod limits;
 mod metrics;
 mod orphans;

@@ -18,7 +18,7 @@ use std::{
 
 use bson::oid::ObjectId;
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, TxId, TxStatus, status::status_of};
+use protocol::{ClientId, Concern, Decided, TxId, TxStatus, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
 
 use self::slot::Slot;
@@ -198,20 +198,21 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<()>> {
+    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>> {
         Box::pin(async move {
             match self.shared.slot(started.id.client) {
-                Some(slot) => slot.commit(started, concern).await,
-                None => Err(lost(started.id)),
+                Some(slot) => slot.commit(started, concern).await?,
+                None => return Err(lost(started.id)),
             }
+            Ok(Decided::by_owner(started.id))
         })
     }
 
-    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, ()> {
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {
         if let Some(slot) = self.shared.slot(id.client) {
             slot.note_rolled_back(id.seq);
         }
-        Box::pin(async {})
+        Box::pin(async move { Decided::by_owner(id) })
     }
 
     fn epoch(&self) -> u64 {

@@ -124,7 +124,7 @@ async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namesp
         command.insert("writeConcern", concern);
     }
     shared.server.counters.add(&shared.server.counters.record_writes, 1);
-    Ok(shared.recorder.write(&ns.db, command).await?.ok()?.modified == 1)
+    Ok(shared.recorder.write_records(ns, command).await?.ok()?.modified == 1)
 }
 
 /// The record afterwards, if it has the stamp that the write demands, is not fenced, and none of the group is killed;

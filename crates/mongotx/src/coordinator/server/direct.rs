@@ -1,0 +1,131 @@
+//! Writes outside transactions, and writes to the records of transactions. Neither changes a document that a transaction holds:
+//! the first demand that the document has no lock, the second are in a collection that no transaction writes to.
+
+use bson::{Bson, Document};
+use sd2v::names::{READERS, WRITER};
+
+use super::{Server, WriteAnswer};
+use crate::{
+    coordinator::records::TXS,
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Commands that change documents and have ways of their own.
+const WRITES: [&str; 6] = ["insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"];
+
+/// Is it a command that changes documents?
+pub(super) fn is_write(command: &Document) -> bool {
+    command.keys().next().is_some_and(|name| WRITES.contains(&name.as_str()))
+}
+
+/// Does every statement demand that its document has no lock, or that there is none?
+fn spares_locked(command: &Document) -> bool {
+    let statements = ["updates", "deletes"].into_iter().filter_map(|list| command.get_array(list).ok()).flatten();
+    let filters = statements.map(|statement| statement.as_document().and_then(|statement| statement.get("q")));
+    let mut filters = filters.chain(command.get("query").map(Some));
+    filters.all(|filter| {
+        filter.and_then(Bson::as_document).is_some_and(|filter| is_unlocked(filter) || is_nowhere(filter))
+    })
+}
+
+fn is_unlocked(filter: &Document) -> bool {
+    let absent =
+        |field| filter.get_document(field).is_ok_and(|condition| condition.get("$exists") == Some(&false.into()));
+    absent(WRITER) && absent(READERS)
+}
+
+/// As `command::probe` makes it: an `_id` that no document has, and something else.
+fn is_nowhere(filter: &Document) -> bool {
+    let first = filter.get_array("$and").ok().and_then(|all| all.first()?.as_document());
+    first.is_some_and(|first| first.len() == 1 && first.get_object_id("_id").is_ok())
+}
+
+fn refused(command: &Document, why: &str) -> Error {
+    let name = command.keys().next().map_or("", String::as_str);
+    Error::new(ErrorKind::Corruption, format!("the command {name} was not sent: {why}"))
+}
+
+impl Server {
+    /// A write outside a transaction, whose answer has a shape of its own.
+    pub(crate) async fn run_directly(&self, db: &str, command: Document) -> Result<Document> {
+        if !spares_locked(&command) {
+            return Err(refused(&command, "outside a transaction it could change what a transaction holds"));
+        }
+        self.send(db, command).await
+    }
+
+    /// The same for `insert`, `update` and `delete`.
+    pub(crate) async fn write_directly(&self, db: &str, command: Document) -> Result<WriteAnswer> {
+        Ok(WriteAnswer::parse_write(&self.run_directly(db, command).await?))
+    }
+
+    /// A write to the records of transactions, whose answer has a shape of its own.
+    pub(crate) async fn run_on_records(&self, ns: &Namespace, command: Document) -> Result<Document> {
+        if ns.coll != TXS {
+            return Err(refused(&command, "it is for the records of transactions"));
+        }
+        self.send(&ns.db, command).await
+    }
+
+    /// The same for `insert`, `update` and `delete`.
+    pub(crate) async fn write_records(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
+        Ok(WriteAnswer::parse_write(&self.run_on_records(ns, command).await?))
+    }
+
+    /// The same, as durable as a lock has to be.
+    pub(crate) async fn prepare_records(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
+        self.write_records(ns, self.as_durable_as_a_lock(command)).await
+    }
+
+    /// Any command that changes no documents.
+    pub(crate) async fn run(&self, db: &str, command: Document) -> Result<Document> {
+        if is_write(&command) {
+            return Err(refused(&command, "writes have ways of their own"));
+        }
+        self.send(db, command).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, oid::ObjectId};
+    use protocol::{ClientId, TxId};
+    use sd2v::statement;
+
+    use super::*;
+    use crate::command::{direct, probe};
+
+    const LIVE: TxId = TxId { client: ClientId([1; 12]), seq: 1 };
+
+    #[test]
+    fn direct_writes_of_all_commands_are_let_through() {
+        let (free, nowhere) = (direct::unlocked(&doc! {"n": 1}), probe::nowhere(&doc! {"n": 1}));
+        for filter in [free, nowhere] {
+            assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": filter.clone(), "u": {"$set": {"n": 2}}}]}));
+            assert!(spares_locked(&doc! {"delete": "c", "deletes": [{"q": filter.clone(), "limit": 1}]}));
+            assert!(spares_locked(&doc! {"findAndModify": "c", "query": filter, "remove": true}));
+        }
+        assert!(spares_locked(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+    }
+
+    #[test]
+    fn statements_of_live_transactions_are_not_let_through() {
+        let who = doc! {"_id": ObjectId::new()};
+        let taken = doc! {"delete": "c", "deletes": [statement::take_back_inserts(who.clone(), LIVE)]};
+        assert!(!spares_locked(&taken), "{taken}");
+        for statement in [
+            statement::give_back(who.clone(), LIVE),
+            statement::restore_safe(who.clone(), LIVE),
+            statement::lock_read(who.clone(), LIVE),
+            statement::change_unsafe(who, LIVE, doc! {"$set": {"_unsafe.n": 1}}.into(), false),
+        ] {
+            assert!(!spares_locked(&doc! {"update": "c", "updates": [statement.clone()]}), "{statement}");
+        }
+    }
+
+    #[test]
+    fn reads_are_no_writes() {
+        assert!(is_write(&doc! {"update": "c", "updates": []}) && !is_write(&doc! {"find": "update"}));
+    }
+}

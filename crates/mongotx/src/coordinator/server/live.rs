@@ -1,0 +1,114 @@
+//! The one way in which a live transaction changes documents: its locks, its changes, and what it gives back or takes back.
+//!
+//! 1. The transaction is in doubt before the command is sent: whatever happens to the future from here on, it is known.
+//! 2. The command is sent once.
+//! 3. Answered: the transaction can go on. Not answered: it stays in doubt, is rolled back, and what the command may still do
+//!    when it arrives is an orphan's, which anybody rolls back.
+//!
+//! Without 1 a future that is dropped leaves a message that nobody waits for: a lock that is given back late would undo what the
+//! transaction has written, and acknowledged, since.
+
+use bson::{Bson, Document, doc};
+use sd2v::statement;
+
+use super::{Server, WriteAnswer};
+use crate::{
+    coordinator::{
+        Core,
+        address::{Address, among},
+        transaction::Transaction,
+    },
+    error::{ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// Is it certain that the server has carried the command out, or refused it?
+fn is_answered<T>(answer: &Result<T>) -> bool {
+    !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
+}
+
+impl Core {
+    /// Sends a prepared write, once.
+    pub(crate) async fn send_prepared(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        command: Document,
+    ) -> Result<WriteAnswer> {
+        tx.sending();
+        self.server.at(Step::BeforeLock).await;
+        let answer = self.server.prepare(ns, command).await;
+        self.server.at(Step::AfterLock).await;
+        if is_answered(&answer) {
+            tx.answered();
+        }
+        answer
+    }
+
+    /// Sends a prepared write that answers the document, once. `None`: it matched nothing, or the server has something against
+    /// it, which the long way says in the user's terms.
+    pub(crate) async fn send_shown(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        statement: &Document,
+    ) -> Result<Option<Document>> {
+        let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
+        let command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
+        tx.sending();
+        self.server.at(Step::BeforeLock).await;
+        let answer = self.server.send(&ns.db, self.server.as_durable_as_a_lock(command)).await;
+        self.server.at(Step::AfterLock).await;
+        if is_answered(&answer) {
+            tx.answered();
+        }
+        match answer {
+            Ok(mut answer) => Ok(match answer.remove("value") {
+                Some(Bson::Document(found)) => Some(found),
+                _ => None,
+            }),
+            Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Takes read locks, once.
+    pub(crate) async fn send_read_lock(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        statement: Document,
+    ) -> Result<WriteAnswer> {
+        tx.check_alive()?;
+        let before = tx.sending();
+        self.server.at(Step::BeforeReadLock).await;
+        let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
+        let answer = self.server.prepare(ns, command).await;
+        self.server.at(Step::AfterReadLock).await;
+        if is_answered(&answer) {
+            tx.answered_as_before(before);
+        }
+        answer
+    }
+
+    /// Gives documents back that the transaction has locked and not inserted. What they are afterwards was judged by the
+    /// collection's validator when it was written, or is older.
+    pub(crate) async fn give_back(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<()> {
+        let Some(me) = tx.id() else { return Ok(()) };
+        let statement = statement::give_back(among(at), me);
+        let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
+        let mut answer = self.send_prepared(tx, ns, command.clone()).await?;
+        if answer.breaks_validator() {
+            answer = self.send_prepared(tx, ns, Server::unjudged(command)).await?;
+        }
+        answer.ok().map(drop)
+    }
+
+    /// Takes documents away again that the transaction has inserted.
+    pub(crate) async fn take_back_inserts(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<()> {
+        let Some(me) = tx.id().filter(|_| !at.is_empty()) else { return Ok(()) };
+        let command = doc! {"delete": &ns.coll, "deletes": [statement::take_back_inserts(among(at), me)]};
+        self.send_prepared(tx, ns, command).await?.ok().map(drop)
+    }
+}

@@ -1,0 +1,197 @@
+//! A network that delays one message: a port between a client and its server that hands everything on but the nth command,
+//! which arrives when the test says so, even if its sender has hung up long ago.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bson::Document;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+};
+
+/// The longest that a message is waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Commands by which a driver looks after its connections.
+const IDLE_TALK: [&str; 6] = ["hello", "isMaster", "ismaster", "ping", "endSessions", "killCursors"];
+const OP_MSG: i32 = 2013;
+
+/// What becomes of the message that is to be delayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// None is, or it has not come yet.
+    Awaited,
+    Held,
+    Released,
+    Answered,
+}
+
+struct State {
+    /// Commands that still pass before one is held; `None`: all pass.
+    left: Option<usize>,
+    /// What was held.
+    name: String,
+    request: i32,
+}
+
+/// Dropped, it accepts no more connections.
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    shared: Shared,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    state: Arc<Mutex<State>>,
+    stage: watch::Sender<Stage>,
+}
+
+impl Proxy {
+    pub(crate) async fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = State { left: None, name: String::new(), request: 0 };
+        let shared = Shared { state: Arc::new(Mutex::new(state)), stage: watch::Sender::new(Stage::Awaited) };
+        let accepting = tokio::spawn(accept(listener, server, shared.clone()));
+        Self { address, shared, accepting }
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        format!("mongodb://{}/?directConnection=true", self.address)
+    }
+
+    /// Lets `before` commands pass and holds the next one.
+    pub(crate) fn hold_after(&self, before: usize) {
+        self.shared.stage.send_replace(Stage::Awaited);
+        self.shared.state.lock().unwrap().left = Some(before);
+    }
+
+    /// Holds nothing that comes from now on.
+    pub(crate) fn hold_nothing(&self) {
+        self.shared.state.lock().unwrap().left = None;
+    }
+
+    /// The name of the command that is held, once one is.
+    pub(crate) async fn until_held(&self) -> String {
+        self.until(Stage::Held).await;
+        self.shared.state.lock().unwrap().name.clone()
+    }
+
+    /// Lets the held command go on to the server, and waits for the server's answer.
+    pub(crate) async fn deliver(&self) {
+        self.shared.stage.send_replace(Stage::Released);
+        let answered = tokio::time::timeout(LIMIT, self.until(Stage::Answered)).await;
+        answered.expect("the server does not answer the late command");
+    }
+
+    async fn until(&self, stage: Stage) {
+        self.shared.until(stage).await;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Shared {
+    async fn until(&self, stage: Stage) {
+        self.stage.subscribe().wait_for(|now| *now >= stage).await.unwrap();
+    }
+
+    /// Is this the one that is delayed?
+    fn is_held(&self, message: &[u8]) -> bool {
+        let Some(name) = command_name(message).filter(|name| !IDLE_TALK.contains(&name.as_str())) else { return false };
+        let mut state = self.state.lock().unwrap();
+        match state.left {
+            Some(0) => {
+                *state = State { left: None, name, request: number(message, 4) };
+                true
+            }
+            Some(left) => {
+                state.left = Some(left - 1);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn note_answer(&self, message: &[u8]) {
+        let answers_it = self.state.lock().unwrap().request == number(message, 8);
+        if answers_it {
+            self.stage.send_if_modified(|stage| {
+                let was_released = *stage == Stage::Released;
+                if was_released {
+                    *stage = Stage::Answered;
+                }
+                was_released
+            });
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, server: SocketAddr, shared: Shared) {
+    while let Ok((client, _)) = listener.accept().await {
+        if let Ok(upstream) = TcpStream::connect(server).await {
+            let ((from, back), (answers, to)) = (client.into_split(), upstream.into_split());
+            tokio::spawn(pass_commands(from, to, shared.clone()));
+            tokio::spawn(pass_answers(answers, back, shared.clone()));
+        }
+    }
+}
+
+async fn pass_commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: Shared) {
+    while let Some(message) = read_message(&mut from).await {
+        let held = shared.is_held(&message);
+        if held {
+            shared.stage.send_replace(Stage::Held);
+            shared.until(Stage::Released).await;
+        }
+        if to.write_all(&message).await.is_err() {
+            return;
+        }
+        if held {
+            // The server drops what comes over a connection that is closed before it has looked at it.
+            shared.until(Stage::Answered).await;
+        }
+    }
+}
+
+/// Whether or not somebody is still there to hear them.
+async fn pass_answers(mut answers: OwnedReadHalf, mut back: OwnedWriteHalf, shared: Shared) {
+    while let Some(message) = read_message(&mut answers).await {
+        shared.note_answer(&message);
+        let _ = back.write_all(&message).await;
+    }
+}
+
+async fn read_message(from: &mut OwnedReadHalf) -> Option<Vec<u8>> {
+    let mut message = vec![0; 16];
+    from.read_exact(&mut message).await.ok()?;
+    message.resize(usize::try_from(number(&message, 0)).ok()?, 0);
+    from.read_exact(&mut message[16..]).await.ok()?;
+    Some(message)
+}
+
+fn number(message: &[u8], at: usize) -> i32 {
+    i32::from_le_bytes(message[at..at + 4].try_into().unwrap())
+}
+
+/// The name of the command in the message's body, which drivers send first.
+fn command_name(message: &[u8]) -> Option<String> {
+    if number(message, 12) != OP_MSG || message.get(20) != Some(&0) {
+        return None;
+    }
+    let body: Document = bson::deserialize_from_slice(&message[21..21 + number(message, 21) as usize]).ok()?;
+    body.keys().next().cloned()
+}
