@@ -116,14 +116,19 @@ impl Client {
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let counting = options.count_commands.then_some(&counters);
-        let driver = driver(uri, counting, None).await?;
+        let connections = Arc::new(AtomicU64::new(0));
+        let driver = driver(uri, counting, &connections).await?;
         let Deployment { replicated, routed } = examine(&driver).await?;
         let shards = Shards::new(&options.shard_keys, routed)?;
-        let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), replicated));
+        let server =
+            Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), connections, replicated));
         let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
             let epoch = Arc::new(AtomicU64::new(0));
             let recorder = driver_for_records(uri, counting, &epoch).await?;
-            Ok((Server::new(recorder, Arc::clone(&counters), options.hook.clone(), replicated), epoch))
+            Ok((
+                Server::new(recorder, Arc::clone(&counters), options.hook.clone(), Arc::clone(&epoch), replicated),
+                epoch,
+            ))
         };
         let log: Arc<dyn TxLog> = match options.layout {
             Layout::ClientRecord => {
@@ -336,12 +341,21 @@ async fn options_for(uri: &str, counters: Option<&Arc<Counters>>) -> Result<Driv
     Ok(options)
 }
 
-async fn driver(uri: &str, counters: Option<&Arc<Counters>>, pool: Option<u32>) -> Result<mongodb::Client> {
+/// `connections`: counts those that are begun.
+async fn driver(uri: &str, counters: Option<&Arc<Counters>>, connections: &Arc<AtomicU64>) -> Result<mongodb::Client> {
     let mut options = options_for(uri, counters).await?;
-    if pool.is_some() {
-        options.max_pool_size = pool;
-    }
+    count_connections(&mut options, connections);
     mongodb::Client::with_options(options).map_err(from_driver)
+}
+
+/// The handler is called before the new connection is tried.
+fn count_connections(options: &mut DriverOptions, connections: &Arc<AtomicU64>) {
+    let connections = Arc::clone(connections);
+    options.cmap_event_handler = Some(EventHandler::callback(move |event| {
+        if let CmapEvent::ConnectionCreated(_) = event {
+            connections.fetch_add(1, SeqCst);
+        }
+    }));
 }
 
 /// One connection for the writes to client records, and a counter that changes whenever it has to be made anew: the
@@ -355,12 +369,7 @@ async fn driver_for_records(
     options.max_pool_size = Some(1);
     options.min_pool_size = None;
     options.max_idle_time = None;
-    let epoch = Arc::clone(epoch);
-    options.cmap_event_handler = Some(EventHandler::callback(move |event| {
-        if let CmapEvent::ConnectionCreated(_) = event {
-            epoch.fetch_add(1, SeqCst);
-        }
-    }));
+    count_connections(&mut options, epoch);
     mongodb::Client::with_options(options).map_err(from_driver)
 }
 

@@ -110,6 +110,7 @@ impl Session {
         match &mut self.state {
             State::Open(tx) => {
                 tx.check_undoubted()?;
+                self.core.check_standing(tx)?;
                 Ok(Some(tx))
             }
             State::Idle => Ok(None),
@@ -117,11 +118,15 @@ impl Session {
         }
     }
 
-    /// A command has come to its end, whatever its answer: its future was not dropped.
-    pub(crate) fn end_statement(&mut self) {
-        if let State::Open(tx) = &mut self.state {
-            tx.end_statement();
+    /// A command has its answer: that counts if the transaction still stands.
+    pub(crate) async fn end_statement<T>(&mut self, done: Result<T>) -> Result<T> {
+        let State::Open(tx) = &mut self.state else { return done };
+        if done.as_ref().is_err_and(Error::ends_transaction) {
+            return done;
         }
+        self.core.vouch(tx).await?;
+        tx.end_statement();
+        done
     }
 
     /// A command has failed: does that end the transaction?

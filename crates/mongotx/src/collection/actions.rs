@@ -19,8 +19,7 @@ macro_rules! in_session {
                     Ok($tx) => $run.await,
                     Err(error) => Err(error),
                 };
-                session.end_statement();
-                match done {
+                match session.end_statement(done).await {
                     Ok(done) => Ok(done),
                     Err(error) => Err(session.note_error(error).await),
                 }

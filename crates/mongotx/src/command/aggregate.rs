@@ -133,6 +133,7 @@ impl Plan {
         let written: BTreeSet<String> =
             plan.mapped.reads.iter().filter(has_written).map(|read| read.collection.clone()).collect();
         if !written.is_empty() {
+            tx.into_iter().for_each(Transaction::note_own_view);
             plan.sources.written = written;
             plan.map_again(true)?;
         }

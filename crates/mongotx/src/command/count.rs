@@ -44,6 +44,9 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
 
 async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
+    if let Some(tx) = tx.filter(|_| me.is_some()) {
+        tx.note_own_view();
+    }
     let mut tail = one_command::skip_and_limit(query);
     tail.push(count_all());
     if me.is_none()
@@ -87,6 +90,9 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namesp
     let settled = core.settle_pending(ns, &Document::new(), &super::Terms::default(), me).await?;
     if settled == Settled::NothingPending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);
+    }
+    if let Some(tx) = tx.filter(|tx| tx.has_written(ns)) {
+        tx.note_own_view();
     }
     let mine = me.map_or(Bson::Null, tx_id_to_bson);
     let is_mine = doc! {"$eq": [format!("${WRITER}"), {"$literal": mine}]};

@@ -52,6 +52,9 @@ async fn values(
     query: &Query,
 ) -> Result<Vec<Bson>> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
+    if let Some(tx) = tx.filter(|_| me.is_some()) {
+        tx.note_own_view();
+    }
     core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if me.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
         let groups = own_view::run(core, me, ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;

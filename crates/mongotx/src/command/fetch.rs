@@ -48,6 +48,30 @@ pub(crate) async fn by_id_filter(
     Ok(Some(filter))
 }
 
+/// A document that this transaction has written. Its own lock says that it still stands; `None`: not a query for this way, or
+/// that lock is not there.
+pub(crate) async fn own_by_id(
+    core: &Core,
+    tx: &Transaction,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Option<Documents>> {
+    let plain = is_only_id(&query.filter) && query.projection.is_none() && query.terms.is_plain();
+    if !plain || query.skip > 0 || query.terms.staleness.is_some() || query.terms.hint.is_some() {
+        return Ok(None);
+    }
+    let held = query.pinned_id(core, ns).await?.filter(|id| tx.may_hold(ns, id));
+    let (Some(_), Some(me)) = (held, tx.id()) else { return Ok(None) };
+    let found = core.server.find_first(ns, query.to_find(ns, query.filter.clone())).await?;
+    let Some(stored) = found else { return Ok(None) };
+    let lock = lock_state(&stored)?;
+    if lock.writer != Some(me) {
+        return Ok(None);
+    }
+    let version = visible_version(&lock, Some(me), |_| TxStatus::Active);
+    Ok(version.map(|version| Documents::at_hand(extract(stored, version))))
+}
+
 /// A document of which this transaction has written nothing.
 pub(crate) async fn by_id(
     core: &Core,

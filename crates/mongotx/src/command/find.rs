@@ -55,11 +55,19 @@ pub(crate) async fn committed(
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
     let mapped = query.sees_lock_fields();
     let latest = query.terms.staleness.is_none();
+    if let Some(tx) = tx.filter(|_| own_writes)
+        && let Some(answer) = fetch::own_by_id(core, tx, ns, query).await?
+    {
+        return Ok(answer);
+    }
     if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
         return fetch::by_id(core, ns, query, filter, me).await;
     }
     if !own_writes && let Some(answer) = fetch::by_ids(core, ns, query).await? {
         return Ok(answer);
+    }
+    if let Some(tx) = tx.filter(|_| own_writes) {
+        tx.note_own_view();
     }
     let at_once = match me.filter(|_| own_writes) {
         _ if !latest || mapped => None,

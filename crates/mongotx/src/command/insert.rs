@@ -108,10 +108,16 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let key = core.shard_key(ns).await?;
     let at = Address::of(&document, &key)?;
     let stored = pending_insert(me, &document, &key)?;
+    let owned = tx.may_hold(ns, &at.id);
     tx.hold(core, ns, std::slice::from_ref(&at), Hold::Insert)?;
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
-        let before = match place(core, tx, ns, &at, &stored, &document, me).await {
+        let placed = place(core, tx, ns, &at, &stored, &document, me).await;
+        // It was this transaction's, and was free, or is another's now.
+        if owned && !matches!(placed, Ok(Before::Removed)) {
+            core.vouch_for_lock(tx).await?;
+        }
+        let before = match placed {
             Ok(before) => before,
             Err(error) if error.is_pending_duplicate() => {
                 core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
@@ -306,7 +312,9 @@ impl Batch {
             });
             let stored: Vec<Document> = stored.collect();
             let sent = stored.len();
-            tx.hold(core, ns, &addresses(&rest[..sent], &key)?, Hold::Insert)?;
+            let at = addresses(&rest[..sent], &key)?;
+            let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
+            tx.hold(core, ns, &at, Hold::Insert)?;
             let done = match sent {
                 0 => 0,
                 _ => {
@@ -314,6 +322,9 @@ impl Batch {
                     answer.errors.first().map_or(sent, |(at, _)| *at)
                 }
             };
+            if owned[..done].contains(&true) {
+                core.vouch_for_lock(tx).await?;
+            }
             if !self.check_batch(core, tx, ns, &collection.uniques, &rest[..done]).await? {
                 return Ok(false);
             }

@@ -8,6 +8,7 @@
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
+//! | [`standing`] | whether a transaction still stands when a statement has its answer |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`pending`] | repair of what a query would have to see |
@@ -36,6 +37,7 @@ pub(crate) mod records;
 pub(crate) mod roll;
 pub(crate) mod server;
 pub(crate) mod siblings;
+pub(crate) mod standing;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;

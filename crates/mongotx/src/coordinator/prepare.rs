@@ -63,6 +63,8 @@ impl Change<'_> {
 pub(crate) struct Applied {
     pub(crate) matched: bool,
     pub(crate) modified: bool,
+    /// The document was locked by this very attempt.
+    locked: bool,
 }
 
 /// What a change may do besides changing the document.
@@ -185,9 +187,17 @@ impl Core {
             }
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
+        let mut owned = tx.may_hold(target.ns, &target.at.id);
         tx.check_alive()?;
         for _ in 0..ATTEMPTS {
-            match self.attempt(tx, me, target, change, left.take()).await {
+            let attempted = self.attempt(tx, me, target, change, left.take()).await;
+            // It was this transaction's, and was free, or is another's now.
+            if std::mem::take(&mut owned)
+                && attempted.as_ref().is_ok_and(|done| done.is_none_or(|applied| applied.locked))
+            {
+                self.vouch_for_lock(tx).await?;
+            }
+            match attempted {
                 Ok(Some(applied)) => {
                     if let Some(claim) = claim.take() {
                         claim.keep();
@@ -330,10 +340,11 @@ impl Core {
             return self.attempt_blindly(tx, me, target, (any, mine), change).await;
         }
         let (statements, filters) = match change {
-            Change::Remove => (
-                vec![statement::lock_remove(safe, me, own_lock, false), statement::mark_removed(mine, me, false)],
-                None,
-            ),
+            Change::Remove => {
+                // What this transaction may hold already is marked by the second: then the number tells which it was.
+                let lock = if owned { statement::lock_copy } else { statement::lock_remove };
+                (vec![lock(safe, me, own_lock, false), statement::mark_removed(mine, me, false)], None)
+            }
             Change::Update { update, array_filters } => {
                 if !owned
                     && !read_locked
@@ -353,9 +364,9 @@ impl Core {
         Ok(match answer.n {
             0 => None,
             // Locked before, by this transaction.
-            1 => Some(Applied { matched: true, modified: removed || answer.modified > 0 }),
+            1 => Some(Applied { matched: true, modified: removed || answer.modified > 0, locked: false }),
             // Locked and changed.
-            _ => Some(Applied { matched: true, modified: answer.modified > 1 }),
+            _ => Some(Applied { matched: true, modified: answer.modified > 1, locked: true }),
         })
     }
 
@@ -370,7 +381,7 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
         let lock = statement::lock_copy(any, me, tx.read_lock(target.ns, &target.at.id), false);
-        self.send_prepared(tx, target.ns, target.command(vec![lock], None)).await?.ok()?;
+        let locked = self.send_prepared(tx, target.ns, target.command(vec![lock], None)).await?.ok()?.n > 0;
         let (statement, filters) = match change {
             Change::Remove => (statement::mark_removed(mine, me, false), None),
             Change::Update { update, array_filters } => {
@@ -378,7 +389,7 @@ impl Core {
             }
         };
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], filters)).await?.ok()?;
-        Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0 }))
+        Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0, locked }))
     }
 
     /// Lock, copy and change in one statement, where that is provably the same.
@@ -395,7 +406,11 @@ impl Core {
         let statement = statement::lock_change(safe, pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
-        Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied { matched: true, modified: true }))
+        Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {
+            matched: true,
+            modified: true,
+            locked: true,
+        }))
     }
 
     /// Step 2. That a document which was read does not match is an answer only as long as nobody could change it.

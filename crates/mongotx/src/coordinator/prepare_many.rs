@@ -123,7 +123,7 @@ impl Core {
         let read_locked = tx.has_read_locks(targets.ns);
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
-        let owned = targets.at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).count();
+        let owned: Vec<&Address> = targets.at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
         let removal = matches!(change, Change::Remove);
         tx.hold(self, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
@@ -138,7 +138,7 @@ impl Core {
         };
         let locks = by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect();
         let locked = self.send_prepared(tx, targets.ns, targets.command(locks)).await?.ok()?.n;
-        let all = owned == 0 && locked as usize == targets.at.len();
+        let all = owned.is_empty() && locked as usize == targets.at.len();
         if remove_now {
             done.matched += locked as u64;
             done.modified += locked as u64;
@@ -147,6 +147,10 @@ impl Core {
             }
         }
         let mine = if all { None } else { Some(self.held_among(targets.ns, targets.at, me).await?) };
+        let gone = |at: &&Address| mine.as_ref().is_some_and(|mine| !mine.contains(&id_key(&at.id)));
+        if owned.iter().any(gone) || locked as usize + owned.len() > targets.at.len() {
+            self.vouch_for_lock(tx).await?;
+        }
         let unsafe_rest = rewrite_filter(&rest)?;
         let (mut statements, mut others) = (Vec::new(), Vec::new());
         for at in targets.at {

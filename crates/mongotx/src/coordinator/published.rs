@@ -21,6 +21,7 @@ use super::{
     client_record::Epoch,
     records::TXS,
     server::Server,
+    standing::{Look, Standing},
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -151,6 +152,19 @@ impl TxLog for PublishedLog {
 
     fn enlist<'a>(&'a self, _id: TxId, _ns: &'a Namespace) -> BoxFuture<'a, Result<()>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn standing(&self, started: Started) -> Standing {
+        if self.epoch_of(started.id) == started.epoch { Standing::Sound } else { Standing::Lost }
+    }
+
+    fn vouch(&self, started: Started, _look: Look) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let find = doc! {"find": &self.ns.coll, "filter": {"_id": tx_id_to_bson(started.id), "state": "active"}};
+            let active = self.server.find_first(&self.ns, find).await?.is_some();
+            let same = self.epoch_of(started.id) == started.epoch;
+            if active && same { Ok(()) } else { Err(expired(started.id)) }
+        })
     }
 
     fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>> {

@@ -12,7 +12,14 @@ pub(crate) mod direct;
 pub(crate) mod live;
 pub(crate) mod repair;
 
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use bson::{Bson, Document, doc};
 use futures_util::{StreamExt, TryStreamExt};
@@ -84,6 +91,8 @@ pub(crate) struct Server {
     driver: Client,
     pub(crate) counters: Arc<Counters>,
     hook: Option<Arc<dyn StepHook>>,
+    /// How many connections the driver has begun.
+    connections: Arc<AtomicU64>,
     /// Every prepared write, and every finished document, waits for the majority: more than one server keeps the data, so
     /// there is no common log whose order would do instead.
     pub(crate) durable_prepares: bool,
@@ -94,9 +103,15 @@ impl Server {
         driver: Client,
         counters: Arc<Counters>,
         hook: Option<Arc<dyn StepHook>>,
+        connections: Arc<AtomicU64>,
         durable_prepares: bool,
     ) -> Self {
-        Self { driver, counters, hook, durable_prepares }
+        Self { driver, counters, hook, connections, durable_prepares }
+    }
+
+    /// Another number than before: something may have been answered by another server process.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(SeqCst)
     }
 
     pub(crate) async fn at(&self, step: Step) {

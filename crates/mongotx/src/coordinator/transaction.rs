@@ -10,7 +10,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Instant,
 };
 
@@ -52,6 +55,10 @@ pub(crate) struct Transaction {
     /// What others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
     doubt: Doubt,
+    /// How many connections for data there were before the first prepared write, or when the server was last known to be the same.
+    pub(crate) connections: u64,
+    /// A statement has answered from what the transaction itself has written.
+    own_view: AtomicBool,
 }
 
 /// What is not known of a transaction, should the future of a statement be dropped now.
@@ -80,6 +87,8 @@ impl Transaction {
             count: 0,
             claims: None,
             doubt: Doubt::None,
+            connections: 0,
+            own_view: AtomicBool::new(false),
         }
     }
 
@@ -165,6 +174,16 @@ impl Transaction {
     /// It was answered, and has changed nothing that its statement must come to its end for.
     pub(crate) fn answered_as_before(&mut self, before: Doubt) {
         self.doubt = before;
+    }
+
+    /// Something is answered from what the transaction itself has written.
+    pub(crate) fn note_own_view(&self) {
+        self.own_view.store(true, SeqCst);
+    }
+
+    /// Was it, since this was last asked?
+    pub(crate) fn take_own_view(&mut self) -> bool {
+        std::mem::take(self.own_view.get_mut())
     }
 
     /// A statement has come to its end.
@@ -259,7 +278,9 @@ impl Core {
             None => {
                 let lease = tx.options.lease.unwrap_or(self.options.lease);
                 let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(100);
+                let connections = self.server.connections();
                 let started = self.log.start(lease_ms, ns).await?;
+                tx.connections = connections;
                 tracing::trace!(transaction = %started.id, "started");
                 tx.started = Some(started);
                 tx.claims = Some(Claims::new(&self.siblings, started.id));

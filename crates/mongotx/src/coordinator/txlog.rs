@@ -5,6 +5,7 @@
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
+use super::standing::{Look, Standing};
 use crate::{error::Result, options::Namespace};
 
 /// A transaction that may send its first prepared write.
@@ -46,6 +47,12 @@ pub(crate) trait TxLog: Send + Sync {
 
     /// Is it a live record of this client?
     fn owns(&self, client: ClientId) -> bool;
+
+    /// What is known of a transaction of this client without asking the server.
+    fn standing(&self, started: Started) -> Standing;
+
+    /// An error if the transaction cannot be committed any more: its record says so, or the server was replaced.
+    fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>>;
 
     /// Decides. Every prepared write was acknowledged before.
     fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>>;

@@ -10,6 +10,7 @@ mod common;
 mod crash;
 mod differences;
 mod differential;
+mod doomed;
 mod expressions;
 mod geo;
 mod growth;

@@ -105,7 +105,7 @@ async fn read_of_a_few_ids_is_one_find_and_sees_what_is_committed() {
 }
 
 #[tokio::test]
-async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_command() {
+async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_command_and_a_look_at_its_record() {
     let (client, coll) = warm(quiet::options()).await;
     let mut session = client.session();
     session.begin().unwrap();
@@ -114,7 +114,15 @@ async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_comman
         let found = coll.find(doc! {"n": 2}).sort(doc! {"_id": -1}).session(&mut session).await.unwrap();
         assert_eq!(found.try_collect().await.unwrap(), [doc! {"_id": 64, "n": 2}, doc! {"_id": 1, "n": 2}]);
     };
-    assert_eq!(cost(&client, query).await, 1);
+    assert_eq!(cost(&client, query).await, 2);
+    // The lock of a document that is named by its `_id` says by itself that the transaction stands.
+    let fetch = async {
+        let found = coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
+        assert_eq!(found.unwrap(), doc! {"_id": 1, "n": 2});
+    };
+    assert_eq!(cost(&client, fetch).await, 1);
+    let again = async { increment(&mut session, &coll, 1).await };
+    assert_eq!(cost(&client, again).await, 1);
 }
 
 #[tokio::test]
@@ -210,7 +218,7 @@ async fn aggregation_with_nothing_pending_is_one_command_however_many_collection
     // A hint binds the answer only: one command more.
     let hinted = async { drop(coll.aggregate([doc! {"$match": {"n": 1}}]).hint("_id_").await.unwrap()) };
     assert_eq!(cost(&client, hinted).await, 2);
-    // So are own writes: rivals are looked for in all collections by one command.
+    // So are own writes: rivals are looked for in all collections by one command. And one look at the own record.
     let join = || doc! {"$lookup": {"from": "copy", "localField": "_id", "foreignField": "_id", "as": "x"}};
     let mut session = client.session();
     session.begin().unwrap();
@@ -219,7 +227,7 @@ async fn aggregation_with_nothing_pending_is_one_command_however_many_collection
         let found = coll.aggregate([join(), doc! {"$unionWith": "copy"}]).session(&mut session).await.unwrap();
         assert_eq!(found.try_collect().await.unwrap().len(), 65);
     };
-    assert_eq!(cost(&client, inside).await, 2);
+    assert_eq!(cost(&client, inside).await, 3);
     session.commit().await.unwrap();
 }
 

@@ -13,7 +13,7 @@ use std::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bson::oid::ObjectId;
@@ -25,6 +25,7 @@ use self::slot::Slot;
 use super::{
     records::{Records, StoredRecord},
     server::Server,
+    standing::{Look, Standing},
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -111,13 +112,14 @@ impl ClientRecordLog {
     async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Slot> {
         let Shared { server, recorder, records, .. } = &*self.shared;
         let client = ClientId(ObjectId::new().bytes());
+        let since = Instant::now();
         server.at(Step::BeforeRegister).await;
         records.prepare(recorder).await?;
         records.insert(recorder, client, lease_ms, ns).await?;
         records.probe(recorder, client).await?;
         server.at(Step::AfterRegister).await;
         tracing::debug!(%client, "registered");
-        Ok(Slot::new(client, lease_ms, ns.clone()))
+        Ok(Slot::new(client, lease_ms, ns.clone(), since))
     }
 
     fn known_status(&self, id: TxId) -> Option<TxStatus> {
@@ -195,6 +197,34 @@ impl TxLog for ClientRecordLog {
                 Some(slot) => slot.enlist(ns).await,
                 None => Err(lost(id)),
             }
+        })
+    }
+
+    fn standing(&self, started: Started) -> Standing {
+        match self.shared.slot(started.id.client) {
+            Some(slot) if self.epoch() == started.epoch => slot.standing(started.id.seq),
+            _ => Standing::Lost,
+        }
+    }
+
+    fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let (shared, id) = (Arc::clone(&self.shared), started.id);
+            // To its end even if the caller's future is dropped: that would break the connection for record writes.
+            let look = tokio::spawn(async move {
+                let over = if look == Look::AtServer { &shared.recorder } else { &*shared.server };
+                shared.records.read(over, &[id.client]).await
+            });
+            let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "the look at the record was stopped"));
+            let found = look.await.unwrap_or_else(stopped)?.pop();
+            let record = found.map(|found| found.record);
+            let killed = record.as_ref().is_some_and(|record| record.killed.contains(&id.seq));
+            if killed {
+                let message = "the transaction was rolled back by somebody else, one by one";
+                return Err(Error::new(ErrorKind::Expired, message).for_transaction(Some(id)));
+            }
+            let stands = status_of(record.as_ref(), id.seq) == TxStatus::Active && self.epoch() == started.epoch;
+            if stands { Ok(()) } else { Err(lost(id)) }
         })
     }
 

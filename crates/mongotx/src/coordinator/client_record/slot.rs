@@ -12,7 +12,10 @@ use protocol::{
 };
 use tokio::sync::{Notify, oneshot};
 
-use super::{super::txlog::Started, lost};
+use super::{
+    super::{standing::Standing, txlog::Started},
+    lost,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -36,6 +39,10 @@ struct State {
     listed: HashSet<Namespace>,
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
     last_write: Instant,
+    /// When the write that is under way was composed.
+    composed: Instant,
+    /// When the last write that was acknowledged was composed: the record's sign of life is no older.
+    alive: Instant,
     retiring: bool,
     closed: bool,
 }
@@ -53,13 +60,15 @@ pub(super) enum Todo {
 }
 
 impl Slot {
-    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace) -> Self {
+    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, since: Instant) -> Self {
         let state = State {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
             listed: HashSet::from([ns]),
             enlisting: Vec::new(),
             last_write: Instant::now(),
+            composed: since,
+            alive: since,
             retiring: false,
             closed: false,
         };
@@ -94,6 +103,17 @@ impl Slot {
     pub(super) fn status(&self, seq: Seq) -> Option<TxStatus> {
         let state = self.state();
         (!state.recorder.is_being_decided(seq)).then(|| state.recorder.status(seq))
+    }
+
+    /// Can the number still be committed? An eighth of the lease is left to clocks that do not run alike.
+    pub(super) fn standing(&self, seq: Seq) -> Standing {
+        let state = self.state();
+        match state.recorder.status(seq) {
+            _ if state.recorder.is_lost() || state.closed => Standing::Lost,
+            TxStatus::Active if state.alive.elapsed() < self.lease - self.lease / 8 => Standing::Sound,
+            TxStatus::Active => Standing::Doubtful,
+            _ => Standing::Lost,
+        }
     }
 
     pub(super) fn note_rolled_back(&self, seq: Seq) {
@@ -173,6 +193,7 @@ impl Slot {
             let anyway = idle >= beat || flush || !state.enlisting.is_empty();
             state.recorder.next_write(anyway)
         } {
+            state.composed = Instant::now();
             let names = state.enlisting.iter().map(|(ns, _)| ns.clone()).collect();
             return Todo::Write(write, names);
         }
@@ -186,6 +207,7 @@ impl Slot {
     pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) -> Verdict {
         let mut state = self.state();
         state.last_write = Instant::now();
+        state.alive = state.composed;
         let verdict = state.recorder.acknowledged(epoch);
         state.listed.extend(names.iter().cloned());
         let State { enlisting, listed, .. } = &mut *state;

@@ -1,0 +1,72 @@
+//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by a server that was killed
+//! cannot be committed any more, and would read on without its own writes: its next statement fails.
+//!
+//! Asked when a statement has its answer, because what is asked before vouches for nothing that was read afterwards:
+//!
+//! | what could have happened | what tells | commands |
+//! | --- | --- | --- |
+//! | the record is lost, or the server was replaced, and the client knows | the log ([`Standing::Lost`]); before a statement, too | none |
+//! | fenced while the client stood still | no sign of life was acknowledged for most of the lease: a look at the record | none as a rule |
+//! | the server was replaced, and the connection for records has not noticed | a connection was made since the transaction began: a look at the record over that connection | none as a rule |
+//! | killed by somebody, with everything else as it should be | a document that the transaction held and holds no more: a look at the record | none as a rule |
+//! | the same, and the statement has answered from the transaction's own view of a collection | a look at the record | one |
+
+use super::{Core, transaction::Transaction};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a client knows of one of its transactions without asking the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nobody can have fenced its record.
+    Sound,
+    /// Its record may have been fenced.
+    Doubtful,
+    /// It cannot be committed any more.
+    Lost,
+}
+
+/// Over which connection a record is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Any: for what others write to the record.
+    Plain,
+    /// The one for record writes, which notices whether the server was replaced.
+    AtServer,
+}
+
+impl Core {
+    /// Before a statement: is it known to be lost?
+    pub(crate) fn check_standing(&self, tx: &Transaction) -> Result<()> {
+        match tx.started {
+            Some(started) if self.log.standing(started) == Standing::Lost => {
+                let message = "the transaction was rolled back: its lease had expired, or the server was replaced and may \
+                               have lost what it had acknowledged";
+                Err(Error::new(ErrorKind::Expired, message).for_transaction(tx.id()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// After a statement's answer: did the transaction stand when that was made?
+    pub(crate) async fn vouch(&self, tx: &mut Transaction) -> Result<()> {
+        let Some(started) = tx.started else { return Ok(()) };
+        self.check_standing(tx)?;
+        let connections = self.server.connections();
+        let own_view = tx.take_own_view();
+        if self.log.standing(started) == Standing::Doubtful || tx.connections != connections {
+            self.log.vouch(started, Look::AtServer).await?;
+            tx.connections = connections;
+        } else if own_view {
+            self.log.vouch(started, Look::Plain).await?;
+        }
+        Ok(())
+    }
+
+    /// A document that the transaction held may be held no more: because somebody has rolled it back?
+    pub(crate) async fn vouch_for_lock(&self, tx: &Transaction) -> Result<()> {
+        match tx.started {
+            Some(started) => self.log.vouch(started, Look::AtServer).await,
+            None => Ok(()),
+        }
+    }
+}

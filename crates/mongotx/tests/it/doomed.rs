@@ -1,0 +1,223 @@
+//! Transactions that cannot be committed any more: fenced, killed, or robbed of what they had prepared by a server that was
+//! killed. Whatever statement comes next, it fails, or shows what the transaction itself has written, never what a rival has put
+//! in its place.
+
+use crate::quiet;
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use futures_util::TryStreamExt;
+use mongotx::{Client, ClientOptions, Collection, Error, ErrorKind, Fate, Session, Step};
+use quiet::Gate;
+use testkit::Server;
+
+const LEASE: Duration = Duration::from_secs(3);
+/// What a transaction has written, what a rival has, and what was there before.
+const OWN: i32 = 5;
+const RIVALS: i32 = 9;
+const BEFORE: i32 = 1;
+
+/// The statement that comes next, of a transaction that has updated its document and inserted another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Statement {
+    FindById,
+    FindByIdAndMore,
+    FindByRange,
+    Count,
+    Distinct,
+    Aggregate,
+    Update,
+    UpdateWithOperators,
+    UpdateMany,
+    FindOneAndUpdate,
+    Delete,
+    InsertAgain,
+    InsertAnother,
+}
+
+use Statement::*;
+
+const ALL: [Statement; 13] = [
+    FindById,
+    FindByIdAndMore,
+    FindByRange,
+    Count,
+    Distinct,
+    Aggregate,
+    Update,
+    UpdateWithOperators,
+    UpdateMany,
+    FindOneAndUpdate,
+    Delete,
+    InsertAgain,
+    InsertAnother,
+];
+
+impl Statement {
+    /// The document that its transaction has updated; the next one was inserted.
+    fn id(self) -> i32 {
+        10 * (self as i32 + 1)
+    }
+
+    /// True: as if nothing had happened. What a rival has written is an error.
+    async fn run(self, coll: &Collection<Document>, session: &mut Session) -> Result<bool, Error> {
+        let id = self.id();
+        let (own, range) = (doc! {"_id": id}, doc! {"_id": {"$gte": id, "$lte": id + 5}});
+        let seen = doc! {"_id": id, "n": OWN};
+        let increased = doc! {"_id": id, "n": OWN + 1};
+        let inc = doc! {"$inc": {"n": 1}};
+        let push = doc! {"$push": {"list": 1}};
+        Ok(match self {
+            FindById => coll.find_one(own).session(session).await? == Some(seen),
+            FindByIdAndMore => coll.find_one(doc! {"_id": id, "n": OWN}).session(session).await? == Some(seen),
+            FindByRange => {
+                let found = coll.find(range).sort(doc! {"_id": 1}).session(session).await?.try_collect().await?;
+                found == [seen, doc! {"_id": id + 1, "n": OWN}]
+            }
+            Count => {
+                coll.count_documents(doc! {"_id": {"$gte": id, "$lte": id + 5}, "n": OWN}).session(session).await? == 2
+            }
+            Distinct => coll.distinct("n", range).session(session).await? == [OWN.into()],
+            Aggregate => {
+                let pipeline = [doc! {"$match": range}, doc! {"$group": {"_id": 1, "n": {"$sum": "$n"}}}];
+                let found = coll.aggregate(pipeline).session(session).await?.try_collect().await?;
+                found == [doc! {"_id": 1, "n": 2 * OWN}]
+            }
+            Update => coll.update_one(own, inc).session(session).await?.matched_count == 1,
+            UpdateWithOperators => coll.update_one(own, push).session(session).await?.matched_count == 1,
+            UpdateMany => coll.update_many(range, inc).session(session).await?.modified_count == 2,
+            FindOneAndUpdate => {
+                let action = coll.find_one_and_update(own, inc).return_document(mongotx::ReturnDocument::After);
+                action.session(session).await? == Some(increased)
+            }
+            Delete => coll.delete_one(own).session(session).await? == 1,
+            InsertAgain => {
+                let again = coll.insert_one(&doc! {"_id": id + 1}).session(session).await;
+                again.is_err_and(|error| error.code() == Some(11000))
+            }
+            InsertAnother => coll.insert_one(&doc! {"_id": id + 2}).session(session).await.is_ok(),
+        })
+    }
+}
+
+/// A transaction for each statement.
+async fn open_all(client: &Client, coll: &Collection<Document>) -> Vec<(Statement, Session)> {
+    let documents: Vec<Document> = ALL.iter().map(|statement| doc! {"_id": statement.id(), "n": BEFORE}).collect();
+    coll.insert_many(&documents).await.unwrap();
+    // Everything that is looked up once was looked up.
+    coll.find(doc! {"n": 0}).await.unwrap().try_collect().await.unwrap();
+    assert!(client.flush(Duration::from_secs(60)).await);
+    let mut open = Vec::new();
+    for statement in ALL {
+        let mut session = client.session();
+        session.begin().unwrap();
+        let id = statement.id();
+        coll.update_one(doc! {"_id": id}, doc! {"$set": {"n": OWN}}).session(&mut session).await.unwrap();
+        coll.insert_one(&doc! {"_id": id + 1, "n": OWN}).session(&mut session).await.unwrap();
+        open.push((statement, session));
+    }
+    open
+}
+
+/// Everything that they hold becomes a rival's.
+async fn take_over(coll: &Collection<Document>) {
+    for statement in ALL {
+        let id = statement.id();
+        coll.update_one(doc! {"_id": id}, doc! {"$set": {"n": RIVALS}}).await.unwrap();
+        coll.insert_one(&doc! {"_id": id + 1, "n": RIVALS}).await.unwrap();
+    }
+}
+
+/// `unnoticed`: the statements that may be answered, because they neither show nor change what the transaction holds.
+fn check(
+    statement: Statement,
+    answer: Result<bool, Error>,
+    session: &Session,
+    kinds: &[ErrorKind],
+    unnoticed: &[Statement],
+) {
+    let shown = format!("{statement:?}: {answer:?}");
+    match answer {
+        Err(error) => {
+            assert!(kinds.contains(&error.kind()) && error.contains_label("TransientTransactionError"), "{shown}");
+        }
+        // An insert that is refused, and not as a duplicate, has ended the transaction.
+        Ok(false) if !session.is_open() && [InsertAgain, InsertAnother].contains(&statement) => {}
+        Ok(as_before) => assert!(as_before && unnoticed.contains(&statement), "{shown}"),
+    }
+}
+
+async fn all_fail(
+    coll: &Collection<Document>,
+    open: Vec<(Statement, Session)>,
+    kinds: &[ErrorKind],
+    unnoticed: &[Statement],
+) {
+    for (statement, mut session) in open {
+        let answer = statement.run(coll, &mut session).await;
+        check(statement, answer, &session, kinds, unnoticed);
+        session.commit().await.unwrap_err();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_stands_is_answered() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    for (statement, mut session) in open_all(&client, &coll).await {
+        assert!(statement.run(&coll, &mut session).await.unwrap(), "{statement:?}");
+        session.commit().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_transaction_is_told_so_by_its_next_statement() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    let open = open_all(&client, &coll).await;
+    let rival = quiet::connect(quiet::options()).await;
+    for (_, session) in &open {
+        assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Fate::RolledBack);
+    }
+    take_over(&quiet::through(&rival, &coll)).await;
+    all_fail(&coll, open, &[ErrorKind::Expired], &[InsertAnother]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fenced_transaction_is_told_so_by_its_next_statement() {
+    let gate = Gate::before(&[Step::BeforeStamp]);
+    let options = ClientOptions { hook: Some(gate.clone()), lease: LEASE, sweep: false, ..ClientOptions::default() };
+    let client = quiet::connect(options).await;
+    let coll = quiet::collection(&client, 0).await;
+    let open = open_all(&client, &coll).await;
+    gate.shut();
+    gate.until_held().await;
+    let rival = quiet::connect(ClientOptions { write_wait: Duration::from_secs(60), ..quiet::options() }).await;
+    take_over(&quiet::through(&rival, &coll)).await;
+    for (statement, mut session) in open {
+        // The record's writer stands still: nobody has told the client that it is fenced.
+        check(statement, statement.run(&coll, &mut session).await, &session, &[ErrorKind::Expired], &[]);
+    }
+    gate.open();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_whose_server_was_replaced_is_told_so_by_its_next_statement() {
+    let server = Server::standalone().await.unwrap();
+    let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
+    let coll = quiet::collection(&client, 0).await;
+    let open = open_all(&client, &coll).await;
+    server.kill().unwrap();
+    server.restart().await.unwrap();
+    // Prepared writes wait for no journal: this is what a server that has lost them comes back with.
+    let plain = server.client().await.unwrap();
+    let stored = plain.database(&coll.namespace().db).collection::<Document>(&coll.namespace().coll);
+    let left: Vec<Document> = stored.find(doc! {}).await.unwrap().try_collect().await.unwrap();
+    for document in left {
+        let id = document.get_i32("_id").unwrap();
+        let others = doc! {"_id": id, "n": RIVALS};
+        stored.replace_one(doc! {"_id": id}, others).await.unwrap();
+    }
+    all_fail(&coll, open, &[ErrorKind::Expired, ErrorKind::Unavailable], &[]).await;
+}
