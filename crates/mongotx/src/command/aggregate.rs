@@ -5,7 +5,7 @@
 //! | reads no documents (`$currentOp`, `$documents`, …) | as it is | 1 |
 //! | nothing own pending in what it reads | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with a hint or `let` | look for pending documents in all of it, then the safe versions | 2 when nothing is pending |
-//! | own writes in a collection that it reads | the same, then the visible versions of that collection | 2 when no rival is pending |
+//! | own writes in a collection that it reads | the same, then the visible versions of that collection | 3 when no rival is pending, with the look at the own record |
 //!
 //! With something pending, each collection is settled by itself before the last command.
 //!

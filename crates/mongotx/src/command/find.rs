@@ -2,12 +2,13 @@
 //!
 //! | query | way | commands |
 //! | --- | --- | --- |
+//! | of one `_id` and nothing else, written by this transaction | fetch it: the lock on it is the transaction's own | 1 |
 //! | of one `_id`, not written by this transaction | fetch it ([`fetch`]); a lock is looked into when there is one | 1 when clean |
 //! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]); the next way when one is locked | 1 when clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
-//! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 1 when nothing is pending |
+//! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
 
 use bson::{Document, doc};
 use protocol::TxId;

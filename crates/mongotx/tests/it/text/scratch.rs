@@ -17,7 +17,7 @@ async fn cost(scene: &Scene, session: &mut Session) -> u64 {
 }
 
 #[tokio::test]
-async fn a_search_is_two_commands_when_nothing_is_pending_and_five_after_an_own_write() {
+async fn a_search_is_two_commands_when_nothing_is_pending_and_six_after_an_own_write() {
     let random = &mut Random::of_seed(800);
     let scene = Scene::new(random).await;
     let mut session = scene.begin(Isolation::ReadCommitted);
@@ -25,7 +25,8 @@ async fn a_search_is_two_commands_when_nothing_is_pending_and_five_after_an_own_
     assert_eq!(cost(&scene, &mut session).await, 2);
     scene.write_own(random, &mut session).await;
     cost(&scene, &mut session).await;
-    assert_eq!(cost(&scene, &mut session).await, 5);
+    // The last of them is the look at the own record.
+    assert_eq!(cost(&scene, &mut session).await, 6);
     scene.end().await;
 }
 
