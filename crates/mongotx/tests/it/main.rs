@@ -29,6 +29,7 @@ mod siblings;
 mod smoke;
 mod special;
 mod stale_reads;
+mod sweeping;
 mod taking_over;
 mod text;
 mod waiting;
