@@ -34,5 +34,6 @@ mod stale_reads;
 mod sweeping;
 mod taking_over;
 mod text;
+mod unfinishable;
 mod waiting;
 mod zombies;
