@@ -67,7 +67,8 @@ async fn clear_the_way(
             at
         }
         None => {
-            core.settle_pending(ns, filter, terms, None).await?;
+            let settled = core.settle_pending(ns, filter, terms, None).await?;
+            core.refuse_unfinished(ns, filter, &settled.unfinished).await?;
             // By a lock, or by metadata that is nobody's.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
             doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}

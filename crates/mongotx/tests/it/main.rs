@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod aggregate;
+mod another_database;
 mod bulk;
 mod collations;
 mod collections;
@@ -15,6 +16,7 @@ mod geo;
 mod growth;
 mod indexes;
 mod interleavings;
+mod left_open;
 mod limits;
 mod lossless;
 mod metrics;
@@ -31,7 +33,9 @@ mod siblings;
 mod smoke;
 mod special;
 mod stale_reads;
+mod sweeping;
 mod taking_over;
 mod text;
+mod unfinishable;
 mod waiting;
 mod zombies;
