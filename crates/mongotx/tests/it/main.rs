@@ -22,6 +22,7 @@ mod outcome;
 mod quiet;
 mod random;
 mod read_only;
+mod replicas;
 mod round_trips;
 mod scripts;
 mod sharding;
