@@ -8,6 +8,7 @@
 //! Deliberately absent: sharded clusters, authentication, TLS.
 
 mod error;
+mod failover;
 mod fetch;
 mod locate;
 mod logs;

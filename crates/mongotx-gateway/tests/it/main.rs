@@ -18,6 +18,7 @@ mod mistyped;
 mod panics;
 mod privileges;
 mod refusals;
+mod replicas;
 mod reserved;
 mod retryable_writes;
 mod side_by_side;

@@ -21,6 +21,7 @@
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
+//! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
 pub(crate) mod catalog;
@@ -29,6 +30,7 @@ pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
 pub(crate) mod meet;
+pub(crate) mod nodes;
 pub(crate) mod parked;
 pub(crate) mod pending;
 pub(crate) mod prepare;
@@ -78,8 +80,6 @@ pub(crate) struct Core {
     pub(crate) freshness: Freshness,
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) options: ClientOptions,
-    /// Several servers keep the data: write concerns above one make sense.
-    pub(crate) replicated: bool,
     pub(crate) reaper: Arc<Reaper>,
     /// Where the client was made: what is left in the background goes on there, whoever drops what and where. When that
     /// runtime has ended, so have the client's signs of life, and rivals clean up after its lease.

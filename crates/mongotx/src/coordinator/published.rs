@@ -67,8 +67,8 @@ impl PublishedLog {
         let mut query = doc! {"_id": tx_id_to_bson(id)};
         query.extend(condition);
         let mut command = doc! {"findAndModify": &self.ns.coll, "query": query, "update": update};
-        if durable {
-            command.insert("writeConcern", doc! {"w": 1, "j": true});
+        if durable || self.server.nodes.are_several() {
+            command.insert("writeConcern", self.server.nodes.durable());
         }
         let answer = self.lane(id).0.run(&self.ns.db, command).await?;
         Ok(matches!(answer.get("value"), Some(Bson::Document(_))))
@@ -104,7 +104,8 @@ impl PublishedLog {
             "q": {"_id": {"$in": ids.to_vec()}, "state": "active", "$expr": old},
             "u": {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, "multi": true,
         };
-        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": {"w": 1, "j": true}};
+        let concern = self.server.nodes.durable();
+        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": concern};
         self.server.write(&self.ns.db, command).await?.ok().map(drop)
     }
 
@@ -175,7 +176,7 @@ impl TxLog for PublishedLog {
     }
 
     fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
-        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false, namespaces: Vec::new(), time: None }) })
+        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false, namespaces: Vec::new() }) })
     }
 
     fn clean(&self, id: TxId, _epoch: u64) -> BoxFuture<'_, ()> {

@@ -2,7 +2,6 @@
 //!
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
 
-use bson::Timestamp;
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, TxId, TxStatus};
 
@@ -38,8 +37,6 @@ pub(crate) struct Barrier {
     pub(crate) fenced: bool,
     /// The collections that the record lists. A fenced record takes no more of them, an open one may.
     pub(crate) namespaces: Vec<Namespace>,
-    /// The cluster time of the answer, where several servers keep the data.
-    pub(crate) time: Option<Timestamp>,
 }
 
 impl Barrier {

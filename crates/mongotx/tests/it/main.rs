@@ -25,6 +25,7 @@ mod outcome;
 mod quiet;
 mod random;
 mod read_only;
+mod replicas;
 mod reserved;
 mod round_trips;
 mod scripts;
