@@ -73,6 +73,11 @@ pub struct DuplicateKey {
 }
 
 impl DuplicateKey {
+    #[cfg(test)]
+    pub(crate) fn of_value(value: Document) -> Self {
+        Self { value, ..Self::default() }
+    }
+
     /// From `keyPattern` and `keyValue` of the server's error.
     pub(crate) fn read(error: &Document) -> Option<Self> {
         let (pattern, pending) = shown_key(error.get_document("keyPattern").ok()?);

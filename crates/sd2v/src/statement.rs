@@ -2,7 +2,7 @@
 //!
 //! | statement | demands of the stored document | leaves |
 //! | --- | --- | --- |
-//! | [`lock_copy`] | clean (no reserved field at all), or read-locked by the writer alone | the whole of it copied to `_unsafe`, write lock |
+//! | [`lock_copy`] | clean (no reserved field at all); read-locked by the writer alone, if the writer has read it | the whole of it copied to `_unsafe`, write lock |
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
 //! | [`finish_replace`], [`finish_one`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
@@ -33,13 +33,29 @@ fn ids_in(ids: &[TxId]) -> Bson {
     }
 }
 
+/// Does the writer itself have a read lock on the document that it is about to lock?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OwnReadLock {
+    /// It has none.
+    None,
+    /// It has tried to take one and does not know whether it has. It has not read the document.
+    Unsure,
+    /// It has read the document under one. If the lock is not there any more, the document may have changed since.
+    Kept,
+}
+
 /// The condition on the locks of a document that `writer` may lock. Part of the same statement that sets the lock, so
-/// that no earlier read has to be trusted. `has_read_locks`: the writer may hold a read lock on the document itself.
-pub fn lockable_by(writer: TxId, has_read_locks: bool) -> Document {
+/// that no earlier read has to be trusted.
+pub fn lockable_by(writer: TxId, own: OwnReadLock) -> Document {
     let mut free = unlocked();
-    if has_read_locks {
-        let unread = free.remove(READERS);
-        free.insert("$and", [doc! {"$or": [{READERS: unread}, {READERS: [tx_id_to_bson(writer)]}]}]);
+    let mine = [tx_id_to_bson(writer)];
+    match own {
+        OwnReadLock::None => {}
+        OwnReadLock::Unsure => {
+            let unread = free.remove(READERS);
+            free.insert("$and", [doc! {"$or": [{READERS: unread}, {READERS: mine}]}]);
+        }
+        OwnReadLock::Kept => drop(free.insert(READERS, mine)),
     }
     free
 }
@@ -62,8 +78,8 @@ fn both(left: Document, right: Document) -> Document {
 }
 
 /// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable documents.
-pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
-    let copy = if has_read_locks {
+pub fn lock_copy(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
+    let copy = if own > OwnReadLock::None {
         // Without `$unsetField`, which came with MongoDB 5.0.
         let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$ne": ["$$this.k", READERS]}}};
         Bson::Document(doc! {"$arrayToObject": fields})
@@ -71,7 +87,7 @@ pub fn lock_copy(query: Document, writer: TxId, has_read_locks: bool, multi: boo
         Bson::from("$$ROOT")
     };
     let stage = doc! {"$set": {UNSAFE: copy, WRITER: {"$literal": tx_id_to_bson(writer)}}};
-    doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": [stage], "multi": multi}
+    doc! {"q": both(lockable_by(writer, own), query), "u": [stage], "multi": multi}
 }
 
 /// Locks and changes in one statement: `pipeline` comes from [`crate::update::fuse`], and has done so if it has modified
@@ -81,9 +97,9 @@ pub fn lock_change(query: Document, pipeline: Vec<Document>) -> Document {
 }
 
 /// Locks a document for removal.
-pub fn lock_remove(query: Document, writer: TxId, has_read_locks: bool, multi: bool) -> Document {
+pub fn lock_remove(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
     let set = doc! {"$set": {WRITER: tx_id_to_bson(writer), REMOVE: true}};
-    doc! {"q": both(lockable_by(writer, has_read_locks), query), "u": set, "multi": multi}
+    doc! {"q": both(lockable_by(writer, own), query), "u": set, "multi": multi}
 }
 
 /// Removes a document that the writer has locked before. `unsafe_query` speaks of the unsafe version.

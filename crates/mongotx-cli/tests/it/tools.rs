@@ -204,7 +204,7 @@ async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     let (status, said) = place.tool(&["doctor", "--repair"]);
     assert!(status == 0 && said.contains("Healthy") && !said.contains('\u{1b}'), "{said:?}");
     // What was taken away can be had from what was printed.
-    for told in ["document 2 of \"_unsafe\"", r#"{"_id":{"$numberInt":"2"},"n":{"$numberInt":"1"}}"#] {
+    for told in ["document 2 of \"_unsafe\"", r#"{ "_id": 2, "n": 1 }"#] {
         assert!(said.contains(told), "{said}");
     }
     let mut left = things.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap();

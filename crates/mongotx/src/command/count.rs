@@ -34,7 +34,7 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     }
     if let Some(tx) = tx {
         if tx.is_repeatable() {
-            return Ok(repeatable::lock_matching(core, tx, ns, query).await?.len() as u64);
+            return Ok(repeatable::lock_all(core, tx, ns, query).await?.len() as u64);
         }
         tx.check_alive()?;
         return count(core, Some(tx), ns, query).await;

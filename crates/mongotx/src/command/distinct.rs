@@ -3,9 +3,13 @@
 use bson::{Bson, Document, doc};
 use sd2v::{stored::check_path, view};
 
-use super::{aggregate, find, own_view, query::Query, repeatable, views};
+use super::{
+    aggregate, find, own_view,
+    query::{Query, exactly},
+    repeatable, views,
+};
 use crate::{
-    coordinator::{Core, address::among, transaction::Transaction},
+    coordinator::{Core, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };
@@ -31,8 +35,9 @@ pub(crate) async fn run(
     }
     let Some(tx) = tx else { return values(core, None, ns, field, query).await };
     if tx.is_repeatable() {
-        let ids = repeatable::lock_matching(core, tx, ns, query).await?;
-        let locked = Query { filter: doc! {"$and": [query.filter.clone(), among(&ids)]}, ..query.clone() };
+        let ids = repeatable::lock_all(core, tx, ns, query).await?;
+        let locked =
+            Query { filter: doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]}, ..query.clone() };
         return values(core, Some(tx), ns, field, &locked).await;
     }
     tx.check_alive()?;

@@ -15,6 +15,7 @@ use super::{
     delete::DeleteCommand,
     direct, find, implicit, probe,
     query::{self, Query, exactly},
+    rematch::Rematches,
     update::{self, SELECTIONS, UpdateCommand},
     upsert,
 };
@@ -162,16 +163,22 @@ async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify)
 async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     let pinned = query.pinned_id(core, ns).await?.is_some();
-    if query.sort.is_none() || pinned {
-        let upsert = pinned && matches!(&command.modify, Modify::Update(update) if update.upsert);
-        if let Some(value) = until_matched(core, ns, command, &query.filter, &query, upsert).await? {
-            return Ok(value);
+    let mut rematches = Rematches::default();
+    loop {
+        let done = match query.sort.is_none() || pinned {
+            true => until_matched(core, ns, command, &query.filter, &query, pinned && command.upserts()).await?,
+            false => first_in_order(core, ns, command, &query).await?,
+        };
+        if let Some(done) = done {
+            return Ok(done);
         }
-    } else if let Some(value) = first_in_order(core, ns, command, &query).await? {
-        return Ok(value);
-    }
-    if command.upserts() {
-        return Ok(send(core, ns, command, direct::unlocked(&query.filter), true).await?.unwrap_or_default());
+        if !command.upserts() {
+            break;
+        }
+        rematches.may_insert(&query.filter)?;
+        if let Some(done) = rematches.judge(send(core, ns, command, direct::unlocked(&query.filter), true).await)? {
+            return Ok(done.unwrap_or_default());
+        }
     }
     // Looked for by a query of our own: the server has not seen the command yet.
     if query.sort.is_some() && !pinned {
@@ -257,6 +264,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         Modify::Delete(_) => Change::Remove,
     };
     let named = query::named_id(core, ns, &query.filter, &query.terms).await?;
+    let mut rematches = Rematches::default();
     for _ in 0..SELECTIONS {
         let at = match &named {
             Some(id) => Some(core.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
@@ -265,13 +273,16 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
                 find::addresses(core, Some(tx), ns, &first, 1).await?.pop()
             }
         };
-        let Some(at) = at else { return upserted(core, tx, ns, command).await };
-        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
-        if let Some(shown) = one(core, tx, &target, command, &change).await? {
-            return Ok(Modified::found(shown));
+        if let Some(at) = &at {
+            let target = Target { ns, at, filter: &query.filter, terms: &query.terms };
+            if let Some(shown) = one(core, tx, &target, command, &change).await? {
+                return Ok(Modified::found(shown));
+            }
         }
-        if named.is_some() {
-            return upserted(core, tx, ns, command).await;
+        if (at.is_none() || named.is_some())
+            && let Some(done) = upserted(core, tx, ns, command, &mut rematches).await?
+        {
+            return Ok(done);
         }
     }
     Err(Error::new(
@@ -335,14 +346,22 @@ async fn show(
     Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
-async fn upserted(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
+/// Nothing matches. `None`: match again.
+async fn upserted(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &FindAndModify,
+    rematches: &mut Rematches,
+) -> Result<Option<Modified>> {
     let update = match &command.modify {
         Modify::Update(update) if update.upsert => update,
-        _ => return probe::find_and_modify(core, ns, command).await.map(|()| Modified::default()),
+        _ => return probe::find_and_modify(core, ns, command).await.map(|()| Some(Modified::default())),
     };
-    let at = upsert::run(core, tx, ns, update).await?;
+    rematches.may_insert(&update.filter)?;
+    let Some(at) = rematches.judge(upsert::run(core, tx, ns, update).await)? else { return Ok(None) };
     let value = if command.after { show(core, tx, ns, &at, command).await? } else { None };
-    Ok(Modified { value, matched: false, upserted_id: Some(at.id) })
+    Ok(Some(Modified { value, matched: false, upserted_id: Some(at.id) }))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub(crate) mod output;
 pub(crate) mod own_view;
 pub(crate) mod probe;
 pub(crate) mod query;
+pub(crate) mod rematch;
 pub(crate) mod repeatable;
 pub(crate) mod text;
 pub(crate) mod update;

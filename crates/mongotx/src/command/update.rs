@@ -12,7 +12,7 @@ use sd2v::{
     update::{Update, fuse},
 };
 
-use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, upsert};
+use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, rematch::Rematches, upsert};
 use crate::{
     coordinator::{
         Core,
@@ -144,6 +144,24 @@ pub(crate) async fn needs_transaction(core: &Core, ns: &Namespace, command: &Upd
 
 /// Outside a transaction.
 async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
+    let mut rematches = Rematches::default();
+    loop {
+        if let Some(done) = until_matched(core, ns, command).await? {
+            return Ok(done);
+        }
+        if !command.upsert {
+            return Ok(UpdateResult::default());
+        }
+        // No document matches, locked or not.
+        rematches.may_insert(&command.filter)?;
+        if let Some(answer) = rematches.judge(send(core, ns, command, true).await)? {
+            return Ok(result_of(&answer));
+        }
+    }
+}
+
+/// `None`: no document matches.
+async fn until_matched(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<Option<UpdateResult>> {
     let pinned = query::pinned_id(core, ns, &command.filter, &command.terms).await?.is_some();
     let upsert = command.upsert && pinned;
     let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms).upserting(upsert);
@@ -152,18 +170,13 @@ async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand)
             // The `_id` is there, locked: look into it.
             Err(error) if upsert && error.is_duplicate_key() => {}
             Ok(answer) if answer.n == 0 => {}
-            Ok(answer) => return Ok(result_of(&answer)),
+            Ok(answer) => return Ok(Some(result_of(&answer))),
             Err(error) => return Err(error),
         }
         if !attempts.again().await? {
-            break;
+            return Ok(None);
         }
     }
-    if !command.upsert {
-        return Ok(UpdateResult::default());
-    }
-    // No document matches, locked or not.
-    Ok(result_of(&send(core, ns, command, true).await?))
 }
 
 async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool) -> Result<WriteAnswer> {
@@ -185,23 +198,24 @@ fn result_of(answer: &WriteAnswer) -> UpdateResult {
 
 /// Inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
-    let change = command.change();
-    match write_first(core, tx, ns, &Query::of(command.filter.clone(), command.terms.clone()), &change).await? {
-        Some((_, modified)) => {
-            Ok(UpdateResult { matched_count: 1, modified_count: modified.into(), upserted_id: None })
+    let (query, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    loop {
+        if let Some((_, modified)) = write_first(core, tx, ns, &query, &command.change()).await? {
+            return Ok(UpdateResult { matched_count: 1, modified_count: modified.into(), upserted_id: None });
         }
-        None if command.upsert => {
-            let at = upsert::run(core, tx, ns, command).await?;
-            Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() })
+        if !command.upsert {
+            break;
         }
-        None => {
-            // The statement for one `_id` was sent, and so was seen by the server.
-            if query::named_id(core, ns, &command.filter, &command.terms).await?.is_none() {
-                probe::update(core, ns, command).await?;
-            }
-            Ok(UpdateResult::default())
+        rematches.may_insert(&command.filter)?;
+        if let Some(at) = rematches.judge(upsert::run(core, tx, ns, command).await)? {
+            return Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() });
         }
     }
+    // The statement for one `_id` was sent, and so was seen by the server.
+    if query::named_id(core, ns, &command.filter, &command.terms).await?.is_none() {
+        probe::update(core, ns, command).await?;
+    }
+    Ok(UpdateResult::default())
 }
 
 /// Changes the first document that the query finds in the transaction's view: where it is and whether it was modified.
@@ -235,17 +249,25 @@ pub(crate) async fn write_first(
 }
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
-    let all = Query::of(command.filter.clone(), command.terms.clone());
-    let found = find::addresses(core, Some(tx), ns, &all, core.options.max_documents).await?;
-    let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
-    let done = core.prepare_many(tx, &targets, &command.change()).await?;
-    let mut result = UpdateResult { matched_count: done.matched, modified_count: done.modified, upserted_id: None };
-    if result.matched_count == 0 && command.upsert {
-        result.upserted_id = Some(upsert::run(core, tx, ns, command).await?.id);
-    } else if result.matched_count == 0 {
-        probe::update(core, ns, command).await?;
+    let (all, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    loop {
+        let found = find::addresses(core, Some(tx), ns, &all, core.options.max_documents).await?;
+        let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
+        let done = core.prepare_many(tx, &targets, &command.change()).await?;
+        if done.matched > 0 {
+            let (matched_count, modified_count) = (done.matched, done.modified);
+            return Ok(UpdateResult { matched_count, modified_count, upserted_id: None });
+        }
+        if !command.upsert {
+            break;
+        }
+        rematches.may_insert(&command.filter)?;
+        if let Some(at) = rematches.judge(upsert::run(core, tx, ns, command).await)? {
+            return Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() });
+        }
     }
-    Ok(result)
+    probe::update(core, ns, command).await?;
+    Ok(UpdateResult::default())
 }
 
 /// The document that a replacement's upsert inserts.

@@ -10,6 +10,7 @@
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
+//! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`strangers`] | locks of clients that have no record here |
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`unfinishable`] | committed documents that the server refuses to finish |
@@ -38,6 +39,7 @@ pub(crate) mod prepare_each;
 pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;
+pub(crate) mod read_locks;
 pub(crate) mod records;
 pub(crate) mod roll;
 pub(crate) mod server;

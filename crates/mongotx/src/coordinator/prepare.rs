@@ -18,7 +18,8 @@ use sd2v::{
     index::Unique,
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
     shard::ShardKey,
-    statement, stored,
+    statement::{self, OwnReadLock},
+    stored,
     update::{Update, fuse, rewrite_update},
 };
 
@@ -214,7 +215,7 @@ impl Core {
                 }
                 Err(refused) => return Err(refused),
             }
-            match self.look(target, me).await? {
+            match self.look(tx, target, me).await? {
                 Look::NoMatch => return Ok(Applied::default()),
                 Look::TryAgain => {}
                 Look::Rival(rival) => patience.wait_for(self, target.ns, &target.at.id, rival).await?,
@@ -318,7 +319,8 @@ impl Core {
         let condition = target.condition()?;
         let rest = &condition.rest;
         let (safe, mine) = (target.safe(&condition), target.narrowed(rewrite_filter(rest)?));
-        let read_locked = tx.has_read_locks(target.ns);
+        let own_lock = tx.read_lock(target.ns, &target.at.id);
+        let read_locked = own_lock > OwnReadLock::None;
         let owned = tx.may_hold(target.ns, &target.at.id);
         tx.hold(
             self,
@@ -333,7 +335,7 @@ impl Core {
         }
         let (statements, filters) = match change {
             Change::Remove => (
-                vec![statement::lock_remove(safe, me, read_locked, false), statement::mark_removed(mine, me, false)],
+                vec![statement::lock_remove(safe, me, own_lock, false), statement::mark_removed(mine, me, false)],
                 None,
             ),
             Change::Update { update, array_filters } => {
@@ -346,7 +348,7 @@ impl Core {
                     return Ok(Some(applied));
                 }
                 let changed = statement::change_unsafe(mine, me, rewrite_update(update)?, false);
-                (vec![statement::lock_copy(safe, me, read_locked, false), changed], *array_filters)
+                (vec![statement::lock_copy(safe, me, own_lock, false), changed], *array_filters)
             }
         };
         self.finished(left).await;
@@ -371,7 +373,7 @@ impl Core {
         (any, mine): (Document, Document),
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
-        let lock = statement::lock_copy(any, me, true, false);
+        let lock = statement::lock_copy(any, me, tx.read_lock(target.ns, &target.at.id), false);
         self.send_prepared(tx, target.ns, target.command(vec![lock], None)).await?.ok()?;
         let (statement, filters) = match change {
             Change::Remove => (statement::mark_removed(mine, me, false), None),
@@ -417,8 +419,9 @@ impl Core {
         answer
     }
 
-    /// Step 2.
-    async fn look(&self, target: &Target<'_>, me: TxId) -> Result<Look> {
+    /// Step 2. That a document which was read does not match is an answer only as long as nobody could change it.
+    async fn look(&self, tx: &Transaction, target: &Target<'_>, me: TxId) -> Result<Look> {
+        self.check_read_locks(tx, target.ns, std::slice::from_ref(target.at), me).await?;
         let condition = target.condition()?;
         let rest = guard_filter(&condition.rest);
         // A read lock of this transaction alone is in nobody's way.

@@ -7,14 +7,14 @@
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
 //!    without MongoTx.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
     names::{WRITER, tx_id_to_bson},
-    statement,
+    statement::{self, OwnReadLock},
     update::rewrite_update,
 };
 
@@ -123,19 +123,21 @@ impl Core {
         let read_locked = tx.has_read_locks(targets.ns);
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
-        let mut safe = vec![among(targets.at), safe_rest];
-        safe.extend(text);
-        let safe = doc! {"$and": safe};
         let owned = targets.at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).count();
         let removal = matches!(change, Change::Remove);
         tx.hold(self, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
         let remove_now = removal && !ask_copies;
-        let lock = match remove_now {
-            true => statement::lock_remove(safe, me, read_locked, true),
-            false => statement::lock_copy(safe, me, read_locked, true),
+        let lock = |at: &[Address], own| {
+            let all: Vec<Document> = [among(at), safe_rest.clone()].into_iter().chain(text.clone()).collect();
+            let safe = doc! {"$and": all};
+            match remove_now {
+                true => statement::lock_remove(safe, me, own, true),
+                false => statement::lock_copy(safe, me, own, true),
+            }
         };
-        let locked = self.send_prepared(tx, targets.ns, targets.command(vec![lock])).await?.ok()?.n;
+        let locks = by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect();
+        let locked = self.send_prepared(tx, targets.ns, targets.command(locks)).await?.ok()?.n;
         let all = owned == 0 && locked as usize == targets.at.len();
         if remove_now {
             done.matched += locked as u64;
@@ -192,6 +194,15 @@ impl Targets<'_> {
         }
         command
     }
+}
+
+/// The documents, apart by what their statement has to demand of this transaction's own read locks.
+fn by_read_lock(tx: &Transaction, targets: &Targets<'_>) -> BTreeMap<OwnReadLock, Vec<Address>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for at in targets.at {
+        groups.entry(tx.read_lock(targets.ns, &at.id)).or_default().push(at.clone());
+    }
+    groups
 }
 
 fn change_statement(unsafe_query: Document, me: TxId, change: &Change<'_>) -> Result<Document> {

@@ -7,7 +7,8 @@ use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
     names::{UNSAFE, WRITER, tx_id_to_bson},
-    statement, stored,
+    statement::{self, OwnReadLock},
+    stored,
     update::{fuse, fuse_lock},
 };
 
@@ -134,12 +135,12 @@ pub(super) fn statement_of(
     let (writer, over) = (tx_id_to_bson(me), left.map(tx_id_to_bson));
     Ok(match change {
         Change::Remove if left.is_some() => None,
-        Change::Remove => Some(statement::lock_remove(safe, me, false, false)),
+        Change::Remove => Some(statement::lock_remove(safe, me, OwnReadLock::None, false)),
         Change::Update { array_filters: Some(_), .. } => None,
         Change::Update { .. } if change.is_lock() && left.is_some() => {
             Some(statement::lock_change(safe, fuse_lock(&writer, over.as_ref())))
         }
-        Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, false, false)),
+        Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, OwnReadLock::None, false)),
         Change::Update { update, .. } => {
             fuse(update, &writer, over.as_ref()).map(|pipeline| statement::lock_change(safe, pipeline))
         }

@@ -16,7 +16,7 @@ use std::{
 
 use bson::{Bson, doc};
 use protocol::{Concern, TxId};
-use sd2v::{shard, stored::check_id};
+use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{
@@ -35,9 +35,12 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct HeldSet {
     pub(crate) written: HashMap<Vec<u8>, Address>,
+    /// Those that it may have read-locked.
     pub(crate) read: HashMap<Vec<u8>, Address>,
     /// Of the written ones: those that are known to be locked, and not removed.
     locked: HashSet<Vec<u8>>,
+    /// Those of them that the server has said are read-locked: what is read under these locks must not change.
+    kept: HashSet<Vec<u8>>,
     pub(crate) inserts: bool,
     pub(crate) removes: bool,
 }
@@ -93,8 +96,20 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| !held.read.is_empty())
     }
 
-    pub(crate) fn has_read(&self, ns: &Namespace, id: &Bson) -> bool {
-        self.held.get(ns).is_some_and(|held| held.read.contains_key(&id_key(id)))
+    pub(crate) fn read_lock(&self, ns: &Namespace, id: &Bson) -> OwnReadLock {
+        let Some(held) = self.held.get(ns).filter(|held| !held.read.is_empty()) else { return OwnReadLock::None };
+        let key = id_key(id);
+        match held.read.contains_key(&key) {
+            true if held.kept.contains(&key) => OwnReadLock::Kept,
+            true => OwnReadLock::Unsure,
+            false => OwnReadLock::None,
+        }
+    }
+
+    /// The server has said that these documents are read-locked by this transaction.
+    pub(crate) fn keep_read_locks<'a>(&mut self, ns: &Namespace, at: impl IntoIterator<Item = &'a Address>) {
+        let kept = &mut self.held.entry(ns.clone()).or_default().kept;
+        kept.extend(at.into_iter().map(|at| id_key(&at.id)));
     }
 
     /// Where a document is that it holds already.

@@ -80,6 +80,25 @@ pub(crate) fn equalities(filter: &Document, field: &str) -> Vec<Bson> {
     found
 }
 
+/// Does the filter demand this key and nothing else: for each of its fields one value, which is this one?
+pub fn demands_only(filter: &Document, key: &Document) -> bool {
+    let is_demanded =
+        |(field, value): (&String, &Bson)| matches!(&equalities(filter, field)[..], [one] if equal(one, value));
+    !key.is_empty() && key.iter().all(is_demanded) && is_of_equalities(filter, key, 0)
+}
+
+/// Equalities of these fields alone, and conjunctions of such.
+fn is_of_equalities(filter: &Document, fields: &Document, depth: usize) -> bool {
+    let Ok(depth) = path::deeper(depth) else { return false };
+    filter.iter().all(|(key, value)| match value {
+        Bson::Array(operands) if is_conjunction(key, operands) => {
+            operands.iter().all(|one| one.as_document().is_some_and(|one| is_of_equalities(one, fields, depth)))
+        }
+        Bson::Document(operators) if operators.len() > 1 && equality(value).as_ref() != Some(value) => false,
+        value => fields.contains_key(key) && equality(value).is_some(),
+    })
+}
+
 fn collect_equalities(filter: &Document, field: &str, found: &mut Vec<Bson>, depth: usize) {
     let Ok(depth) = path::deeper(depth) else { return };
     for (key, value) in filter {
@@ -133,5 +152,36 @@ fn integer(value: &Bson) -> Option<i128> {
         Bson::Double(value) => whole(*value),
         Bson::Decimal128(value) => value.to_string().parse().ok().and_then(whole),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn only_equalities_of_just_these_fields_demand_a_key() {
+        let key = doc! {"k": 1, "l": "x"};
+        for filter in [
+            doc! {"k": 1, "l": "x"},
+            doc! {"l": {"$eq": "x"}, "k": 1.0},
+            doc! {"$and": [{"k": {"$in": [1]}}, {"$and": [{"l": "x"}]}]},
+        ] {
+            assert!(demands_only(&filter, &key), "{filter}");
+        }
+        for filter in [
+            doc! {},
+            doc! {"k": 1},
+            doc! {"k": 1, "l": "y"},
+            doc! {"k": 1, "l": "x", "m": 2},
+            doc! {"k": {"$gte": 1}, "l": "x"},
+            doc! {"k": {"$eq": 1, "$lt": 5}, "l": "x"},
+            doc! {"k": 1, "l": "x", "$or": [{"m": 1}, {"m": 2}]},
+        ] {
+            assert!(!demands_only(&filter, &key), "{filter}");
+        }
+        assert!(!demands_only(&doc! {}, &doc! {}));
     }
 }
