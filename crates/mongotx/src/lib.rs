@@ -26,6 +26,7 @@ mod coordinator;
 pub mod cursor;
 pub mod database;
 pub mod error;
+pub mod guard;
 pub mod metrics;
 pub mod options;
 pub mod session;

@@ -16,6 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use bson::{Bson, Document, doc};
 use sd2v::{
     geo::only_geo_field,
+    guard,
     pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
 };
 
@@ -245,11 +246,11 @@ impl Plan {
         self.command.to_command(&self.ns, self.mapped.stages.clone())
     }
 
-    /// The same with a stage behind it that writes what comes out, which nobody strips any more.
+    /// The same with a stage behind it that writes what comes out, which nobody strips any more: so it is guarded.
     pub(crate) fn writing_command(mut self, last: Document) -> Result<Document> {
         self.map_again(false)?;
         let mut stages = self.mapped.stages;
-        stages.push(last);
+        stages.extend([guard::stage(), last]);
         Ok(self.command.to_command(&self.ns, stages))
     }
 }

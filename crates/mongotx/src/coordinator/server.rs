@@ -8,7 +8,7 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 use bson::{Bson, Document, doc};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
-use sd2v::{index::shown, validator};
+use sd2v::{guard::refused_field, index::shown, validator};
 
 use crate::{
     error::{DuplicateKey, Error, ErrorKind, Result},
@@ -42,9 +42,9 @@ impl WriteAnswer {
         let errors = errors.map(|error| {
             let index = error.get("index").map_or(0, as_i64);
             let code = error.get("code").map_or(0, as_i64) as i32;
-            let message = shown(error.get_str("errmsg").unwrap_or("the server gave no reason"));
+            let message = error.get_str("errmsg").unwrap_or("the server gave no reason");
             let info = error.get_document("errInfo").ok().map(validator::explain);
-            let refused = Error::invalid(code, message).with_duplicate_key(DuplicateKey::read(error)).with_info(info);
+            let refused = invalid(code, message).with_duplicate_key(DuplicateKey::read(error)).with_info(info);
             (usize::try_from(index).unwrap_or(0), refused)
         });
         Self { n: number("n"), modified: number("nModified"), upserted, errors: errors.collect() }
@@ -180,7 +180,7 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
     let sorted = match kind {
         DriverKind::Command(refused) => {
             let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
-            refused_by_server(refused.code, &shown(&refused.message))
+            refused_by_server(refused.code, &refused.message)
                 .with_duplicate_key(details.as_ref().and_then(DuplicateKey::read))
                 .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
         }
@@ -203,8 +203,13 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
 fn refused_by_server(code: i32, message: &str) -> Error {
     const NOT_SERVING: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
     if NOT_SERVING.contains(&code) {
-        Error::new(ErrorKind::Unavailable, format!("the server is not serving (code {code}): {message}"))
+        Error::new(ErrorKind::Unavailable, format!("the server is not serving (code {code}): {}", shown(message)))
     } else {
-        Error::invalid(code, message)
+        invalid(code, message)
     }
+}
+
+/// What the server has against a statement, in the application's terms.
+fn invalid(code: i32, message: &str) -> Error {
+    refused_field(message).map_or_else(|| Error::invalid(code, shown(message)), Error::from)
 }
