@@ -2,10 +2,11 @@
 //!
 //! 1. Look: the locked documents first, then the records of their clients, then the stuck ones once more, because
 //!    documents move on while one looks.
-//! 2. With `--repair`: sweep, repair the collections that hold something stuck, drop what is left over, look again.
+//! 2. With `--repair`: sweep, repair the collections that hold something stuck, strip what is damaged, drop what is left
+//!    over, look again.
 //! 3. Exit status 1 when something stuck, damaged or left over is left.
 //!
-//! Damaged metadata is never mended: nobody knows what it should be.
+//! Damaged metadata is never mended, because nobody knows what it should be: `--repair` takes it away, and prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ use mongotx::{Client, ClientId, Namespace, TxId};
 
 use crate::{
     connect::ServerOptions,
+    damage,
     failure::{Context, Failure, Status, WELL, WRONG},
     leftovers::{LonelyIndex, Scratch, drop_indexes, lonely_indexes, split_scratch},
     say,
@@ -29,7 +31,7 @@ const NAMED: usize = 5;
 /// Options of `mongotx doctor`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Finish or undo what dead clients left
+    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's, and print them
     #[arg(long)]
     repair: bool,
     /// A part of an index without the index is left over when it is so old; before, the index may be being made
@@ -218,7 +220,22 @@ impl Doctor {
                 Err(error) => say::warn(&format!("{namespace}: {}", say::plain(&error.to_string()))),
             }
         }
+        self.strip_damaged(found).await?;
         self.drop_leftovers(found).await
+    }
+
+    async fn strip_damaged(&self, found: &Finding) -> Result<(), Failure> {
+        let mut owners: BTreeSet<ClientId> = found.survey.damaged.iter().filter_map(|one| one.owner).collect();
+        owners.extend(found.clients.known.keys());
+        let clients = Clients::read(&self.client, owners.iter().copied()).await?;
+        let elsewhere = self.records_elsewhere(&owners, &clients).await?;
+        let is_elsewhere = |id: ClientId| {
+            elsewhere.contains_key(&id) || clients.malformed.contains_key(&id) || found.other_records > 0
+        };
+        for damaged in &found.survey.damaged {
+            damage::strip(&self.driver, damaged, &clients, is_elsewhere).await?;
+        }
+        Ok(())
     }
 
     async fn drop_leftovers(&self, found: &Finding) -> Result<(), Failure> {
@@ -249,7 +266,7 @@ impl Finding {
     }
 
     fn is_mendable(&self) -> bool {
-        !self.stuck.is_empty() || self.unswept > 0 || self.leftovers() > 0
+        !self.stuck.is_empty() || self.unswept > 0 || self.leftovers() > 0 || self.survey.damaged_count > 0
     }
 
     /// The collections with something stuck, and whether all that is stuck there is ours to judge.
@@ -362,6 +379,10 @@ impl Finding {
             (true, false) if self.leftovers() > 0 => "; `mongotx doctor --repair` drops what is left over",
             (false, false) => "; `mongotx doctor --repair` finishes or undoes what is stuck",
             (false, true) => "; run it again when the clients named above have ended",
+            (true, false) if self.survey.damaged_count > 0 => {
+                "; `mongotx doctor --repair` takes the reserved fields of damaged documents away, and prints them"
+            }
+            (true, true) if self.survey.damaged_count > 0 => "; run it again for more of what is damaged",
             (true, _) => "",
         };
         say::line(&format!("Not healthy: {}{advice}.", verdict.join(", ")));

@@ -10,7 +10,7 @@
 use bson::{Document, doc};
 use sd2v::{
     filter::guard_filter,
-    names::{INSERT, READERS, WRITER},
+    names::{INSERT, READERS, RESERVED, WRITER},
     statement, stored, view,
 };
 
@@ -68,8 +68,9 @@ async fn clear_the_way(
         }
         None => {
             core.settle_pending(ns, filter, terms, None).await?;
-            let locked = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
-            doc! {"$and": [view::without_pending_inserts(filter), locked]}
+            // By a lock, or by metadata that is nobody's.
+            let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
+            doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
         }
     };
     let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only(&key)};

@@ -6,7 +6,7 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
     names::WRITER,
-    stored::{self, extract, lock_state},
+    stored::{self, extract, lock_state, whole_lock_state},
     view,
 };
 
@@ -64,7 +64,10 @@ pub(crate) async fn by_id(
             found => found?,
         };
         let Some(mut stored) = found else { return Ok(Documents::default()) };
-        let lock = lock_state(&stored)?;
+        let lock = match query.projection {
+            None => whole_lock_state(&stored)?,
+            Some(_) => lock_state(&stored)?,
+        };
         let Some(writer) = lock.writer else {
             stored::strip(&mut stored);
             return Ok(Documents::at_hand([stored]));

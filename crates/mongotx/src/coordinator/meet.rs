@@ -11,7 +11,7 @@ use sd2v::{
     names::{INSERT, READERS, REMOVE, WRITER},
     shard::ShardKey,
     statement,
-    stored::lock_state,
+    stored::{lock_state, types_only},
 };
 
 use super::{Core, address::Address, roll};
@@ -24,6 +24,7 @@ use crate::{
 /// A projection that shows the locks of a stored document, and where it is.
 pub(crate) fn locks_only(key: &ShardKey) -> Document {
     let mut locks = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
+    locks.extend(types_only());
     key.show_in(&mut locks);
     locks
 }

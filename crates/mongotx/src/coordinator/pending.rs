@@ -12,6 +12,7 @@ use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
     names::{WRITER, tx_id_from_bson},
+    stored::lock_state,
     view,
 };
 
@@ -115,8 +116,26 @@ impl Core {
         let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
         terms.add_to(&mut command);
         let groups = self.server.collect(&ns.db, command, 100_000).await?;
-        let writers = groups.iter().map(|group| parse_writer(ns, group)).collect::<Result<Vec<TxId>>>()?;
+        let mut writers = Vec::with_capacity(groups.len());
+        for group in &groups {
+            let id = group.get("_id").unwrap_or(&Bson::Null);
+            match tx_id_from_bson(id) {
+                Some(writer) => writers.push(writer),
+                None => return Err(self.malformed_writer(ns, id).await?),
+            }
+        }
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
+    }
+
+    /// The error that names a document with this writer.
+    async fn malformed_writer(&self, ns: &Namespace, writer: &Bson) -> Result<Error> {
+        let find =
+            doc! {"find": &ns.coll, "filter": {WRITER: {"$eq": writer, "$exists": true}}, "projection": {WRITER: 1}};
+        let found = self.server.find_first(ns, find).await?;
+        let refused = found.and_then(|stored| lock_state(&stored).err()).map(Error::from);
+        Ok(refused.unwrap_or_else(|| {
+            Error::new(ErrorKind::Corruption, format!("{ns} has documents with a malformed {WRITER:?}: {writer}"))
+        }))
     }
 
     async fn roll_pending(&self, ns: &Namespace, writers: &[TxId], forward: bool) -> Result<()> {
@@ -134,11 +153,4 @@ impl Core {
         self.server.at(Step::AfterRepair).await;
         Ok(())
     }
-}
-
-fn parse_writer(ns: &Namespace, group: &Document) -> Result<TxId> {
-    let id = group.get("_id").unwrap_or(&Bson::Null);
-    tx_id_from_bson(id).ok_or_else(|| {
-        Error::new(ErrorKind::Corruption, format!("{ns} has documents with a malformed {WRITER:?}: {id}"))
-    })
 }

@@ -5,7 +5,9 @@
 //! | --- | --- |
 //! | [`ways`] | updates of every form, in and outside transactions |
 //! | [`outputs`] | `$out` and `$merge` |
+//! | [`damaged`] | documents that have such fields already |
 
+mod damaged;
 mod outputs;
 mod ways;
 
