@@ -128,6 +128,9 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let uniques = &collection.uniques;
         let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
         core.check_placed(tx, &placed, me, &mut patience).await?;
+        if matches!(before, Before::Removed) {
+            tx.note_locked(ns, std::slice::from_ref(&at), false);
+        }
         return Ok(id);
     }
     Err(too_many_attempts(ns, &id))

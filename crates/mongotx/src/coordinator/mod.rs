@@ -14,6 +14,7 @@
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`roll`] | roll forward or back, any number of documents |
+//! | [`expiry`] | TTL indexes: what the server may be about to remove |
 //! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
@@ -22,6 +23,7 @@
 pub(crate) mod address;
 pub(crate) mod catalog;
 pub(crate) mod client_record;
+pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
 pub(crate) mod meet;

@@ -2,7 +2,7 @@
 //!
 //! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent.
-//! 3. `commit` decides through the log, then hands what is held to the finisher.
+//! 3. `commit` looks after what may expire ([`super::expiry`]), decides through the log, then hands what is held to the finisher.
 //! 4. `roll_back` undoes what is held, then tells the log.
 //!
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
@@ -39,6 +39,8 @@ pub(crate) struct HeldSet {
     pub(crate) read: HashMap<Vec<u8>, Address>,
     /// Those of them that the server has said are read-locked: what is read under these locks must not change.
     kept: HashSet<Vec<u8>>,
+    /// Of the written ones: those that are known to be locked, and not removed.
+    locked: HashSet<Vec<u8>>,
     pub(crate) inserts: bool,
     pub(crate) removes: bool,
 }
@@ -140,6 +142,37 @@ impl Transaction {
         self.count += new.len();
         set.extend(new.into_iter().map(|(key, at)| (key, at.clone())));
         Ok(())
+    }
+
+    /// Documents that were held are locked now, to be changed or to be removed.
+    pub(crate) fn note_locked(&mut self, ns: &Namespace, at: &[Address], removes: bool) {
+        let Some(held) = self.held.get_mut(ns) else { return };
+        for key in at.iter().map(|at| id_key(&at.id)) {
+            if removes {
+                held.locked.remove(&key);
+            } else {
+                held.locked.insert(key);
+            }
+        }
+    }
+
+    /// The collections with documents that must be there.
+    pub(super) fn namespaces_locked(&self) -> Vec<Namespace> {
+        let locked = self.held.iter().filter(|(_, held)| !held.locked.is_empty());
+        locked.map(|(ns, _)| ns.clone()).collect()
+    }
+
+    /// These documents.
+    pub(super) fn locked(&self, ns: &Namespace) -> Vec<Address> {
+        let Some(held) = self.held.get(ns) else { return Vec::new() };
+        held.locked.iter().filter_map(|key| held.written.get(key).cloned()).collect()
+    }
+
+    /// Some of what it holds there may have no safe version.
+    pub(super) fn may_insert(&mut self, ns: &Namespace) {
+        if let Some(held) = self.held.get_mut(ns) {
+            held.inserts = true;
+        }
     }
 
     /// A prepared write is about to be sent.
@@ -249,7 +282,7 @@ impl Core {
     }
 
     #[tracing::instrument(name = "mongotx.commit", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
-    async fn decide(&self, tx: Transaction) -> Result<()> {
+    async fn decide(&self, mut tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
         if let Err(error) = tx.check_alive() {
             self.roll_back(tx).await;
@@ -260,6 +293,11 @@ impl Core {
             counters.add(&counters.commits, 1);
             return Ok(());
         };
+        if let Err(error) = self.outlive(&mut tx).await {
+            self.count_abort(&error);
+            self.roll_back(tx).await;
+            return Err(error.for_transaction(Some(started.id)));
+        }
         let wrote = tx.held.values().any(|held| !held.written.is_empty());
         tx.ending();
         // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
