@@ -102,6 +102,27 @@ pub fn check_document(document: &Document) -> Result<(), Error> {
     }
 }
 
+/// An `_id` that a server stores. Another one cannot even be looked for among others (`{_id: {$in: […]}}` would be refused), so
+/// nothing may be held by it.
+///
+/// # Errors
+/// [`Error::Invalid`], as the server: 53 (InvalidIdField) for a type, 52 (DollarPrefixedFieldName) for an object with a field
+/// that begins with `$`.
+pub fn check_id(id: &Bson) -> Result<(), Error> {
+    let kind = match id {
+        Bson::Array(_) => "array",
+        Bson::RegularExpression(_) => "regex",
+        Bson::Undefined => "undefined",
+        Bson::Document(fields) => {
+            let Some(name) = fields.keys().find(|name| name.starts_with('$')) else { return Ok(()) };
+            let message = format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.");
+            return Err(Error::Invalid { code: 52, message });
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Invalid { code: 53, message: format!("The '_id' value cannot be of type {kind}") })
+}
+
 /// A field path of the application may not begin with a reserved name.
 ///
 /// # Errors
@@ -142,6 +163,21 @@ mod tests {
         let stored = doc! {"_id": 1, "a": 2};
         assert!(is_clean(&stored));
         assert_eq!(lock_state(&stored), Ok(LockState::default()));
+    }
+
+    #[test]
+    fn ids_that_no_server_stores_are_refused() {
+        for (id, code) in [
+            (Bson::Array(Vec::new()), 53),
+            (Bson::Undefined, 53),
+            (Bson::Document(doc! {"$numberLong": "5"}), 52),
+            (Bson::Document(doc! {"x": 1, "$oid": 1}), 52),
+        ] {
+            assert!(matches!(check_id(&id), Err(Error::Invalid { code: found, .. }) if found == code), "{id}");
+        }
+        for id in [Bson::Null, 1.into(), "$a".into(), Bson::Document(doc! {"x": {"y": 1}})] {
+            assert_eq!(check_id(&id), Ok(()));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use sd2v::{
     names::{REMOVE, WRITER, tx_id_to_bson},
     shard::ShardKey,
     statement,
-    stored::{check_document, pending_insert},
+    stored::{check_document, check_id, pending_insert},
 };
 
 use super::implicit;
@@ -55,6 +55,7 @@ fn check(document: &Document) -> Result<()> {
 /// What a transaction cannot store faithfully.
 fn check_pending(document: &Document) -> Result<()> {
     check(document)?;
+    document.get("_id").map_or(Ok(()), check_id)?;
     for (field, value) in document {
         if field.starts_with('$') {
             return Err(Error::unsupported(format!(

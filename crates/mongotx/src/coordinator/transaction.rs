@@ -16,7 +16,7 @@ use std::{
 
 use bson::{Bson, doc};
 use protocol::{Concern, TxId};
-use sd2v::{shard, statement::OwnReadLock};
+use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{
@@ -116,8 +116,11 @@ impl Transaction {
         held.written.get(&key).or_else(|| held.read.get(&key))
     }
 
-    /// Notes documents that the next command may lock, unless they are too many.
+    /// Notes documents that the next command may lock, unless they are too many, or no server would store them.
     pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
+        if what == Hold::Insert {
+            at.iter().try_for_each(|at| check_id(&at.id))?;
+        }
         let held = self.held.entry(ns.clone()).or_default();
         match what {
             Hold::Insert => held.inserts = true,
