@@ -25,6 +25,7 @@ mod command;
 mod coordinator;
 pub mod cursor;
 pub mod database;
+pub mod document;
 pub mod error;
 pub mod metrics;
 pub mod options;

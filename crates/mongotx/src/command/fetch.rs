@@ -6,7 +6,7 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
     names::WRITER,
-    stored::{self, extract, lock_state},
+    stored::lock_state,
     view,
 };
 
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
+    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -58,17 +59,15 @@ pub(crate) async fn by_id(
 ) -> Result<Documents> {
     let plain = is_only_id(&query.filter) && query.projection.is_none();
     for _ in 0..FETCHES {
-        let found = match core.server.find_first(ns, query.to_find(ns, filter.clone())).await {
+        let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
             // An expression may have failed on a version that is not the latest.
             Err(refused) if refused.kind() == ErrorKind::Invalid => return find::settled(core, ns, query, me).await,
             found => found?,
         };
-        let Some(mut stored) = found else { return Ok(Documents::default()) };
+        let Some(found) = found else { return Ok(Documents::default()) };
+        let stored = document::locks(&found)?;
         let lock = lock_state(&stored)?;
-        let Some(writer) = lock.writer else {
-            stored::strip(&mut stored);
-            return Ok(Documents::at_hand([stored]));
-        };
+        let Some(writer) = lock.writer else { return Ok(Documents::at_hand([found])) };
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
             return own_view::find(core, me, ns, query).await;
@@ -76,7 +75,8 @@ pub(crate) async fn by_id(
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
             Some(Version::Absent) => return Ok(Documents::default()),
-            Some(version) if plain => return Ok(Documents::at_hand(extract(stored, version))),
+            Some(Version::Safe) if plain => return Ok(Documents::at_hand([found])),
+            Some(Version::Unsafe) if plain => return Ok(Documents::at_hand(document::unsafe_version(&found))),
             Some(Version::Safe) => {
                 let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
                 return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
@@ -116,14 +116,13 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
 /// one of the documents is locked.
 pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
     let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
-    let mut found = match core.server.collect(&ns.db, query.to_find(ns, filter), TOGETHER).await {
+    let found = match core.server.collect_raw(&ns.db, query.to_find(ns, filter), TOGETHER).await {
         // An expression may have failed on a version that is not the latest.
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         found => found?,
     };
-    if found.iter().any(|stored| stored.contains_key(WRITER)) {
+    if found.iter().any(|stored| !matches!(stored.get(WRITER), Ok(None))) {
         return Ok(None);
     }
-    found.iter_mut().for_each(stored::strip);
     Ok(Some(Documents::at_hand(found)))
 }

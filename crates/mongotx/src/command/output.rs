@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     coordinator::{Core, meet::Patience},
+    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -65,7 +66,7 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
     let results = AggregateCommand { pipeline, ..before.clone() };
     let mut results = super::aggregate::read(core, None, ns, &results).await?;
     while let Some(result) = results.next().await {
-        let mut result = result?;
+        let mut result = document::exact(&result?)?;
         let Some(Bson::Document(new)) = result.remove("new") else { continue };
         let variables = result.get_document("variables").cloned().unwrap_or_default();
         One { core, target: &target, merge, new: insert::with_id(new).1, variables }.apply().await?;

@@ -94,7 +94,7 @@ async fn search(
     core.server.run(&ns.db, copy).await?;
     let limit = core.options.max_documents;
     let cursor = core.server.cursor(&ns.db, aggregation(ns, pipeline, query)).await?;
-    let found = Documents::streaming(cursor).all(limit.saturating_add(1)).await?;
+    let found = Documents::streaming(cursor).all_raw(limit.saturating_add(1)).await?;
     if found.len() > limit {
         let message =
             format!("the text search in a transaction that has written to {ns} finds more than {limit} documents");

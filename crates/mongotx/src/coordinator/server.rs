@@ -5,12 +5,13 @@
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use sd2v::{index::shown, validator};
 
 use crate::{
+    document,
     error::{DuplicateKey, Error, ErrorKind, Result},
     metrics::Counters,
     options::Namespace,
@@ -130,30 +131,34 @@ impl Server {
         self.prepare(ns, command).await
     }
 
-    /// A cursor over the answer of `find` or `aggregate`.
-    pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<Document>> {
-        in_time(self.driver.database(db).run_cursor_command(command)).await
+    /// A cursor over the answer of `find` or `aggregate`. Of bytes: the driver's cursor of documents reads them through serde,
+    /// which takes objects for what they look like (see [`document`]).
+    pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<RawDocumentBuf>> {
+        Ok(in_time(self.driver.database(db).run_cursor_command(command)).await?.with_type())
     }
 
     /// All documents of a cursor, at most `limit`.
     pub(crate) async fn collect(&self, db: &str, command: Document, limit: usize) -> Result<Vec<Document>> {
+        self.collect_raw(db, command, limit).await?.iter().map(|raw| document::parse(raw)).collect()
+    }
+
+    /// The same as bytes.
+    pub(crate) async fn collect_raw(&self, db: &str, command: Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         let cursor = self.cursor(db, command).await?;
         in_time(cursor.take(limit).try_collect()).await
     }
 
     /// The first document that a `find` gives.
-    pub(crate) async fn find_first(&self, ns: &Namespace, mut find: Document) -> Result<Option<Document>> {
+    pub(crate) async fn find_first(&self, ns: &Namespace, find: Document) -> Result<Option<Document>> {
+        self.find_first_raw(ns, find).await?.map(|raw| document::parse(&raw)).transpose()
+    }
+
+    /// The same as bytes.
+    pub(crate) async fn find_first_raw(&self, ns: &Namespace, mut find: Document) -> Result<Option<RawDocumentBuf>> {
         find.insert("limit", 1);
         find.insert("singleBatch", true);
-        let mut answer = self.run(&ns.db, find).await?;
-        let Some(Bson::Document(mut cursor)) = answer.remove("cursor") else { return Ok(None) };
-        match cursor.remove("firstBatch") {
-            Some(Bson::Array(batch)) => Ok(batch.into_iter().next().and_then(|first| match first {
-                Bson::Document(document) => Some(document),
-                _ => None,
-            })),
-            _ => Ok(None),
-        }
+        let mut cursor = self.cursor(&ns.db, find).await?;
+        in_time(cursor.try_next()).await
     }
 }
 

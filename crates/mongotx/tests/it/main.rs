@@ -16,6 +16,7 @@ mod growth;
 mod indexes;
 mod interleavings;
 mod limits;
+mod lossless;
 mod metrics;
 mod orphans;
 mod outcome;
