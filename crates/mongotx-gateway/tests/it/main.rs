@@ -9,6 +9,7 @@ mod driver;
 mod durable_writes;
 mod handshake;
 mod login;
+mod lossless;
 mod lost_connections;
 mod memory_limit;
 mod metrics;
