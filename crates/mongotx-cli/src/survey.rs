@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures_util::TryStreamExt;
 use mongotx::{Client, ClientId, ClientInfo, Namespace, TxId};
 use protocol::{ClientRecord, LockState, TxStatus, status::status_of};
@@ -161,10 +161,11 @@ impl Survey {
                 WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1, UNSAFE: {"$type": format!("${UNSAFE}")},
                 SLOT: {"$type": format!("${SLOT}")},
             };
-            let found = driver.database(&ns.db).collection::<Document>(&ns.coll);
+            // Of bytes: an `_id` may look like Extended JSON, which the driver reads as something else, or not at all.
+            let found = driver.database(&ns.db).collection::<RawDocumentBuf>(&ns.coll);
             let mut found = found.find(doc! {"$or": marked}).projection(shape).await?;
             while let Some(stored) = found.try_next().await? {
-                survey.note(ns, &stored);
+                survey.note(ns, &Document::try_from(stored).map_err(mongotx::Error::from)?);
             }
         }
         Ok(survey)
