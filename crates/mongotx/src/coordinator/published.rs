@@ -172,7 +172,7 @@ impl TxLog for PublishedLog {
     }
 
     fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
-        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false }) })
+        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false, namespaces: Vec::new() }) })
     }
 
     fn clean(&self, id: TxId, _epoch: u64) -> BoxFuture<'_, ()> {

@@ -1,30 +1,27 @@
 //! Leftovers of dead clients: found through their records, without waiting until somebody meets them.
 //!
 //! 1. Fence every record whose lease has expired.
-//! 2. In each collection that a fenced record names, finish what it committed and undo the rest; give back its read
-//!    locks, drop what its text searches have left. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
-//! 3. Make sure that step 2 is durable: a server that is killed could come back with a lock of a committed transaction, and
+//! 2. Read the record again, durably: its owner may have listed further collections, and committed what it wrote there,
+//!    until the fence. From the fence on the list stays as it is.
+//! 3. In each collection that this record names, finish what it committed and undo the rest; give back its read locks,
+//!    drop what its text searches have left. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
+//! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a committed transaction, and
 //!    without the record that lock would be taken for an orphan. Between two equal epochs nothing was lost.
-//! 4. Retire the record: the server removes it when its outcomes need not be kept any longer.
+//! 5. Retire the record: the server removes it when its outcomes need not be kept any longer.
 //!
 //! Any number of sweeps may run at a time.
 
 use std::collections::BTreeSet;
 
 use bson::{Bson, Document, doc, oid::ObjectId};
-use protocol::{LockState, TxId};
+use protocol::{ClientId, LockState, TxId};
 use sd2v::{
     names::{READERS, WRITER},
     stored::lock_state,
     text::SCRATCH,
 };
 
-use super::{
-    Core,
-    address::Address,
-    meet::locks_only,
-    records::{Records, StoredRecord},
-};
+use super::{Core, address::Address, meet::locks_only, records::Records};
 use crate::{
     command::text::drop_collection,
     error::Result,
@@ -56,7 +53,7 @@ impl Core {
         Records::new(&self.options.tx_database, self.replicated)
     }
 
-    /// Steps 1 to 4.
+    /// Steps 1 to 5.
     #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
     pub(crate) async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept::default();
@@ -74,7 +71,7 @@ impl Core {
                 }
                 swept.fenced += 1;
             }
-            if let Some(repaired) = self.clean_up_for_good(&found).await? {
+            if let Some(repaired) = self.clean_up_for_good(found.client).await? {
                 swept.repaired += repaired;
                 swept.retired += usize::from(records.retire(&self.server, found.client, None).await?);
             }
@@ -82,40 +79,40 @@ impl Core {
         Ok(swept)
     }
 
-    /// Steps 2 and 3. `None`: the server was replaced again and again meanwhile; another sweep will see to it.
-    async fn clean_up_for_good(&self, found: &StoredRecord) -> Result<Option<usize>> {
+    /// Steps 2 to 4. `None`: the server was replaced again and again meanwhile; another sweep will see to it.
+    async fn clean_up_for_good(&self, client: ClientId) -> Result<Option<usize>> {
         let mut repaired = 0;
         for _ in 0..PASSES {
             // A fence that was read and not durable may be gone with the server that showed it.
-            let before = self.log.barrier(found.client).await?;
+            let before = self.log.barrier(client).await?;
             if !before.fenced {
                 return Ok(None);
             }
-            repaired += self.clean_up_after(found).await?;
-            if self.log.barrier(found.client).await? == before {
+            repaired += self.clean_up_after(client, &before.namespaces).await?;
+            if self.log.barrier(client).await? == before {
                 return Ok(Some(repaired));
             }
         }
         Ok(None)
     }
 
-    async fn clean_up_after(&self, found: &StoredRecord) -> Result<usize> {
-        let client = ObjectId::from_bytes(found.client.0);
-        let from = doc! {"c": client, "n": Bson::MinKey};
-        let to = doc! {"c": client, "n": Bson::MaxKey};
+    async fn clean_up_after(&self, client: ClientId, namespaces: &[Namespace]) -> Result<usize> {
+        let owner = ObjectId::from_bytes(client.0);
+        let from = doc! {"c": owner, "n": Bson::MinKey};
+        let to = doc! {"c": owner, "n": Bson::MaxKey};
         let mut repaired = 0;
-        for ns in &found.namespaces {
+        for ns in namespaces {
             repaired += self.repair_where(ns, doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}}).await?;
-            repaired += self.repair_where(ns, doc! {format!("{READERS}.c"): client}).await?;
+            repaired += self.repair_where(ns, doc! {format!("{READERS}.c"): owner}).await?;
         }
-        self.drop_scratch(found).await?;
+        self.drop_scratch(client, namespaces).await?;
         Ok(repaired)
     }
 
     /// What a text search of the client has left.
-    async fn drop_scratch(&self, found: &StoredRecord) -> Result<()> {
-        let databases: BTreeSet<&str> = found.namespaces.iter().map(|ns| ns.db.as_str()).collect();
-        let name = format!("^{}{}\\.", SCRATCH.replace('.', "\\."), found.client);
+    async fn drop_scratch(&self, client: ClientId, namespaces: &[Namespace]) -> Result<()> {
+        let databases: BTreeSet<&str> = namespaces.iter().map(|ns| ns.db.as_str()).collect();
+        let name = format!("^{}{}\\.", SCRATCH.replace('.', "\\."), client);
         for db in databases {
             let list = doc! {
                 "listCollections": 1, "filter": {"name": {"$regex": &name}}, "nameOnly": true, "cursor": {},

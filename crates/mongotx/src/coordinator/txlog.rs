@@ -29,11 +29,13 @@ pub enum Fate {
 }
 
 /// What was found at a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Barrier {
     pub(crate) epoch: u64,
     /// The client's record is fenced, durably.
     pub(crate) fenced: bool,
+    /// The collections that the record lists. A fenced record takes no more of them, an open one may.
+    pub(crate) namespaces: Vec<Namespace>,
 }
 
 /// Where the fate of transactions is stored.

@@ -30,6 +30,7 @@ mod siblings;
 mod smoke;
 mod special;
 mod stale_reads;
+mod sweeping;
 mod taking_over;
 mod text;
 mod upsert_races;

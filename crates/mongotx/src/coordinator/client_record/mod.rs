@@ -228,7 +228,11 @@ impl TxLog for ClientRecordLog {
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
             let found = self.shared.records.read_durably(&self.shared.recorder, client).await?;
-            Ok(Barrier { epoch: self.epoch(), fenced: found.is_some_and(|found| found.record.fenced) })
+            let epoch = self.epoch();
+            Ok(match found {
+                Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces },
+                None => Barrier { epoch, fenced: false, namespaces: Vec::new() },
+            })
         })
     }
 
