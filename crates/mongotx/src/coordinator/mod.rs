@@ -11,6 +11,7 @@
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`pending`] | repair of what a query would have to see |
+//! | [`strangers`] | locks of clients that have no record here |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`roll`] | roll forward or back, any number of documents |
@@ -39,6 +40,7 @@ pub(crate) mod siblings;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
+pub(crate) mod strangers;
 pub(crate) mod unique;
 pub(crate) mod unlocked;
 

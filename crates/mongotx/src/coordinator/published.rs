@@ -14,13 +14,14 @@ use std::sync::{
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, TxId, TxStatus};
+use protocol::{ClientId, Concern, TxId, TxStatus, id::database_tag};
 use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 
 use super::{
     client_record::Epoch,
     records::TXS,
     server::Server,
+    strangers,
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -46,7 +47,9 @@ pub(crate) struct PublishedLog {
 
 impl PublishedLog {
     pub(crate) fn new(server: Arc<Server>, lanes: Vec<Lane>, tx_database: &str) -> Self {
-        let client = ClientId(ObjectId::new().bytes());
+        // Only who uses the other layout would judge its age.
+        let made = ClientId(ObjectId::new().bytes()).made();
+        let client = ClientId::compose(made, database_tag(tx_database), rand::random());
         Self { server, lanes, ns: Namespace::new(tx_database, TXS), client, next: AtomicU64::new(1) }
     }
 
@@ -190,6 +193,9 @@ impl TxLog for PublishedLog {
         Box::pin(async move {
             let found = self.read(ids).await?;
             let status = |id: &TxId| found.iter().find(|(other, _)| other == id).map(|(_, status)| *status);
+            for id in ids.iter().filter(|id| status(id).is_none()) {
+                strangers::check_tag(&self.server, &self.ns.db, id.client).await?;
+            }
             // A record that is gone: finished, or an orphan of one that is. The document tells when it is fetched again.
             Ok(ids.iter().map(|id| status(id).unwrap_or(TxStatus::Finished)).collect())
         })

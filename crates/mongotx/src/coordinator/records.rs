@@ -70,10 +70,19 @@ impl Records {
         server.run(&self.ns.db, doc! {"createIndexes": &self.ns.coll, "indexes": [ttl]}).await.map(drop)
     }
 
-    pub(crate) async fn insert(&self, server: &Server, client: ClientId, lease_ms: u64, ns: &Namespace) -> Result<()> {
-        // `$currentDate` needs an update: the lease runs by the server's clock from the first moment.
+    /// Makes a client's record, durably: a lock that outlives a restart of the server finds its record. False when there is a
+    /// record of that id already, which is left as it is.
+    pub(crate) async fn insert(
+        &self,
+        server: &Server,
+        client: ClientId,
+        lease_ms: u64,
+        ns: &Namespace,
+    ) -> Result<bool> {
+        // `$currentDate` needs an update: the lease runs by the server's clock from the first moment. No record is without
+        // a stamp, so that one that is there is not matched, and its `_id` refuses another.
         let statement = doc! {
-            "q": {"_id": object_id(client)},
+            "q": {"_id": object_id(client), "stamp": {"$exists": false}},
             "u": {
                 "$setOnInsert": {
                     "stamp": 0_i64, "leaseMs": lease_ms as i64, "low": 1_i64, "committed": [], "rolledBack": [],
@@ -83,7 +92,12 @@ impl Records {
             },
             "upsert": true,
         };
-        server.update(&self.ns, vec![statement]).await?.ok().map(drop)
+        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": self.durable.clone()};
+        match server.write(&self.ns.db, command).await?.ok() {
+            Ok(answer) => Ok(answer.upserted.is_some()),
+            Err(error) if error.is_duplicate_key() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Locks and record writes count as done if the server says that they have modified the document: a server that calls

@@ -24,7 +24,8 @@ pub enum Fate {
     Committed,
     /// Not committed, and never will be.
     RolledBack,
-    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes).
+    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes), or
+    /// its client keeps its record in another database.
     Unknown,
 }
 

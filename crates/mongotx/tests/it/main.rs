@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod aggregate;
+mod another_database;
 mod bulk;
 mod collations;
 mod collections;
