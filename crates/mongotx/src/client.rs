@@ -23,6 +23,7 @@ use crate::{
         client_record::ClientRecordLog,
         finisher::Finisher,
         freshness::Freshness,
+        parked::reap_in_background,
         published::{self, PublishedLog},
         records::{Records, StoredRecord},
         server::{Server, from_driver},
@@ -150,8 +151,11 @@ impl Client {
             options,
             replicated,
             this: Weak::clone(this),
+            reaper: Arc::default(),
+            runtime: tokio::runtime::Handle::current(),
         });
         if core.options.sweep {
+        reap_in_background(&core);
             sweep_in_background(&core);
         }
         Ok(Self { core })

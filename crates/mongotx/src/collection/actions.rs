@@ -15,8 +15,11 @@ macro_rules! in_session {
             }
             Some(session) => {
                 let session: &mut Session = session;
-                let done = match session.transaction() {
-                    Ok($tx) => $run.await,
+                let done = match session.statement() {
+                    Ok(mut statement) => {
+                        let $tx = statement.as_mut().and_then(|statement| statement.transaction());
+                        $run.await
+                    }
                     Err(error) => Err(error),
                 };
                 match done {

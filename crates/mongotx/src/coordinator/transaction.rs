@@ -351,12 +351,11 @@ impl Core {
     }
 }
 
-/// A transaction dropped without commit is rolled back in the background.
+/// A transaction dropped without commit is rolled back in the background, on the client's own runtime: whoever drops it may
+/// be where none runs.
 pub(crate) fn abandon(core: &Arc<Core>, tx: Transaction) {
-    if tx.id().is_some()
-        && let Ok(runtime) = tokio::runtime::Handle::try_current()
-    {
-        let core = Arc::clone(core);
-        runtime.spawn(async move { core.hand_over_undone(tx).await });
+    if tx.id().is_some() {
+        let this = Arc::clone(core);
+        core.runtime.spawn(async move { this.hand_over_undone(tx).await });
     }
 }

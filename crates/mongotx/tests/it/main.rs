@@ -16,6 +16,7 @@ mod geo;
 mod growth;
 mod indexes;
 mod interleavings;
+mod left_open;
 mod limits;
 mod metrics;
 mod orphans;
