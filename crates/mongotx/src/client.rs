@@ -27,7 +27,8 @@ use crate::{
         published::{self, PublishedLog},
         records::{Records, StoredRecord},
         server::{Server, from_driver},
-        sweep::Swept,
+        strangers,
+        sweep::{Cleaned, Swept},
         txlog::{Fate, TxLog},
     },
     database::Database,
@@ -150,12 +151,12 @@ impl Client {
             siblings: Arc::default(),
             options,
             replicated,
-            this: Weak::clone(this),
             reaper: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
+            this: Weak::clone(this),
         });
-        if core.options.sweep {
         reap_in_background(&core);
+        if core.options.sweep {
             sweep_in_background(&core);
         }
         Ok(Self { core })
@@ -224,6 +225,16 @@ impl Client {
         Ok(found.into_iter().next().map(ClientInfo::from))
     }
 
+    /// The databases in which clients of this deployment have registered, as far as they could note it in
+    /// `mongotx.deployment`: at most 20, the one that was registered in last first. More than one is a mistake, unless
+    /// their clients never meet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user read them.
+    pub async fn record_databases(&self) -> Result<Vec<String>> {
+        strangers::noted_databases(&self.core.server).await
+    }
+
     /// The locked documents of a collection, at most `limit`.
     ///
     /// # Errors
@@ -254,12 +265,31 @@ impl Client {
     /// Repairs every document of a collection whose locks are decided or dead; answers how many are free now.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    /// [`ErrorKind::Unavailable`]. For documents that cannot be repaired, when all others are: [`ErrorKind::Corruption`], and
+    /// [`ErrorKind::Invalid`] for those that the server refuses to finish and those of clients whose records are in
+    /// another database. The message names the first and the number of others.
     pub async fn repair_collection(&self, namespace: &Namespace) -> Result<usize> {
-        let locked = doc! {"$or": [
-            {sd2v::names::WRITER: {"$exists": true}}, {sd2v::names::READERS: {"$exists": true}},
-        ]};
-        self.core.repair_where(namespace, locked).await
+        self.repair(namespace, Document::new()).await
+    }
+
+    /// The same for the documents of one `_id`, as a read of it would do.
+    ///
+    /// # Errors
+    /// As [`Client::repair_collection`].
+    pub async fn repair_document(&self, namespace: &Namespace, id: &Bson) -> Result<usize> {
+        self.repair(namespace, doc! {"_id": id.clone()}).await
+    }
+
+    async fn repair(&self, namespace: &Namespace, mut filter: Document) -> Result<usize> {
+        let locks = [sd2v::names::WRITER, sd2v::names::READERS].map(|lock| doc! {lock: {"$exists": true}});
+        filter.insert("$or", locks.to_vec());
+        let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter).await?;
+        if refused.is_empty() {
+            return Ok(repaired);
+        }
+        let others = refused.len() - 1;
+        let first = refused.swap_remove(0);
+        Err(if others > 0 { first.and_others(others) } else { first })
     }
 
     /// All collections that transactions may have touched and that exist, for tools: those that records name, and

@@ -122,6 +122,7 @@ struct Inner {
     progress: Option<Progress>,
     duplicate: Option<DuplicateKey>,
     info: Option<Document>,
+    unfinishable: bool,
     source: Option<mongodb::error::Error>,
 }
 
@@ -160,6 +161,7 @@ impl Error {
             progress: None,
             duplicate: None,
             info: None,
+            unfinishable: false,
             source: None,
         }))
     }
@@ -172,6 +174,24 @@ impl Error {
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// A committed document that the server refuses to finish is in the way.
+    pub(crate) fn not_finishable(message: String, because: &Self) -> Self {
+        let mut error = Self::new(ErrorKind::Invalid, message);
+        error.0.code = because.0.code;
+        error.0.unfinishable = true;
+        error
+    }
+
+    /// The same for other documents, too.
+    pub(crate) fn and_others(mut self, others: usize) -> Self {
+        self.0.message.push_str(&format!("; and {others} more documents like it"));
+        self
+    }
+
+    pub(crate) fn is_unfinishable(&self) -> bool {
+        self.0.unfinishable
     }
 
     pub(crate) fn conflict_with(conflict: Conflict, why: &str) -> Self {

@@ -31,5 +31,7 @@ pub mod text;
 pub mod update;
 pub mod validator;
 pub mod view;
+pub mod visible;
 
 pub use error::Error;
+pub use visible::Visible;

@@ -67,7 +67,8 @@ async fn clear_the_way(
             at
         }
         None => {
-            core.settle_pending(ns, filter, terms, None).await?;
+            let settled = core.settle_pending(ns, filter, terms, None).await?;
+            core.refuse_unfinished(ns, filter, &settled.unfinished).await?;
             let locked = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
             doc! {"$and": [view::without_pending_inserts(filter), locked]}
         }

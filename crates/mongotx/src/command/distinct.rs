@@ -52,9 +52,10 @@ async fn values(
     query: &Query,
 ) -> Result<Vec<Bson>> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
-    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    if me.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
-        let groups = own_view::run(core, me, ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
+    let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+    if own.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
+        let groups =
+            own_view::run(core, own.as_ref(), ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
         return Ok(values_of(groups));
     }
     let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::safe_filter(&query.filter, core.catalog.shards.none())};

@@ -4,6 +4,7 @@
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
+    Visible,
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
     names::WRITER,
     stored::{self, extract, lock_state},
@@ -71,7 +72,7 @@ pub(crate) async fn by_id(
         };
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
-            return own_view::find(core, me, ns, query).await;
+            return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
@@ -85,7 +86,10 @@ pub(crate) async fn by_id(
                 let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
                 let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
-                core.clear_locks(ns, &at, &lock, me).await?;
+                match core.clear_locks(ns, &at, &lock, me).await {
+                    Err(refused) if refused.is_unfinishable() => return find::settled(core, ns, query, me).await,
+                    cleared => drop(cleared?),
+                }
             }
             None => {
                 let Some(id) = query.pinned_id(core, ns).await? else { continue };

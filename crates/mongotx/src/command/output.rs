@@ -47,7 +47,7 @@ async fn out(
     stage: Document,
 ) -> Result<()> {
     core.catalog.check_written(target, false)?;
-    let plan = Plan::of(core, None, ns, before).await?;
+    let mut plan = Plan::of(core, None, ns, before).await?;
     core.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
     plan.settle(core).await?;
     let command = plan.writing_command(stage)?;

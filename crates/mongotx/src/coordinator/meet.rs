@@ -14,7 +14,7 @@ use sd2v::{
     stored::lock_state,
 };
 
-use super::{Core, address::Address, roll};
+use super::{Core, address::Address, roll, unfinishable::is_refused};
 use crate::{
     error::{Conflict, Error, Result},
     options::Namespace,
@@ -48,7 +48,12 @@ impl Core {
                 Encounter::Active => return Ok(Some(writer)),
                 Encounter::Repair(repair) => {
                     let forward = status(writer) == TxStatus::Committed;
-                    self.repair(ns, at, writer, repair, forward).await?;
+                    match self.repair(ns, at, writer, repair, forward).await {
+                        Err(refused) if forward && is_refused(&refused) => {
+                            return Err(self.unfinishable(ns, &at.id, writer, &refused).await);
+                        }
+                        repaired => repaired?,
+                    }
                 }
                 Encounter::FetchAgain => self.roll_back_orphan(ns, at, writer).await?,
             }

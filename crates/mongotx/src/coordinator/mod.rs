@@ -13,6 +13,7 @@
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`strangers`] | locks of clients that have no record here |
 //! | [`pending`] | repair of what a query would have to see |
+//! | [`unfinishable`] | committed documents that the server refuses to finish |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`roll`] | roll forward or back, any number of documents |
@@ -43,6 +44,7 @@ pub(crate) mod strangers;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
+pub(crate) mod unfinishable;
 pub(crate) mod unique;
 pub(crate) mod unlocked;
 

@@ -11,11 +11,12 @@
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
+    Visible,
     names::{WRITER, tx_id_from_bson},
     view,
 };
 
-use super::{Core, roll};
+use super::{Core, roll, unfinishable::is_refused};
 use crate::{
     command::Terms,
     error::{Error, ErrorKind, Result},
@@ -26,11 +27,20 @@ use crate::{
 /// Rounds before giving up: each round finds a transaction that finished between two of its commands.
 const ROUNDS: usize = 16;
 
-/// What [`Core::settle_pending`] found at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    NothingPending,
-    SomethingPending,
+/// What [`Core::settle_pending`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// Something was pending at first.
+    pub(crate) was_pending: bool,
+    /// Committed transactions with documents that the server refuses to finish: their unsafe versions are the latest.
+    pub(crate) unfinished: Vec<TxId>,
+}
+
+impl Settled {
+    /// Whose unsafe versions are to be read, if `me` has written, too.
+    pub(crate) fn visible(&self, me: Option<TxId>) -> Option<Visible> {
+        Visible::of(me.into_iter().chain(self.unfinished.iter().copied()))
+    }
 }
 
 impl Core {
@@ -45,8 +55,7 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if let Some(limit) = terms.staleness {
-            self.freshen(ns, limit).await?;
-            return Ok(Settled::NothingPending);
+            return self.freshen(ns, limit).await;
         }
         self.settle_now(ns, filter, terms, me).await
     }
@@ -60,13 +69,13 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
-            return Ok(Settled::NothingPending);
+            return Ok(Settled::default());
         }
         let mut finished_before: Vec<TxId> = Vec::new();
         for round in 0..ROUNDS {
             let writers = self.find_pending(ns, filter, terms, me).await?;
             if writers.is_empty() {
-                return Ok(if round == 0 { Settled::NothingPending } else { Settled::SomethingPending });
+                return Ok(Settled { was_pending: round > 0, unfinished: Vec::new() });
             }
             let statuses = self.log.statuses(&writers).await?;
             let of = |wanted: TxStatus| -> Vec<TxId> {
@@ -79,7 +88,7 @@ impl Core {
             };
             // What this client has committed itself is being finished already, without a command more.
             let committed = self.finisher.unfinished(of(TxStatus::Committed)).await;
-            self.roll_pending(ns, &committed, true).await?;
+            let unfinished = self.finish_pending(ns, &committed).await?;
             self.roll_pending(ns, &of(TxStatus::RolledBack), false).await?;
             // Finished when asked: gone when looked for again, or an orphan.
             let finished = of(TxStatus::Finished);
@@ -87,7 +96,7 @@ impl Core {
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
             self.roll_pending(ns, &orphans, false).await?;
             if finished.is_empty() {
-                return Ok(Settled::SomethingPending);
+                return Ok(Settled { was_pending: true, unfinished });
             }
             finished_before = finished;
         }
@@ -117,6 +126,24 @@ impl Core {
         let groups = self.server.collect(&ns.db, command, 100_000).await?;
         let writers = groups.iter().map(|group| parse_writer(ns, group)).collect::<Result<Vec<TxId>>>()?;
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
+    }
+
+    /// Finishes what these transactions have committed, and answers those of which the server refuses a document.
+    async fn finish_pending(&self, ns: &Namespace, committed: &[TxId]) -> Result<Vec<TxId>> {
+        match self.roll_pending(ns, committed, true).await {
+            Ok(()) => return Ok(Vec::new()),
+            Err(refused) if !is_refused(&refused) => return Err(refused),
+            Err(_) if committed.len() == 1 => return Ok(committed.to_vec()),
+            Err(_) => {}
+        }
+        let mut unfinished = Vec::new();
+        for one in committed {
+            match self.roll_pending(ns, &[*one], true).await {
+                Err(refused) if is_refused(&refused) => unfinished.push(*one),
+                done => done?,
+            }
+        }
+        Ok(unfinished)
     }
 
     async fn roll_pending(&self, ns: &Namespace, writers: &[TxId], forward: bool) -> Result<()> {

@@ -35,6 +35,7 @@ mod stale_reads;
 mod sweeping;
 mod taking_over;
 mod text;
+mod unfinishable;
 mod upsert_races;
 mod waiting;
 mod zombies;
