@@ -283,7 +283,7 @@ impl Client {
     async fn repair(&self, namespace: &Namespace, mut filter: Document) -> Result<usize> {
         let locks = [sd2v::names::WRITER, sd2v::names::READERS].map(|lock| doc! {lock: {"$exists": true}});
         filter.insert("$or", locks.to_vec());
-        let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter).await?;
+        let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter, None).await?;
         if refused.is_empty() {
             return Ok(repaired);
         }

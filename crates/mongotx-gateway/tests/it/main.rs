@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod another_database;
 mod codec;
 mod common;
 mod corpus;

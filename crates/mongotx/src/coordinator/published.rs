@@ -175,7 +175,7 @@ impl TxLog for PublishedLog {
     }
 
     fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
-        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false, namespaces: Vec::new() }) })
+        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false, namespaces: Vec::new(), time: None }) })
     }
 
     fn clean(&self, id: TxId, _epoch: u64) -> BoxFuture<'_, ()> {

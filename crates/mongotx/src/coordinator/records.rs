@@ -15,7 +15,7 @@
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `askedAt` | Date | anybody | makes what was read durable before it is told |
 
-use bson::{Bson, Document, doc, oid::ObjectId};
+use bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
 
 use super::server::{Server, as_i64};
@@ -182,13 +182,24 @@ impl Records {
 
     /// What the record says, durably: read by a journaled write that changes nothing of importance.
     pub(crate) async fn read_durably(&self, server: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
+        Ok(self.read_durably_at(server, client).await?.0)
+    }
+
+    /// The same with the cluster time of the answer, where there is one.
+    pub(crate) async fn read_durably_at(
+        &self,
+        server: &Server,
+        client: ClientId,
+    ) -> Result<(Option<StoredRecord>, Option<Timestamp>)> {
         let command = doc! {
             "findAndModify": &self.ns.coll, "query": {"_id": object_id(client)}, "update": {"$currentDate": {"askedAt": true}},
             "new": true, "writeConcern": self.durable.clone(),
         };
-        match server.run(&self.ns.db, command).await?.get("value") {
-            Some(Bson::Document(stored)) => parse_record(stored).map(Some),
-            _ => Ok(None),
+        let answer = server.run(&self.ns.db, command).await?;
+        let time = answer.get_timestamp("operationTime").ok();
+        match answer.get("value") {
+            Some(Bson::Document(stored)) => Ok((Some(parse_record(stored)?), time)),
+            _ => Ok((None, time)),
         }
     }
 

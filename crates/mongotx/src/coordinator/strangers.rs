@@ -14,6 +14,7 @@ use bson::{Document, doc};
 use protocol::{
     ClientId,
     id::{DatabaseTag, database_tag},
+    status::status_where_kept,
 };
 
 use super::{
@@ -95,9 +96,8 @@ pub(crate) async fn check_gone(server: &Server, database: &str, client: ClientId
 /// # Errors
 /// [`ErrorKind::Invalid`] when the client keeps its record in another database than `database`.
 pub(crate) async fn check_tag(server: &Server, database: &str, client: ClientId) -> Result<()> {
-    if client.tag() == database_tag(database) {
-        return Ok(());
-    }
+    let kept_here = client.tag() == database_tag(database);
+    let Err(foreign) = status_where_kept(None, 0, kept_here) else { return Ok(()) };
     let there = noted(server, doc! {"tag": hex(client.tag())}).await.unwrap_or_default();
     let place = if there.is_empty() { String::new() } else { format!(", in {}", there.join(" or ")) };
     let known = noted_databases(server).await.unwrap_or_default();
@@ -108,9 +108,9 @@ pub(crate) async fn check_tag(server: &Server, database: &str, client: ClientId)
     Err(Error::invalid(
         WRONG_OPTIONS,
         format!(
-            "a document is locked by client {client}, whose record is in another database than {database}{place}: nothing is \
-             repaired, because its transactions may be committed. All clients of a deployment need the same \
-             tx_database.{known}"
+            "{foreign}: client {client}, which has locked a document, has its record in another database than \
+             {database}{place}. Nothing is repaired, because its transactions may be committed. All clients of a \
+             deployment need the same tx_database.{known}"
         ),
     ))
 }

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use bson::{Bson, Document, doc, oid::ObjectId};
+use bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use protocol::{ClientId, LockState, TxId};
 use sd2v::{
     names::{READERS, WRITER},
@@ -21,7 +21,7 @@ use sd2v::{
     text::SCRATCH,
 };
 
-use super::{Core, address::Address, meet::locks_only, records::Records};
+use super::{Core, address::Address, meet::locks_only, records::Records, txlog::Barrier};
 use crate::{
     command::text::drop_collection,
     error::{Error, ErrorKind, Result},
@@ -108,10 +108,10 @@ impl Core {
             if !before.fenced {
                 break;
             }
-            let Cleaned { repaired, refused, .. } = self.clean_up_after(client, &before.namespaces).await?;
+            let Cleaned { repaired, refused, .. } = self.clean_up_after(client, &before).await?;
             cleaned.repaired += repaired;
             cleaned.refused = refused;
-            if self.log.barrier(client).await? == before {
+            if self.log.barrier(client).await?.follows(&before) {
                 cleaned.is_durable = true;
                 break;
             }
@@ -120,20 +120,20 @@ impl Core {
         Ok(cleaned)
     }
 
-    async fn clean_up_after(&self, client: ClientId, namespaces: &[Namespace]) -> Result<Cleaned> {
+    async fn clean_up_after(&self, client: ClientId, barrier: &Barrier) -> Result<Cleaned> {
         let owner = ObjectId::from_bytes(client.0);
         let from = doc! {"c": owner, "n": Bson::MinKey};
         let to = doc! {"c": owner, "n": Bson::MaxKey};
         let mut cleaned = Cleaned::default();
-        for ns in namespaces {
+        for ns in &barrier.namespaces {
             let written = doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}};
             for filter in [written, doc! {format!("{READERS}.c"): owner}] {
-                let Cleaned { repaired, refused, .. } = self.repair_where(ns, filter).await?;
+                let Cleaned { repaired, refused, .. } = self.repair_where(ns, filter, barrier.time).await?;
                 cleaned.repaired += repaired;
                 cleaned.refused.extend(refused);
             }
         }
-        self.drop_scratch(client, namespaces).await?;
+        self.drop_scratch(client, &barrier.namespaces).await?;
         Ok(cleaned)
     }
 
@@ -155,16 +155,25 @@ impl Core {
     }
 
     /// Repairs every document that matches, as far as its rivals are decided. What cannot be repaired does not keep it from
-    /// the others.
-    pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<Cleaned> {
+    /// the others. `since`: a cluster time. Then the documents are looked for in what the majority has, and not before that
+    /// time: what one primary shows to be clean may be locked again on the next.
+    pub(crate) async fn repair_where(
+        &self,
+        ns: &Namespace,
+        filter: Document,
+        since: Option<Timestamp>,
+    ) -> Result<Cleaned> {
         let key = self.shard_key(ns).await?;
         let mut cleaned = Cleaned::default();
         let mut passed_over: Vec<Bson> = Vec::new();
         for _ in 0..ROUNDS {
             let filter = doc! {"$and": [filter.clone(), {"_id": {"$nin": passed_over.clone()}}]};
-            let find = doc! {
+            let mut find = doc! {
                 "find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": ROUND as i64,
             };
+            if let Some(since) = since.filter(|_| self.replicated) {
+                find.insert("readConcern", doc! {"level": "majority", "afterClusterTime": since});
+            }
             let found = self.server.collect(&ns.db, find, ROUND).await?;
             let before = (cleaned.repaired, passed_over.len());
             for stored in &found {

@@ -2,6 +2,7 @@
 //!
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
 
+use bson::Timestamp;
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, TxId, TxStatus};
 
@@ -30,13 +31,22 @@ pub enum Fate {
 }
 
 /// What was found at a barrier.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     pub(crate) epoch: u64,
     /// The client's record is fenced, durably.
     pub(crate) fenced: bool,
     /// The collections that the record lists. A fenced record takes no more of them, an open one may.
     pub(crate) namespaces: Vec<Namespace>,
+    /// The cluster time of the answer, where several servers keep the data.
+    pub(crate) time: Option<Timestamp>,
+}
+
+impl Barrier {
+    /// Was the server the same all the while since `earlier`, and the record fenced?
+    pub(crate) fn follows(&self, earlier: &Self) -> bool {
+        (self.epoch, self.fenced) == (earlier.epoch, earlier.fenced)
+    }
 }
 
 /// Where the fate of transactions is stored.

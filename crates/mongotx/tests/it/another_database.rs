@@ -72,7 +72,7 @@ async fn active_transaction_of_another_database_is_left_alone() {
     let mut session = change_both(&world, &owner).await;
     let stranger = stranger(&world).await;
     let (theirs, ours) = (format!("{}_other", world.db), world.tx_db());
-    let words = [theirs.as_str(), ours.as_str(), "nothing is repaired"];
+    let words = [theirs.as_str(), ours.as_str(), "Nothing is repaired"];
     assert_refused(&world, &stranger, ErrorKind::Invalid, &words).await;
     session.commit().await.unwrap();
     assert!(owner.flush(Duration::from_secs(60)).await);
@@ -93,7 +93,7 @@ async fn committed_transaction_of_another_database_is_left_alone() {
     gate.reached().await;
     let stranger = stranger(&world).await;
     let (theirs, ours) = (format!("{}_other", world.db), world.tx_db());
-    let words = [theirs.as_str(), ours.as_str(), "nothing is repaired"];
+    let words = [theirs.as_str(), ours.as_str(), "Nothing is repaired"];
     assert_refused(&world, &stranger, ErrorKind::Invalid, &words).await;
     gate.open();
     assert!(owner.flush(Duration::from_secs(60)).await);

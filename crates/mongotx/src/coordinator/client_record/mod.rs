@@ -174,7 +174,11 @@ impl ClientRecordLog {
             found.into_iter().map(|record| (record.client, record)).collect();
         for client in clients {
             let Some(record) = found.get(&client) else {
-                strangers::check_gone(server, &records.ns.db, client).await?;
+                // A new primary may not know yet how much the majority has, and show nothing of who has just registered.
+                match records.read_durably(server, client).await? {
+                    Some(record) => drop(found.insert(client, record)),
+                    None => strangers::check_gone(server, &records.ns.db, client).await?,
+                }
                 continue;
             };
             let expired = record.expired && !record.record.fenced && !record.closed;
@@ -255,11 +259,11 @@ impl TxLog for ClientRecordLog {
 
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
-            let found = self.shared.records.read_durably(&self.shared.recorder, client).await?;
+            let (found, time) = self.shared.records.read_durably_at(&self.shared.recorder, client).await?;
             let epoch = self.epoch();
             Ok(match found {
-                Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces },
-                None => Barrier { epoch, fenced: false, namespaces: Vec::new() },
+                Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces, time },
+                None => Barrier { epoch, fenced: false, namespaces: Vec::new(), time },
             })
         })
     }
