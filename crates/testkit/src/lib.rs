@@ -7,6 +7,7 @@
 //! Deliberately absent: sharded clusters, authentication, TLS.
 
 mod error;
+mod failover;
 mod fetch;
 mod locate;
 mod logs;
