@@ -10,7 +10,7 @@ use std::{
 
 use bson::{Bson, Document, doc};
 use mongodb::{
-    event::{EventHandler, cmap::CmapEvent, command::CommandEvent},
+    event::{EventHandler, cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
     options::ClientOptions as DriverOptions,
 };
 use protocol::{ClientId, LockState, TxId};
@@ -23,6 +23,7 @@ use crate::{
         client_record::ClientRecordLog,
         finisher::Finisher,
         freshness::Freshness,
+        nodes::Nodes,
         published::{self, PublishedLog},
         records::{Records, StoredRecord},
         server::{Server, from_driver},
@@ -116,19 +117,20 @@ impl Client {
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let counting = options.count_commands.then_some(&counters);
-        let driver = driver(uri, counting, None).await?;
-        let Deployment { replicated, routed } = examine(&driver).await?;
-        let shards = Shards::new(&options.shard_keys, routed)?;
-        let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), replicated));
+        let nodes = Arc::new(Nodes::default());
+        let driver = driver(uri, counting, &nodes).await?;
+        let shards = Shards::new(&options.shard_keys, examine(&driver, &nodes).await?)?;
+        let server = Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), Arc::clone(&nodes)));
         let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
             let epoch = Arc::new(AtomicU64::new(0));
-            let recorder = driver_for_records(uri, counting, &epoch).await?;
-            Ok((Server::new(recorder, Arc::clone(&counters), options.hook.clone(), replicated), epoch))
+            nodes.ends(&epoch);
+            let recorder = driver_for_records(uri, counting, &nodes, &epoch).await?;
+            Ok((Server::new(recorder, Arc::clone(&counters), options.hook.clone(), Arc::clone(&nodes)), epoch))
         };
         let log: Arc<dyn TxLog> = match options.layout {
             Layout::ClientRecord => {
                 let (recorder, epoch) = lane().await?;
-                let records = Records::new(&options.tx_database, replicated);
+                let records = Records::new(&options.tx_database);
                 Arc::new(ClientRecordLog::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout))
             }
             Layout::Published => {
@@ -148,7 +150,6 @@ impl Client {
             freshness: Freshness::default(),
             siblings: Arc::default(),
             options,
-            replicated,
             this: Weak::clone(this),
         });
         if core.options.sweep {
@@ -192,6 +193,21 @@ impl Client {
             }
         }
         Ok(fate)
+    }
+
+    /// Several servers keep the data: writes wait for the majority of them.
+    pub fn is_replicated(&self) -> bool {
+        self.core.server.nodes.are_several()
+    }
+
+    /// Waits until everything that was acknowledged so far satisfies a write concern, as its document says it. Answers the
+    /// server's `writeConcernError` if that does not come true (in time, where it has a `wtimeout`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a write concern that the server does not take, [`ErrorKind::Unavailable`] and
+    /// [`ErrorKind::Indeterminate`] when the server does not answer.
+    pub async fn await_write_concern(&self, concern: Document) -> Result<Option<Document>> {
+        self.core.records().await_concern(&self.core.server, concern).await
     }
 
     /// Finishes or undoes what dead clients have left, now.
@@ -321,8 +337,9 @@ impl Client {
     }
 }
 
-/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands.
-async fn options_for(uri: &str, counters: Option<&Arc<Counters>>) -> Result<DriverOptions> {
+/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands. `nodes`
+/// is told of every answer to the driver's own `hello`, which it sends every few seconds and when the set changes.
+async fn options_for(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<Nodes>) -> Result<DriverOptions> {
     let mut options = DriverOptions::parse(uri).await.map_err(from_driver)?;
     options.retry_writes = Some(false);
     options.app_name.get_or_insert_with(|| "mongotx".to_owned());
@@ -333,15 +350,17 @@ async fn options_for(uri: &str, counters: Option<&Arc<Counters>>) -> Result<Driv
             }
         }));
     }
+    let nodes = Arc::clone(nodes);
+    options.sdam_event_handler = Some(EventHandler::callback(move |event| {
+        if let SdamEvent::ServerHeartbeatSucceeded(heartbeat) = event {
+            nodes.note(&heartbeat.reply);
+        }
+    }));
     Ok(options)
 }
 
-async fn driver(uri: &str, counters: Option<&Arc<Counters>>, pool: Option<u32>) -> Result<mongodb::Client> {
-    let mut options = options_for(uri, counters).await?;
-    if pool.is_some() {
-        options.max_pool_size = pool;
-    }
-    mongodb::Client::with_options(options).map_err(from_driver)
+async fn driver(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<Nodes>) -> Result<mongodb::Client> {
+    mongodb::Client::with_options(options_for(uri, counters, nodes).await?).map_err(from_driver)
 }
 
 /// One connection for the writes to client records, and a counter that changes whenever it has to be made anew: the
@@ -349,9 +368,10 @@ async fn driver(uri: &str, counters: Option<&Arc<Counters>>, pool: Option<u32>) 
 async fn driver_for_records(
     uri: &str,
     counters: Option<&Arc<Counters>>,
+    nodes: &Arc<Nodes>,
     epoch: &Arc<AtomicU64>,
 ) -> Result<mongodb::Client> {
-    let mut options = options_for(uri, counters).await?;
+    let mut options = options_for(uri, counters, nodes).await?;
     options.max_pool_size = Some(1);
     options.min_pool_size = None;
     options.max_idle_time = None;
@@ -364,16 +384,9 @@ async fn driver_for_records(
     mongodb::Client::with_options(options).map_err(from_driver)
 }
 
-/// What answers at the other end.
-struct Deployment {
-    /// Several servers keep the data.
-    replicated: bool,
-    /// It is a router: collections may have shard keys.
-    routed: bool,
-}
-
-/// Refuses servers on which transactions would not be safe.
-async fn examine(driver: &mongodb::Client) -> Result<Deployment> {
+/// Refuses servers on which transactions would not be safe. Answers whether it is a router, where collections may have
+/// shard keys.
+async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<bool> {
     let admin = driver.database("admin");
     let build: Document = admin.run_command(doc! {"buildInfo": 1}).await.map_err(from_driver)?;
     let hello: Document = admin.run_command(doc! {"hello": 1}).await.map_err(from_driver)?;
@@ -389,9 +402,8 @@ async fn examine(driver: &mongodb::Client) -> Result<Deployment> {
             "the server speaks wire version {wire}; transactions need pipeline updates and their operators, which came with version 9 (MongoDB 4.4)"
         )));
     }
-    let members = hello.get_array("hosts").map_or(0, Vec::len) + hello.get_array("passives").map_or(0, Vec::len);
-    let routed = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
-    Ok(Deployment { replicated: members > 1 || routed, routed })
+    nodes.note(&hello);
+    Ok(hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"))
 }
 
 /// Sweeps now and every few leases, as long as the client lives.

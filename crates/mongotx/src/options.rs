@@ -87,7 +87,8 @@ impl Verbosity {
 pub struct TransactionOptions {
     /// Read committed unless chosen otherwise.
     pub isolation: Isolation,
-    /// What a commit waits for before it is answered: the journal, by default.
+    /// What a commit waits for before it is answered: the journal, by default. Where several servers keep the data it waits for
+    /// the majority of them at least, and for its journals, whatever is asked: with less, half of a commit could be lost.
     pub concern: Concern,
     /// How long a write (and a repeatable read) waits for an active rival before it fails with a conflict. Zero, the
     /// default, fails at once.

@@ -104,14 +104,6 @@ async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Docume
     Ok(core.server.find_first(ns, find).await?.is_some())
 }
 
-/// A command that may have been carried out although its answer is missing.
-pub(crate) fn indeterminate(error: Error) -> Error {
-    if error.kind() == ErrorKind::Unavailable && error.to_string().contains("answer with it") {
-        return Error::new(ErrorKind::Indeterminate, error.to_string());
-    }
-    error
-}
-
 /// What happens between two attempts of one write.
 pub(crate) struct Attempts<'a> {
     core: &'a Core,

@@ -237,7 +237,7 @@ async fn send(
     upsert: bool,
 ) -> Result<Option<Modified>> {
     let ask = command.to_command(ns, filter, upsert);
-    let mut answer = core.server.run(&ns.db, ask).await.map_err(direct::indeterminate)?;
+    let mut answer = core.server.run_directly(&ns.db, ask).await?;
     let last = answer.get_document("lastErrorObject").cloned().unwrap_or_default();
     let done = last.get("n").is_some_and(|n| super::super::coordinator::server::as_i64(n) > 0);
     let upserted_id = last.get("upserted").cloned();

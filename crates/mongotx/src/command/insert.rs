@@ -84,7 +84,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     let mut patience = Patience::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
-        let answer = core.server.write(&ns.db, command).await.map_err(super::direct::indeterminate)?;
+        let answer = core.server.write_directly(&ns.db, command).await?;
         match answer.ok() {
             Err(error) if error.is_duplicate_id() => {
                 if !way_is_free(core, ns, &at, None, &mut patience).await? {

@@ -17,7 +17,7 @@ use sd2v::{
 use super::{
     Terms,
     aggregate::{AggregateCommand, Plan},
-    direct, insert,
+    insert,
     update::{self, UpdateCommand},
 };
 use crate::{
@@ -51,7 +51,7 @@ async fn out(
     core.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
     plan.settle(core).await?;
     let command = plan.writing_command(stage)?;
-    core.server.run(&ns.db, command).await.map(drop).map_err(direct::indeterminate)
+    core.server.run_directly(&ns.db, command).await.map(drop)
 }
 
 async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {

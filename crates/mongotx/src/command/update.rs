@@ -184,7 +184,7 @@ async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool
     if let Some(variables) = &command.terms.variables {
         update.insert("let", variables.clone());
     }
-    core.server.write(&ns.db, update).await.map_err(direct::indeterminate)?.ok()
+    core.server.write_directly(&ns.db, update).await?.ok()
 }
 
 fn result_of(answer: &WriteAnswer) -> UpdateResult {

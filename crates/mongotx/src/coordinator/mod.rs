@@ -18,6 +18,7 @@
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
+//! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
 pub(crate) mod catalog;
@@ -25,6 +26,7 @@ pub(crate) mod client_record;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
 pub(crate) mod meet;
+pub(crate) mod nodes;
 pub(crate) mod pending;
 pub(crate) mod prepare;
 pub(crate) mod prepare_each;
@@ -70,8 +72,6 @@ pub(crate) struct Core {
     pub(crate) freshness: Freshness,
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) options: ClientOptions,
-    /// Several servers keep the data: write concerns above one make sense.
-    pub(crate) replicated: bool,
     /// Itself, for work in the background.
     pub(crate) this: Weak<Core>,
 }

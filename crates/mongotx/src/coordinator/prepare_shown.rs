@@ -99,9 +99,7 @@ impl Core {
     ) -> Result<Option<Document>> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
         let mut command = doc! {"findAndModify": &target.ns.coll, "query": part("q"), "update": part("u"), "new": true};
-        if self.server.durable_prepares {
-            command.insert("writeConcern", doc! {"w": "majority", "j": true});
-        }
+        self.server.nodes.on_majority(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;
         let answer = self.server.run(&target.ns.db, command).await;

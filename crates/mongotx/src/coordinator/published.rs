@@ -64,8 +64,8 @@ impl PublishedLog {
         let mut query = doc! {"_id": tx_id_to_bson(id)};
         query.extend(condition);
         let mut command = doc! {"findAndModify": &self.ns.coll, "query": query, "update": update};
-        if durable {
-            command.insert("writeConcern", doc! {"w": 1, "j": true});
+        if durable || self.server.nodes.are_several() {
+            command.insert("writeConcern", self.server.nodes.durable());
         }
         let answer = self.lane(id).0.run(&self.ns.db, command).await?;
         Ok(matches!(answer.get("value"), Some(Bson::Document(_))))
@@ -101,7 +101,8 @@ impl PublishedLog {
             "q": {"_id": {"$in": ids.to_vec()}, "state": "active", "$expr": old},
             "u": {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, "multi": true,
         };
-        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": {"w": 1, "j": true}};
+        let concern = self.server.nodes.durable();
+        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": concern};
         self.server.write(&self.ns.db, command).await?.ok().map(drop)
     }
 

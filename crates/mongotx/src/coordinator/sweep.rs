@@ -53,7 +53,7 @@ pub struct Swept {
 
 impl Core {
     pub(crate) fn records(&self) -> Records {
-        Records::new(&self.options.tx_database, self.replicated)
+        Records::new(&self.options.tx_database)
     }
 
     /// Steps 1 to 4.
@@ -134,9 +134,11 @@ impl Core {
         let key = self.shard_key(ns).await?;
         let mut repaired = 0;
         for _ in 0..ROUNDS {
-            let find = doc! {
+            let mut find = doc! {
                 "find": &ns.coll, "filter": filter.clone(), "projection": locks_only(&key), "limit": ROUND as i64,
             };
+            // That nothing is left here may let a record go.
+            self.server.nodes.from_primary(&mut find);
             let found = self.server.collect(&ns.db, find, ROUND).await?;
             let mut cleared = 0;
             for stored in &found {

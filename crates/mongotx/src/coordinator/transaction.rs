@@ -269,7 +269,7 @@ impl Core {
             Ok(()) => {
                 counters.add(&counters.commits, 1);
                 self.finish(tx, wrote).await;
-                Ok(())
+                self.spread(concern).await.map_err(|error| error.for_transaction(Some(started.id)))
             }
             Err(error) if error.kind() == ErrorKind::Indeterminate => {
                 counters.add(&counters.indeterminate, 1);
@@ -335,6 +335,21 @@ impl Core {
         counters.add(counter, 1);
     }
 
+    /// What was decided is on the majority. Waits for more members than that, where they were asked for.
+    async fn spread(&self, concern: Concern) -> Result<()> {
+        let Concern::Nodes(n) = concern else { return Ok(()) };
+        if n < 2 {
+            return Ok(());
+        }
+        let limit = i64::try_from(self.options.commit_timeout.as_millis()).unwrap_or(i64::MAX);
+        let wanted = doc! {"w": i64::from(n), "j": true, "wtimeout": limit};
+        let missed = self.records().await_concern(&self.server, wanted).await.map_err(Error::or_indeterminate)?;
+        let Some(missed) = missed else { return Ok(()) };
+        let reason = missed.get_str("errmsg").unwrap_or("the server gave no reason");
+        let message = format!("the transaction is committed, but {n} members do not all have it yet: {reason}");
+        Err(Error::new(ErrorKind::Indeterminate, message))
+    }
+
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
         match options.concern {
@@ -343,7 +358,7 @@ impl Core {
                 2,
                 "a commit waits for the journal at least: write concern j: false is not supported",
             )),
-            Concern::Nodes(n) if n == 0 || (n > 1 && !self.replicated) => {
+            Concern::Nodes(n) if n == 0 || (n > 1 && !self.server.nodes.are_several()) => {
                 Err(Error::invalid(2, format!("write concern w: {n} cannot be satisfied by this deployment")))
             }
             _ => Ok(()),

@@ -151,7 +151,13 @@ impl ClientRecordLog {
         let mut found: HashMap<ClientId, StoredRecord> =
             found.into_iter().map(|record| (record.client, record)).collect();
         for client in clients {
-            let Some(record) = found.get(&client) else { continue };
+            let Some(record) = found.get(&client) else {
+                // A primary that was cut off may not know the record.
+                if server.nodes.are_several() {
+                    found.extend(records.read_durably(server, client).await?.map(|record| (client, record)));
+                }
+                continue;
+            };
             let expired = record.expired && !record.record.fenced && !record.closed;
             let active = |id: &TxId| status_of(Some(&record.record), id.seq) == TxStatus::Active;
             if !expired && ids.iter().filter(|id| id.client == client).all(active) {
