@@ -118,7 +118,9 @@ impl Scratch {
 
     async fn make(&self, index: &Document) -> Result<()> {
         let indexes = vec![scratch_index(index)];
-        self.server.run(&self.ns.db, doc! {"createIndexes": &self.ns.coll, "indexes": indexes}).await.map(drop)
+        let mut create = doc! {"createIndexes": &self.ns.coll, "indexes": indexes};
+        self.server.nodes.with_quorum(&mut create);
+        self.server.run(&self.ns.db, create).await.map(drop)
     }
 
     async fn drop_now(mut self) {
