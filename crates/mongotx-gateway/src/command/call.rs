@@ -65,6 +65,14 @@ impl Call<'_> {
         self.mode.transaction().is_some()
     }
 
+    /// What the command's write concern could not wait for. A write within a transaction waits when that is committed.
+    pub(crate) async fn missed_concern(&self) -> Option<Document> {
+        match self.generic.write.as_ref().filter(|_| self.session.is_none()) {
+            Some(concern) => concern.missed(&self.context.client).await,
+            None => None,
+        }
+    }
+
     /// The collection that the first field names.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod mistyped;
 mod panics;
 mod privileges;
 mod refusals;
+mod replicas;
 mod retryable_writes;
 mod side_by_side;
 mod sockets;
