@@ -23,6 +23,7 @@ mod quiet;
 mod random;
 mod read_locks;
 mod read_only;
+mod replicas;
 mod round_trips;
 mod scripts;
 mod sharding;
