@@ -17,6 +17,8 @@ use crate::server::Server;
 
 /// For how many seconds a member that stepped down does not become primary by itself.
 const FROZEN_SECONDS: i32 = 600;
+/// Holds a member before it takes over what the primary has written.
+const FAIL_POINT: &str = "stopReplProducer";
 
 impl ReplicaSet {
     /// Options of a set whose replication can be stopped.
@@ -51,7 +53,7 @@ impl ReplicaSet {
     pub async fn stop_replication(&self) -> Result<(), Error> {
         let primary = self.primary().await?.port();
         for member in self.members().iter().filter(|member| member.pid().is_some() && member.port() != primary) {
-            told(member, doc! {"configureFailPoint": "stopReplProducer", "mode": "alwaysOn"}).await?;
+            told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
         }
         Ok(())
     }
@@ -62,7 +64,7 @@ impl ReplicaSet {
     /// As [`ReplicaSet::stop_replication`].
     pub async fn go_on_replicating(&self) -> Result<(), Error> {
         for member in self.members().iter().filter(|member| member.pid().is_some()) {
-            told(member, doc! {"configureFailPoint": "stopReplProducer", "mode": "off"}).await?;
+            told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
         }
         Ok(())
     }
@@ -91,6 +93,10 @@ impl ReplicaSet {
             // Refused by members that are no secondaries at the moment.
             let _ = told(next, doc! {"replSetFreeze": 0}).await;
             let asked = told(next, doc! {"replSetStepUp": 1}).await;
+            if asked.is_ok() {
+                // Elected. It serves when it has stopped taking over, which a member that was held does not come to.
+                let _ = told(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await;
+            }
             let hello = told(next, doc! {"hello": 1}).await;
             if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
                 return Ok(());

@@ -136,8 +136,9 @@ impl Core {
         for _ in 0..ROUNDS {
             let mut find = doc! {
                 "find": &ns.coll, "filter": filter.clone(), "projection": locks_only(&key), "limit": ROUND as i64,
+                "batchSize": ROUND as i64,
             };
-            // That nothing is left here may let a record go.
+            // That nothing is left here may let a record go: what is seen must not be lost, nor somebody else's past.
             self.server.nodes.from_primary(&mut find);
             let found = self.server.collect(&ns.db, find, ROUND).await?;
             let mut cleared = 0;

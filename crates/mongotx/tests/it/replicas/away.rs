@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use bson::{Document, doc};
-use futures_util::TryStreamExt;
 use mongotx::IndexModel;
 
 use super::set;

@@ -14,7 +14,6 @@ use std::{
 };
 
 use bson::{Bson, Document, doc};
-use futures_util::TryStreamExt;
 use mongotx::{Client, Collection, ErrorKind, Fate, Result, TransactionOptions, TxId};
 
 use super::{Turn, set};

@@ -14,7 +14,7 @@ mod lost;
 
 use std::ops::Deref;
 
-use bson::{Document, doc};
+use bson::Document;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
