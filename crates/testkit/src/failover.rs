@@ -46,13 +46,16 @@ impl ReplicaSet {
         }
     }
 
-    /// From now on no secondary takes anything over from the primary. Of a [`ReplicaSet::breakable`] set.
+    /// From now on no secondary takes anything over from the primary; `next`, which may have to become it, knows as much as
+    /// the others, or more. Of a [`ReplicaSet::breakable`] set.
     ///
     /// # Errors
     /// [`Error::NotReady`] with the server's words.
-    pub async fn stop_replication(&self) -> Result<(), Error> {
+    pub async fn stop_replication(&self, next: &Server) -> Result<(), Error> {
         let primary = self.primary().await?.port();
-        for member in self.members().iter().filter(|member| member.pid().is_some() && member.port() != primary) {
+        let others = self.members().iter().filter(|member| member.port() != next.port());
+        let others = others.filter(|member| member.pid().is_some() && member.port() != primary);
+        for member in others.chain([next]) {
             told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
         }
         Ok(())
@@ -94,7 +97,8 @@ impl ReplicaSet {
             let _ = told(next, doc! {"replSetFreeze": 0}).await;
             let asked = told(next, doc! {"replSetStepUp": 1}).await;
             if asked.is_ok() {
-                // Elected. It serves when it has stopped taking over, which a member that was held does not come to.
+                // Elected. It would first take over what the old primary has, and serve after that.
+                let _ = told(next, doc! {"replSetAbortPrimaryCatchUp": 1}).await;
                 let _ = told(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await;
             }
             let hello = told(next, doc! {"hello": 1}).await;

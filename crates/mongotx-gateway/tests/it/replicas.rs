@@ -110,7 +110,7 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     let commit = tokio::spawn(async move { inner.run_on("admin", commit).await });
     tokio::time::timeout(LIMIT, gate.reached.acquire()).await.unwrap().unwrap().forget();
     let (old, next) = roles(set).await;
-    set.stop_replication().await.unwrap();
+    set.stop_replication(next).await.unwrap();
     gate.open.add_permits(1_000);
     until_has(old, &format!("{}_tx", gateway.db), "txs", doc! {"committed": 2_i64}).await;
     fail_over(set, next).await;
@@ -126,7 +126,7 @@ async fn write_that_is_lost(set: &ReplicaSet) {
         gateway.ok(doc! {"insert": "c", "documents": [{"_id": id, "n": 0}]}).await;
     }
     let (old, next) = roles(set).await;
-    set.stop_replication().await.unwrap();
+    set.stop_replication(next).await.unwrap();
     let session = Arc::new(Session::new());
     let modify = doc! {"findAndModify": "c", "query": {"_id": 3}, "update": {"$inc": {"n": 1}}, "new": true};
     let commands = [session.write(increment(1)), increment(2), modify];

@@ -88,7 +88,7 @@ async fn break_it(set: &Turn, time: Duration) {
         match round % 4 {
             // What the old primary has not passed on yet is lost.
             0 => {
-                set.stop_replication().await.unwrap();
+                set.stop_replication(other).await.unwrap();
                 pause().await;
                 set.fail_over_to(other).await.unwrap();
                 set.go_on_replicating().await.unwrap();

@@ -47,7 +47,7 @@ async fn decision_that_is_lost(concern: Concern) {
     let commit = tokio::spawn(async move { session.commit().await });
     gate.reached().await;
     let (old, next) = set.roles().await;
-    set.stop_replication().await.unwrap();
+    set.stop_replication(next).await.unwrap();
     gate.open();
     until_has(old, &world.tx_db(), "txs", doc! {"committed": id.seq as i64}).await;
     set.fail_over_to(next).await.unwrap();
@@ -81,7 +81,7 @@ async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     let mut session = client.session();
     session.begin().unwrap();
     coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
-    set.stop_replication().await.unwrap();
+    set.stop_replication(next).await.unwrap();
     let (world_of_it, inner) = (world.clone(), coll.clone());
     let second = tokio::spawn(async move {
         let done = inner.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 1}}).session(&mut session).await;
@@ -108,7 +108,7 @@ async fn plain_write_of_the_old_primary_alone_is_told_as_what_it_is() {
     let client = world.client(LEASE_MS).await;
     let coll = two_documents(&world, &client).await;
     let (old, next) = set.roles().await;
-    set.stop_replication().await.unwrap();
+    set.stop_replication(next).await.unwrap();
     let inner = coll.clone();
     let write = tokio::spawn(async move { inner.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).await });
     until_has(old, &world.db, "a", doc! {"_id": 1, "n": 1}).await;
