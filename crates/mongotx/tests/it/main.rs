@@ -14,6 +14,7 @@ mod differential;
 mod expressions;
 mod geo;
 mod growth;
+mod histories;
 mod indexes;
 mod interleavings;
 mod left_open;
