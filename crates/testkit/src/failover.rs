@@ -83,16 +83,28 @@ impl ReplicaSet {
             let down = doc! {"replSetStepDown": FROZEN_SECONDS, "secondaryCatchUpPeriodSecs": 0, "force": true};
             told(old, down).await?;
         }
-        self.elect(next).await
+        self.elect(&[next]).await
     }
 
-    /// `next` becomes primary, also if it stepped down before, and also if nobody else is.
+    /// The primary steps down at once, and any other member becomes primary that can.
     ///
     /// # Errors
     /// As [`ReplicaSet::fail_over_to`].
-    pub async fn elect(&self, next: &Server) -> Result<(), Error> {
+    pub async fn fail_over(&self) -> Result<(), Error> {
+        let old = self.primary().await?;
+        let down = doc! {"replSetStepDown": FROZEN_SECONDS, "secondaryCatchUpPeriodSecs": 0, "force": true};
+        told(old, down).await?;
+        let others: Vec<&Server> = self.members().iter().filter(|member| member.port() != old.port()).collect();
+        self.elect(&others).await
+    }
+
+    /// One of these becomes primary, also if it stepped down before, and also if nobody else is.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::fail_over_to`].
+    pub async fn elect(&self, candidates: &[&Server]) -> Result<(), Error> {
         let deadline = Instant::now() + ready::LIMIT;
-        loop {
+        for next in candidates.iter().copied().cycle() {
             // Refused by members that are no secondaries at the moment.
             let _ = told(next, doc! {"replSetFreeze": 0}).await;
             let asked = told(next, doc! {"replSetStepUp": 1}).await;
@@ -110,6 +122,7 @@ impl ReplicaSet {
             }
             tokio::time::sleep(ready::POLL).await;
         }
+        Err(not_ready("nobody was to become primary".to_owned()))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::common;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -13,7 +13,7 @@ use std::{
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, has_label, is_ok};
 use futures_util::future::BoxFuture;
-use mongotx::{ClientOptions, Step, StepHook};
+use mongotx::{ClientOptions, Fate, Step, StepHook, TxId};
 use mongotx_gateway::Options;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::Semaphore;
@@ -38,9 +38,11 @@ async fn until_has(member: &Server, db: &str, coll: &str, filter: Document) {
         .await;
 }
 
-/// Holds the gateway at every decision after the first ones, until the test lets it go on.
+/// Holds the gateway at every decision after the first ones, until the test lets it go on, and then for ever before it
+/// finishes what was decided, as if it had died.
 struct Gate {
     free: AtomicUsize,
+    reached_once: AtomicBool,
     reached: Arc<Semaphore>,
     open: Arc<Semaphore>,
 }
@@ -48,14 +50,18 @@ struct Gate {
 impl Gate {
     fn after(free: usize) -> Arc<Self> {
         let (reached, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-        Arc::new(Self { free: AtomicUsize::new(free), reached, open })
+        Arc::new(Self { free: AtomicUsize::new(free), reached_once: AtomicBool::default(), reached, open })
     }
 }
 
 impl StepHook for Gate {
     fn at(&self, step: Step) -> BoxFuture<'static, ()> {
         let free = |left: usize| left.checked_sub(1);
+        if step == Step::BeforeFinish && self.reached_once.load(SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         let held = step == Step::BeforeDecision && self.free.fetch_update(SeqCst, SeqCst, free).is_err();
+        self.reached_once.fetch_or(held, SeqCst);
         let (reached, open) = (Arc::clone(&self.reached), Arc::clone(&self.open));
         Box::pin(async move {
             if held {
@@ -115,9 +121,18 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     until_has(old, &format!("{}_tx", gateway.db), "txs", doc! {"committed": 2_i64}).await;
     fail_over(set, next).await;
     let told = commit.await.unwrap();
-    assert!(!is_ok(&told) && has_label(&told, "TransientTransactionError"), "acknowledged, and lost: {told}");
-    let kept = gateway.all("c").await;
-    assert!(kept.iter().all(|document| document.get_i32("n").unwrap() == 0), "{kept:?}");
+    assert!(is_ok(&told) || has_label(&told, "TransientTransactionError"), "the new primary can tell: {told}");
+    // A rival, which finds it undecided or decided.
+    let options = ClientOptions { tx_database: format!("{}_tx", gateway.db), sweep: false, ..ClientOptions::default() };
+    let rival = mongotx::Client::connect_with(&set.uri(), options).await.unwrap();
+    let client = rival.clients().await.unwrap().pop().unwrap().id;
+    let fate = rival.kill(TxId { client, seq: 2 }).await.unwrap();
+    assert_eq!(is_ok(&told), fate == Fate::Committed, "acknowledged, and lost: {told}, {fate:?}");
+    let coll = rival.database(&gateway.db).collection::<Document>("c");
+    for id in [1, 2] {
+        let kept = coll.find_one(doc! {"_id": id}).await.unwrap().unwrap();
+        assert_eq!(kept.get_i32("n").unwrap(), i32::from(is_ok(&told)), "{told}, {kept}");
+    }
 }
 
 async fn write_that_is_lost(set: &ReplicaSet) {

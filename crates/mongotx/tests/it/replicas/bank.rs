@@ -16,6 +16,8 @@ use std::{
 use bson::{Bson, Document, doc};
 use mongotx::{Client, Collection, ErrorKind, Fate, Result, TransactionOptions, TxId};
 
+use testkit::Server;
+
 use super::{Turn, set};
 use crate::common::{until, verify::assert_documents_clean, world::World};
 
@@ -90,7 +92,7 @@ async fn break_it(set: &Turn, time: Duration) {
             0 => {
                 set.stop_replication(other).await.unwrap();
                 pause().await;
-                set.fail_over_to(other).await.unwrap();
+                set.fail_over().await.unwrap();
                 set.go_on_replicating().await.unwrap();
             }
             1 => {
@@ -101,14 +103,15 @@ async fn break_it(set: &Turn, time: Duration) {
             // And back again, as far as it goes.
             2 => {
                 set.wait().await.unwrap();
-                set.fail_over_to(other).await.unwrap();
+                set.fail_over().await.unwrap();
                 pause().await;
                 set.wait().await.unwrap();
-                set.fail_over_to(primary).await.unwrap();
+                set.fail_over().await.unwrap();
             }
             _ => {
                 primary.kill().unwrap();
-                set.elect(other).await.unwrap();
+                let left: Vec<&Server> = set.members().iter().filter(|member| member.pid().is_some()).collect();
+                set.elect(&left).await.unwrap();
                 pause().await;
                 primary.restart().await.unwrap();
             }
