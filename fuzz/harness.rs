@@ -3,7 +3,9 @@
 
 use bson::RawDocumentBuf;
 use mongotx_gateway::{
-    Request, Sequence, read,
+    Request, Sequence,
+    error::code::INVALID_BSON,
+    read,
     wire::{Compressor, HEADER_BYTES, Header, compress, decode, encode, op_msg},
 };
 
@@ -60,7 +62,13 @@ fn framed(bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((header, payload.get(..header.payload_bytes())?))
 }
 
+/// What a document cannot hold is refused; all else is held to the byte.
 fn read_to_the_end(request: &Request) {
-    let whole = request.to_document().unwrap();
-    assert_eq!(whole.keys().next().map(String::as_str), Some(request.name()));
+    let whole = match request.to_document() {
+        Ok(whole) => RawDocumentBuf::try_from(&whole).unwrap(),
+        Err(refused) => return assert_eq!(refused.code, INVALID_BSON),
+    };
+    let (body, whole) = (request.body().as_bytes(), whole.as_bytes());
+    let end = body.len() - 1;
+    assert_eq!((&whole[4..end], request.sequences().is_empty()), (&body[4..end], whole.len() == body.len()));
 }

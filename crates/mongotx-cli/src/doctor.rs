@@ -1,35 +1,41 @@
 //! `mongotx doctor`: every locked or damaged document of all databases, and with `--repair` the mending.
 //!
-//! 1. Look: the locked documents first, then the records of their clients, then the stuck ones once more, because
-//!    documents move on while one looks.
-//! 2. With `--repair`: sweep, repair the collections that hold something stuck, drop what is left over, look again.
+//! 1. Look: the locked documents first, then the records of their clients, then those that are stuck or committed once more,
+//!    because documents move on while one looks. A committed document whose client is alive and that is still not finished
+//!    is finished, as a read of it would do: the error says which index of the collection stands in the way.
+//! 2. With `--repair`: sweep, repair the collections that hold something stuck, strip what is damaged, drop what is
+//!    left over, look again.
 //! 3. Exit status 1 when something stuck, damaged or left over is left.
 //!
-//! Damaged metadata is never mended: nobody knows what it should be.
+//! Damaged metadata is never mended, because nobody knows what it should be: `--repair` takes it away, and prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Document, doc, oid::ObjectId};
 use clap::Args;
 use futures_util::TryStreamExt;
-use mongotx::{Client, ClientId, Namespace, TxId};
+use mongotx::{Client, ClientId, ErrorKind, Namespace, TxId};
 
 use crate::{
     connect::ServerOptions,
+    damage,
     failure::{Context, Failure, Status, WELL, WRONG},
     leftovers::{LonelyIndex, Scratch, drop_indexes, lonely_indexes, split_scratch},
     say,
-    survey::{Clients, Holding, Survey, all_collections},
+    survey::{Clients, Decision, Holding, Standing, Survey, all_collections},
     table::Table,
 };
 
 /// Stuck documents named per transaction.
 const NAMED: usize = 5;
+/// Committed documents of living clients that are finished, to see why they are not.
+const TRIED: usize = 100;
+const FINISHING: Standing = Standing::Finishing(Decision::Committed);
 
 /// Options of `mongotx doctor`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Finish or undo what dead clients left
+    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's, and print them
     #[arg(long)]
     repair: bool,
     /// A part of an index without the index is left over when it is so old; before, the index may be being made
@@ -74,6 +80,10 @@ struct Finding {
     stuck: BTreeSet<TxId>,
     /// Client records that are unreadable, with or without documents.
     malformed_records: Vec<String>,
+    /// Why committed documents of living clients cannot be finished.
+    unfinishable: Vec<String>,
+    /// The databases in which clients of the deployment have registered, as far as they could note it.
+    databases: Vec<String>,
     /// Records in another layout than this tool knows.
     other_records: u64,
     /// Clients whose records are in other databases than the one asked about.
@@ -94,11 +104,15 @@ impl Doctor {
         let clients = self.clients_of(&survey).await?;
         let mut stuck: BTreeSet<TxId> =
             survey.holdings.keys().copied().filter(|id| clients.judge(*id).is_stuck()).collect();
-        if !stuck.is_empty() || survey.damaged_count > 0 {
+        let unfinished: BTreeSet<TxId> =
+            survey.holdings.keys().copied().filter(|id| clients.judge(*id) == FINISHING).collect();
+        if !stuck.is_empty() || !unfinished.is_empty() || survey.damaged_count > 0 {
             let again = Survey::of(&self.driver, &collections).await?;
             stuck.retain(|id| again.holdings.contains_key(id));
             survey = Survey { holdings: without_ended(survey.holdings, &again), ..again };
         }
+        let unfinishable = self.finish(&survey, &unfinished).await?;
+        let databases = self.client.record_databases().await.unwrap_or_default();
         let elsewhere = self.records_elsewhere(&stuck.iter().map(|id| id.client).collect(), &clients).await?;
         let lonely = lonely_indexes(&self.driver, &collections, self.index_age_ms).await?;
         let scratch = self.left_scratch(scratch).await?;
@@ -109,12 +123,28 @@ impl Doctor {
             clients,
             stuck,
             malformed_records,
+            unfinishable,
+            databases,
             other_records,
             elsewhere,
             unswept,
             lonely,
             scratch,
         })
+    }
+
+    /// Finishes documents that their living clients have not finished, and says why it cannot.
+    async fn finish(&self, survey: &Survey, unfinished: &BTreeSet<TxId>) -> Result<Vec<String>, Failure> {
+        let mut reasons = Vec::new();
+        let held = survey.holdings.iter().filter(|(id, _)| unfinished.contains(id));
+        for (namespace, document) in held.flat_map(|(_, holding)| &holding.named).take(TRIED) {
+            match self.client.repair_document(namespace, document).await {
+                Ok(_) => {}
+                Err(refused) if refused.kind() == ErrorKind::Invalid => reasons.push(say::plain(&refused.to_string())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(reasons)
     }
 
     /// Those whose clients are gone, and known here or nowhere.
@@ -218,7 +248,22 @@ impl Doctor {
                 Err(error) => say::warn(&format!("{namespace}: {}", say::plain(&error.to_string()))),
             }
         }
+        self.strip_damaged(found).await?;
         self.drop_leftovers(found).await
+    }
+
+    async fn strip_damaged(&self, found: &Finding) -> Result<(), Failure> {
+        let mut owners: BTreeSet<ClientId> = found.survey.damaged.iter().filter_map(|one| one.owner).collect();
+        owners.extend(found.clients.known.keys());
+        let clients = Clients::read(&self.client, owners.iter().copied()).await?;
+        let elsewhere = self.records_elsewhere(&owners, &clients).await?;
+        let is_elsewhere = |id: ClientId| {
+            elsewhere.contains_key(&id) || clients.malformed.contains_key(&id) || found.other_records > 0
+        };
+        for damaged in &found.survey.damaged {
+            damage::strip(&self.driver, damaged, &clients, is_elsewhere).await?;
+        }
+        Ok(())
     }
 
     async fn drop_leftovers(&self, found: &Finding) -> Result<(), Failure> {
@@ -241,7 +286,7 @@ fn without_ended(before: BTreeMap<TxId, Holding>, now: &Survey) -> BTreeMap<TxId
 impl Finding {
     fn is_healthy(&self) -> bool {
         let damaged = self.survey.damaged_count > 0 || !self.malformed_records.is_empty();
-        self.stuck.is_empty() && !damaged && self.leftovers() == 0
+        self.stuck.is_empty() && self.unfinishable.is_empty() && !damaged && self.leftovers() == 0
     }
 
     fn leftovers(&self) -> usize {
@@ -249,7 +294,7 @@ impl Finding {
     }
 
     fn is_mendable(&self) -> bool {
-        !self.stuck.is_empty() || self.unswept > 0 || self.leftovers() > 0
+        !self.stuck.is_empty() || self.unswept > 0 || self.leftovers() > 0 || self.survey.damaged_count > 0
     }
 
     /// The collections with something stuck, and whether all that is stuck there is ours to judge.
@@ -274,6 +319,9 @@ impl Finding {
             self.tell_transactions();
         }
         self.tell_damage();
+        for reason in &self.unfinishable {
+            say::line(&format!("Cannot be finished: {reason}"));
+        }
         self.tell_leftovers();
         for record in &self.malformed_records {
             say::line(&format!("Damaged record: {record}"));
@@ -282,6 +330,13 @@ impl Finding {
             say::line(&format!(
                 "{} of the published layout (benchmarks only), which this tool does not judge.",
                 say::count(usize::try_from(self.other_records).unwrap_or(usize::MAX), "record")
+            ));
+        }
+        if self.databases.len() > 1 {
+            say::line(&format!(
+                "Clients of this deployment have registered in several databases, the last first: {}. Those that use the same \
+                 documents need the same one.",
+                self.databases.iter().map(|name| say::plain(name)).collect::<Vec<_>>().join(", ")
             ));
         }
         if self.unswept > 0 {
@@ -352,6 +407,9 @@ impl Finding {
         if !self.stuck.is_empty() {
             verdict.push(format!("{} stuck", say::count(self.stuck.len(), "transaction")));
         }
+        if !self.unfinishable.is_empty() {
+            verdict.push(format!("{} that cannot be finished", say::count(self.unfinishable.len(), "document")));
+        }
         if damaged > 0 {
             verdict.push(format!("{} damaged", say::count(damaged, "document")));
         }
@@ -362,6 +420,10 @@ impl Finding {
             (true, false) if self.leftovers() > 0 => "; `mongotx doctor --repair` drops what is left over",
             (false, false) => "; `mongotx doctor --repair` finishes or undoes what is stuck",
             (false, true) => "; run it again when the clients named above have ended",
+            (true, false) if self.survey.damaged_count > 0 => {
+                "; `mongotx doctor --repair` takes the reserved fields of damaged documents away, and prints them"
+            }
+            (true, true) if self.survey.damaged_count > 0 => "; run it again for more of what is damaged",
             (true, _) => "",
         };
         say::line(&format!("Not healthy: {}{advice}.", verdict.join(", ")));

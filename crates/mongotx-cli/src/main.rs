@@ -6,6 +6,7 @@
 mod abort;
 mod bench;
 mod connect;
+mod damage;
 mod demo;
 mod doctor;
 mod failure;

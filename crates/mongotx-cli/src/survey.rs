@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures_util::TryStreamExt;
 use mongotx::{Client, ClientId, ClientInfo, Namespace, TxId};
 use protocol::{ClientRecord, LockState, TxStatus, status::status_of};
 use sd2v::{
-    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER},
-    stored::lock_state,
+    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_from_bson},
+    stored::{lock_state, types_only},
 };
 
 use crate::{failure::Failure, say};
@@ -137,6 +137,8 @@ pub(crate) struct Damaged {
     pub(crate) namespace: Namespace,
     pub(crate) id: Bson,
     pub(crate) why: String,
+    /// The client that it may belong to all the same.
+    pub(crate) owner: Option<ClientId>,
 }
 
 /// Everything locked in some collections.
@@ -157,14 +159,13 @@ impl Survey {
         let mut survey = Self::default();
         for ns in namespaces {
             let marked: Vec<Document> = RESERVED.iter().map(|name| doc! {*name: {"$exists": true}}).collect();
-            let shape = doc! {
-                WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1, UNSAFE: {"$type": format!("${UNSAFE}")},
-                SLOT: {"$type": format!("${SLOT}")},
-            };
-            let found = driver.database(&ns.db).collection::<Document>(&ns.coll);
+            let mut shape = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
+            shape.extend(types_only());
+            // Of bytes: an `_id` may look like Extended JSON, which the driver reads as something else, or not at all.
+            let found = driver.database(&ns.db).collection::<RawDocumentBuf>(&ns.coll);
             let mut found = found.find(doc! {"$or": marked}).projection(shape).await?;
             while let Some(stored) = found.try_next().await? {
-                survey.note(ns, &stored);
+                survey.note(ns, &Document::try_from(stored).map_err(mongotx::Error::from)?);
             }
         }
         Ok(survey)
@@ -177,7 +178,8 @@ impl Survey {
             Err(why) => {
                 self.damaged_count += 1;
                 if self.damaged.len() < NAMED {
-                    self.damaged.push(Damaged { namespace: ns.clone(), id, why });
+                    let owner = stored.get(WRITER).and_then(tx_id_from_bson).map(|writer| writer.client);
+                    self.damaged.push(Damaged { namespace: ns.clone(), id, why, owner });
                 }
             }
         }
@@ -203,17 +205,18 @@ impl Survey {
 
 /// The locks of a stored document whose `_unsafe` and `_slot` were replaced by the names of their types, or why they make no sense.
 fn examine(stored: &Document) -> Result<LockState, String> {
-    let lock = lock_state(stored).map_err(|error| error.to_string())?;
-    let unsafe_type = stored.get_str(UNSAFE).unwrap_or("missing");
-    if !["missing", "object"].contains(&unsafe_type) {
-        return Err(format!("its {UNSAFE:?} is of type {unsafe_type}, not a document"));
-    }
-    let has_slot = stored.get_str(SLOT).is_ok_and(|kind| kind != "missing");
-    let orphaned = [(SLOT, has_slot), (UNSAFE, unsafe_type == "object"), (INSERT, lock.insert), (REMOVE, lock.remove)];
-    match orphaned.iter().find(|(_, there)| *there && lock.writer.is_none()) {
-        Some((field, _)) => Err(format!("it has {field:?} but no {WRITER:?} to say whose that is")),
-        None => Ok(lock),
-    }
+    let is_there = |name: &&&str| match stored.get(*name) {
+        Some(Bson::String(kind)) => kind != "missing",
+        value => value.is_some(),
+    };
+    let nobodys = [SLOT, UNSAFE, INSERT, REMOVE].iter().find(is_there).filter(|_| !stored.contains_key(WRITER));
+    lock_state(stored).map_err(|error| match (&error, nobodys) {
+        (sd2v::Error::Corrupt { field: WRITER, .. }, Some(field)) => {
+            format!("it has {field:?} but no {WRITER:?} to say whose that is")
+        }
+        (sd2v::Error::Corrupt { field, found, .. }, _) => format!("its {field:?} is malformed: {found}"),
+        _ => error.to_string(),
+    })
 }
 
 /// All collections of all databases, except the server's own and the client records.
@@ -280,7 +283,8 @@ mod tests {
         assert!(examine(&doc! {"_id": 1, UNSAFE: "object"}).is_err());
         assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", INSERT: true}).is_err());
         assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", WRITER: 5}).is_err());
-        assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", SLOT: "missing", READERS: []}).is_ok());
+        assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", SLOT: "missing", READERS: []}).is_err());
+        assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", SLOT: "missing"}).is_ok());
         assert!(examine(&doc! {"_id": 1, UNSAFE: "missing", SLOT: "object"}).is_err());
     }
 }

@@ -103,14 +103,13 @@ impl Request {
     /// The whole command as one document: the sequences stand in it as arrays, after the body's own fields.
     ///
     /// # Errors
-    /// None that [`Request::of_parts`] has not found before.
+    /// 22, naming the field, for what would not be the same any more: a field that is there twice, an array whose places are
+    /// not numbered. What cannot be read at all, [`Request::of_parts`] has found before.
     pub fn to_document(&self) -> Result<Document, CommandError> {
-        let mut document = Document::try_from(self.body()).map_err(invalid)?;
+        let mut document = exact(self.body())?;
         for sequence in &self.sequences {
-            let documents: Result<Vec<Bson>, CommandError> = sequence
-                .documents()
-                .map(|one| Ok(Bson::Document(Document::try_from(one?).map_err(invalid)?)))
-                .collect();
+            let documents: Result<Vec<Bson>, CommandError> =
+                sequence.documents().map(|one| Ok(Bson::Document(exact(one?)?))).collect();
             document.insert(&sequence.name, documents?);
         }
         Ok(document)
@@ -122,6 +121,10 @@ impl Sequence {
     pub fn documents(&self) -> impl Iterator<Item = Result<&RawDocument, CommandError>> {
         check::documents(&self.bytes)
     }
+}
+
+fn exact(raw: &RawDocument) -> Result<Document, CommandError> {
+    mongotx::document::exact(raw).map_err(|error| CommandError::new(code::INVALID_BSON, error.message()))
 }
 
 fn first_name(body: &RawDocument) -> Result<String, CommandError> {

@@ -10,7 +10,7 @@ use std::{
 
 use bson::{Bson, Document, doc};
 use mongodb::{
-    event::{EventHandler, cmap::CmapEvent, command::CommandEvent},
+    event::{EventHandler, cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
     options::ClientOptions as DriverOptions,
 };
 use protocol::{ClientId, LockState, TxId};
@@ -23,10 +23,13 @@ use crate::{
         client_record::ClientRecordLog,
         finisher::Finisher,
         freshness::Freshness,
+        nodes::Nodes,
+        parked::reap_in_background,
         published::{self, PublishedLog},
         records::{Records, StoredRecord},
         server::{Server, from_driver},
-        sweep::Swept,
+        strangers,
+        sweep::{Cleaned, Swept},
         txlog::{Fate, TxLog},
     },
     database::Database,
@@ -116,24 +119,23 @@ impl Client {
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let counting = options.count_commands.then_some(&counters);
+        let nodes = Arc::new(Nodes::default());
         let connections = Arc::new(AtomicU64::new(0));
-        let driver = driver(uri, counting, &connections).await?;
-        let Deployment { replicated, routed } = examine(&driver).await?;
-        let shards = Shards::new(&options.shard_keys, routed)?;
-        let server =
-            Arc::new(Server::new(driver, Arc::clone(&counters), options.hook.clone(), connections, replicated));
+        let driver = driver(uri, counting, &nodes, &connections).await?;
+        let shards = Shards::new(&options.shard_keys, examine(&driver, &nodes).await?)?;
+        let hook = options.hook.clone();
+        let server = Arc::new(Server::new(driver, Arc::clone(&counters), hook, connections, Arc::clone(&nodes)));
         let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
             let epoch = Arc::new(AtomicU64::new(0));
-            let recorder = driver_for_records(uri, counting, &epoch).await?;
-            Ok((
-                Server::new(recorder, Arc::clone(&counters), options.hook.clone(), Arc::clone(&epoch), replicated),
-                epoch,
-            ))
+            nodes.ends(&epoch);
+            let recorder = driver_for_records(uri, counting, &nodes, &epoch).await?;
+            let (hook, begun) = (options.hook.clone(), Arc::clone(&epoch));
+            Ok((Server::new(recorder, Arc::clone(&counters), hook, begun, Arc::clone(&nodes)), epoch))
         };
         let log: Arc<dyn TxLog> = match options.layout {
             Layout::ClientRecord => {
                 let (recorder, epoch) = lane().await?;
-                let records = Records::new(&options.tx_database, replicated);
+                let records = Records::new(&options.tx_database);
                 Arc::new(ClientRecordLog::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout))
             }
             Layout::Published => {
@@ -153,9 +155,11 @@ impl Client {
             freshness: Freshness::default(),
             siblings: Arc::default(),
             options,
-            replicated,
+            reaper: Arc::default(),
+            runtime: tokio::runtime::Handle::current(),
             this: Weak::clone(this),
         });
+        reap_in_background(&core);
         if core.options.sweep {
             sweep_in_background(&core);
         }
@@ -199,6 +203,21 @@ impl Client {
         Ok(fate)
     }
 
+    /// Several servers keep the data: writes wait for the majority of them.
+    pub fn is_replicated(&self) -> bool {
+        self.core.server.nodes.are_several()
+    }
+
+    /// Waits until everything that was acknowledged so far satisfies a write concern, as its document says it. Answers the
+    /// server's `writeConcernError` if that does not come true (in time, where it has a `wtimeout`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a write concern that the server does not take, [`ErrorKind::Unavailable`] and
+    /// [`ErrorKind::Indeterminate`] when the server does not answer.
+    pub async fn await_write_concern(&self, concern: Document) -> Result<Option<Document>> {
+        self.core.records().await_concern(&self.core.server, concern).await
+    }
+
     /// Finishes or undoes what dead clients have left, now.
     ///
     /// # Errors
@@ -223,6 +242,16 @@ impl Client {
     pub async fn client_info(&self, id: ClientId) -> Result<Option<ClientInfo>> {
         let found = self.core.records().read(&self.core.server, &[id]).await?;
         Ok(found.into_iter().next().map(ClientInfo::from))
+    }
+
+    /// The databases in which clients of this deployment have registered, as far as they could note it in
+    /// `mongotx.deployment`: at most 20, the one that was registered in last first. More than one is a mistake, unless
+    /// their clients never meet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user read them.
+    pub async fn record_databases(&self) -> Result<Vec<String>> {
+        strangers::noted_databases(&self.core.server).await
     }
 
     /// The locked documents of a collection, at most `limit`.
@@ -255,12 +284,31 @@ impl Client {
     /// Repairs every document of a collection whose locks are decided or dead; answers how many are free now.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    /// [`ErrorKind::Unavailable`]. For documents that cannot be repaired, when all others are: [`ErrorKind::Corruption`], and
+    /// [`ErrorKind::Invalid`] for those that the server refuses to finish and those of clients whose records are in
+    /// another database. The message names the first and the number of others.
     pub async fn repair_collection(&self, namespace: &Namespace) -> Result<usize> {
-        let locked = doc! {"$or": [
-            {sd2v::names::WRITER: {"$exists": true}}, {sd2v::names::READERS: {"$exists": true}},
-        ]};
-        self.core.repair_where(namespace, locked).await
+        self.repair(namespace, Document::new()).await
+    }
+
+    /// The same for the documents of one `_id`, as a read of it would do.
+    ///
+    /// # Errors
+    /// As [`Client::repair_collection`].
+    pub async fn repair_document(&self, namespace: &Namespace, id: &Bson) -> Result<usize> {
+        self.repair(namespace, doc! {"_id": id.clone()}).await
+    }
+
+    async fn repair(&self, namespace: &Namespace, mut filter: Document) -> Result<usize> {
+        let locks = [sd2v::names::WRITER, sd2v::names::READERS].map(|lock| doc! {lock: {"$exists": true}});
+        filter.insert("$or", locks.to_vec());
+        let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter).await?;
+        if refused.is_empty() {
+            return Ok(repaired);
+        }
+        let others = refused.len() - 1;
+        let first = refused.swap_remove(0);
+        Err(if others > 0 { first.and_others(others) } else { first })
     }
 
     /// All collections that transactions may have touched and that exist, for tools: those that records name, and
@@ -326,8 +374,9 @@ impl Client {
     }
 }
 
-/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands.
-async fn options_for(uri: &str, counters: Option<&Arc<Counters>>) -> Result<DriverOptions> {
+/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands. `nodes`
+/// is told of every answer to the driver's own `hello`, which it sends every few seconds and when the set changes.
+async fn options_for(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<Nodes>) -> Result<DriverOptions> {
     let mut options = DriverOptions::parse(uri).await.map_err(from_driver)?;
     options.retry_writes = Some(false);
     options.app_name.get_or_insert_with(|| "mongotx".to_owned());
@@ -338,12 +387,23 @@ async fn options_for(uri: &str, counters: Option<&Arc<Counters>>) -> Result<Driv
             }
         }));
     }
+    let nodes = Arc::clone(nodes);
+    options.sdam_event_handler = Some(EventHandler::callback(move |event| {
+        if let SdamEvent::ServerHeartbeatSucceeded(heartbeat) = event {
+            nodes.note(&heartbeat.reply);
+        }
+    }));
     Ok(options)
 }
 
 /// `connections`: counts those that are begun.
-async fn driver(uri: &str, counters: Option<&Arc<Counters>>, connections: &Arc<AtomicU64>) -> Result<mongodb::Client> {
-    let mut options = options_for(uri, counters).await?;
+async fn driver(
+    uri: &str,
+    counters: Option<&Arc<Counters>>,
+    nodes: &Arc<Nodes>,
+    connections: &Arc<AtomicU64>,
+) -> Result<mongodb::Client> {
+    let mut options = options_for(uri, counters, nodes).await?;
     count_connections(&mut options, connections);
     mongodb::Client::with_options(options).map_err(from_driver)
 }
@@ -363,9 +423,10 @@ fn count_connections(options: &mut DriverOptions, connections: &Arc<AtomicU64>) 
 async fn driver_for_records(
     uri: &str,
     counters: Option<&Arc<Counters>>,
+    nodes: &Arc<Nodes>,
     epoch: &Arc<AtomicU64>,
 ) -> Result<mongodb::Client> {
-    let mut options = options_for(uri, counters).await?;
+    let mut options = options_for(uri, counters, nodes).await?;
     options.max_pool_size = Some(1);
     options.min_pool_size = None;
     options.max_idle_time = None;
@@ -373,16 +434,9 @@ async fn driver_for_records(
     mongodb::Client::with_options(options).map_err(from_driver)
 }
 
-/// What answers at the other end.
-struct Deployment {
-    /// Several servers keep the data.
-    replicated: bool,
-    /// It is a router: collections may have shard keys.
-    routed: bool,
-}
-
-/// Refuses servers on which transactions would not be safe.
-async fn examine(driver: &mongodb::Client) -> Result<Deployment> {
+/// Refuses servers on which transactions would not be safe. Answers whether it is a router, where collections may have
+/// shard keys.
+async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<bool> {
     let admin = driver.database("admin");
     let build: Document = admin.run_command(doc! {"buildInfo": 1}).await.map_err(from_driver)?;
     let hello: Document = admin.run_command(doc! {"hello": 1}).await.map_err(from_driver)?;
@@ -398,9 +452,8 @@ async fn examine(driver: &mongodb::Client) -> Result<Deployment> {
             "the server speaks wire version {wire}; transactions need pipeline updates and their operators, which came with version 9 (MongoDB 4.4)"
         )));
     }
-    let members = hello.get_array("hosts").map_or(0, Vec::len) + hello.get_array("passives").map_or(0, Vec::len);
-    let routed = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
-    Ok(Deployment { replicated: members > 1 || routed, routed })
+    nodes.note(&hello);
+    Ok(hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"))
 }
 
 /// Sweeps now and every few leases, as long as the client lives.

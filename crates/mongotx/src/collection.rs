@@ -15,9 +15,10 @@ pub use self::actions::{
     InsertMany, InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
 };
 pub use self::indexes::IndexModel;
-use crate::{coordinator::Core, error::Result, options::Namespace};
+use crate::{coordinator::Core, document::encode, error::Result, options::Namespace};
 
-/// A collection of a database.
+/// A collection of a database. Of [`Document`] or `RawDocumentBuf` it stores and answers documents to the byte; an
+/// application's own type goes through serde, as with the official driver: see `docs/bson.md`.
 pub struct Collection<T = Document> {
     core: Arc<Core>,
     namespace: Namespace,
@@ -125,7 +126,7 @@ impl<T: Serialize> Collection<T> {
     }
 }
 
-impl<T: DeserializeOwned> Collection<T> {
+impl<T: DeserializeOwned + 'static> Collection<T> {
     /// The documents that match.
     pub fn find(&self, filter: Document) -> Find<'_, T> {
         Find::new(&self.core, &self.namespace, filter)
@@ -148,7 +149,7 @@ impl<T: DeserializeOwned> Collection<T> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned> Collection<T> {
+impl<T: Serialize + DeserializeOwned + 'static> Collection<T> {
     /// Replaces the first document in the order asked for, and answers it.
     pub fn find_one_and_replace(&self, filter: Document, replacement: &T) -> FindOneAndUpdate<'_, T> {
         let (update, raw) = replacement_of(replacement);
@@ -157,10 +158,6 @@ impl<T: Serialize + DeserializeOwned> Collection<T> {
 }
 
 type Encoded = Result<Document>;
-
-fn encode<T: Serialize>(document: &T) -> Encoded {
-    Ok(bson::serialize_to_document(document)?)
-}
 
 fn replacement_of<T: Serialize>(replacement: &T) -> (Result<Update>, Bson) {
     match encode(replacement) {

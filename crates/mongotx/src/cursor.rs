@@ -16,7 +16,7 @@ pub struct Cursor<T = Document> {
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned> Cursor<T> {
+impl<T: DeserializeOwned + 'static> Cursor<T> {
     pub(crate) fn new(documents: Documents) -> Self {
         Self { documents, of: PhantomData }
     }

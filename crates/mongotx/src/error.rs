@@ -17,7 +17,7 @@ use bson::{Bson, Document};
 use protocol::TxId;
 use sd2v::index::shown_key;
 
-use crate::options::Namespace;
+use crate::{coordinator::server::as_i64, options::Namespace};
 
 /// The result of everything in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -122,7 +122,21 @@ struct Inner {
     progress: Option<Progress>,
     duplicate: Option<DuplicateKey>,
     info: Option<Document>,
+    unfinishable: bool,
+    /// What was asked may have been done all the same.
+    maybe_done: bool,
+    unreplicated: Option<Unreplicated>,
     source: Option<mongodb::error::Error>,
+}
+
+/// What a server has done that it may lose again, because too few others have it: a primary that is cut off, say.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Unreplicated {
+    /// The server's `writeConcernError`.
+    pub concern_error: Document,
+    /// The server's whole answer, which tells what it has done.
+    pub answer: Document,
 }
 
 /// What a write of several had done when it stopped.
@@ -160,6 +174,9 @@ impl Error {
             progress: None,
             duplicate: None,
             info: None,
+            unfinishable: false,
+            maybe_done: false,
+            unreplicated: None,
             source: None,
         }))
     }
@@ -170,8 +187,55 @@ impl Error {
         error
     }
 
+    /// Done, and not known to last.
+    pub(crate) fn unreplicated(what: Unreplicated) -> Self {
+        let code = what.concern_error.get("code").map_or(64, as_i64) as i32;
+        let reason = what.concern_error.get_str("errmsg").unwrap_or("the server gave no reason");
+        let message =
+            format!("the server has done it, but it may be lost again: its write concern was not satisfied: {reason}");
+        let mut error = Self::new(ErrorKind::Unavailable, message).maybe_done();
+        error.0.code = Some(code);
+        error.0.unreplicated = Some(what);
+        error
+    }
+
+    pub(crate) fn maybe_done(mut self) -> Self {
+        self.0.maybe_done = true;
+        self
+    }
+
+    /// For a command that was not a part of a transaction: nobody undoes what it may have done.
+    pub(crate) fn or_indeterminate(mut self) -> Self {
+        if self.0.kind == ErrorKind::Unavailable && self.0.maybe_done {
+            self.0.kind = ErrorKind::Indeterminate;
+            if self.0.unreplicated.is_none() {
+                self.0.message = self.to_string();
+                self.0.code = None;
+            }
+        }
+        self
+    }
+
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// A committed document that the server refuses to finish is in the way.
+    pub(crate) fn not_finishable(message: String, because: &Self) -> Self {
+        let mut error = Self::new(ErrorKind::Invalid, message);
+        error.0.code = because.0.code;
+        error.0.unfinishable = true;
+        error
+    }
+
+    /// The same for other documents, too.
+    pub(crate) fn and_others(mut self, others: usize) -> Self {
+        self.0.message.push_str(&format!("; and {others} more documents like it"));
+        self
+    }
+
+    pub(crate) fn is_unfinishable(&self) -> bool {
+        self.0.unfinishable
     }
 
     pub(crate) fn conflict_with(conflict: Conflict, why: &str) -> Self {
@@ -263,7 +327,12 @@ impl Error {
         &self.0.write_errors
     }
 
-    /// What an `insert_many` or `bulk_write` had done when it stopped.
+    /// What the server has done and may lose again, outside a transaction. The kind is [`ErrorKind::Indeterminate`].
+    pub fn unreplicated_answer(&self) -> Option<&Unreplicated> {
+        self.0.unreplicated.as_ref().filter(|_| self.0.kind == ErrorKind::Indeterminate)
+    }
+
+    /// What an `insert_many` or `bulk_write` had done when it stopped; what a single write has done that may be lost again.
     pub fn progress(&self) -> Option<Progress> {
         self.0.progress
     }

@@ -87,7 +87,8 @@ impl Verbosity {
 pub struct TransactionOptions {
     /// Read committed unless chosen otherwise.
     pub isolation: Isolation,
-    /// What a commit waits for before it is answered: the journal, by default.
+    /// What a commit waits for before it is answered: the journal, by default. Where several servers keep the data it waits for
+    /// the majority of them at least, and for its journals, whatever is asked: with less, half of a commit could be lost.
     pub concern: Concern,
     /// How long a write (and a repeatable read) waits for an active rival before it fails with a conflict. Zero, the
     /// default, fails at once.
@@ -97,6 +98,10 @@ pub struct TransactionOptions {
     pub lease: Option<Duration>,
     /// The transaction is rolled back when it is used, or committed, later than this after its beginning. Default: none.
     pub max_life: Option<Duration>,
+    /// The transaction is rolled back by its client when it has a number (it has written, or read at repeatable read) and
+    /// no statement was sent in it for so long; its next statement fails with [`crate::ErrorKind::Expired`]. Reading on
+    /// in an open cursor is no statement. Default: the client's.
+    pub idle_limit: Option<Duration>,
 }
 
 impl Default for TransactionOptions {
@@ -107,6 +112,7 @@ impl Default for TransactionOptions {
             lock_wait: Duration::ZERO,
             lease: None,
             max_life: None,
+            idle_limit: None,
         }
     }
 }
@@ -121,6 +127,10 @@ pub struct ClientOptions {
     /// The default lease: rivals may roll back what a client left undecided when it has given no sign of life for so
     /// long, by the server's clock. Signs of life come three times as often.
     pub lease: Duration,
+    /// How long a transaction that may hold locks can be left without a statement before the client rolls it back: see
+    /// [`TransactionOptions::idle_limit`]. The client's signs of life are for all of its transactions, so that the lease does not
+    /// end for one that is forgotten. 60 seconds.
+    pub idle_limit: Duration,
     /// How long a write outside a transaction waits for a transaction that holds its document.
     pub write_wait: Duration,
     /// How long a commit is tried before it is answered as indeterminate.
@@ -148,6 +158,7 @@ impl Default for ClientOptions {
             tx_database: "mongotx".to_owned(),
             layout: Layout::default(),
             lease: Duration::from_secs(10),
+            idle_limit: Duration::from_secs(60),
             write_wait: Duration::from_secs(20),
             commit_timeout: Duration::from_secs(30),
             retry_limit: Duration::from_secs(120),

@@ -11,13 +11,16 @@ use protocol::TxId;
 use crate::{
     coordinator::{
         Core,
+        parked::{Parking, Statement},
         transaction::{Transaction, abandon},
     },
     error::{Error, ErrorKind, Result},
     options::TransactionOptions,
 };
 
-/// One transaction at a time. Dropping a session rolls back what it has not committed, in the background.
+/// One transaction at a time. Dropping a session rolls back what it has not committed, in the background, on the runtime
+/// that its client was made on. If that has ended, the client's signs of life have ended with it, and the locks go with the
+/// lease.
 ///
 /// A conflict, an expired lease, a lost connection end the transaction: it is rolled back at once, and until
 /// [`Session::begin`] everything answers [`ErrorKind::Closed`]. A statement that the server refuses (a duplicate key,
@@ -30,7 +33,7 @@ pub struct Session {
 
 enum State {
     Idle,
-    Open(Box<Transaction>),
+    Open(Arc<Parking>),
     /// Rolled back by an error; the caller has not noticed yet.
     Broken(Error),
 }
@@ -53,11 +56,11 @@ impl Session {
     /// # Errors
     /// As [`Session::begin`].
     pub fn begin_with(&mut self, options: TransactionOptions) -> Result<()> {
-        if matches!(self.state, State::Open(_)) {
+        if self.is_open() {
             return Err(Error::invalid(117, "a transaction is open in this session already"));
         }
         self.core.check_options(&options)?;
-        self.state = State::Open(Box::new(Transaction::begin(options)));
+        self.state = State::Open(Parking::new(&self.core, Transaction::begin(options)));
         Ok(())
     }
 
@@ -70,7 +73,7 @@ impl Session {
     /// [`crate::Client::outcome`] with [`Error::transaction`]. [`ErrorKind::Closed`]: nothing is open.
     pub async fn commit(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Open(tx) => self.core.commit(*tx).await,
+            State::Open(parking) => self.core.commit(*parking.take()?).await,
             State::Broken(error) => Err(closed(Some(&error))),
             State::Idle => Err(closed(None)),
         }
@@ -82,9 +85,12 @@ impl Session {
     /// [`ErrorKind::Closed`] when nothing was begun.
     pub async fn rollback(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Open(tx) => {
-                self.core.server.counters.add(&self.core.server.counters.rollbacks, 1);
-                self.core.roll_back(*tx).await;
+            State::Open(parking) => {
+                // One that was left idle for too long is rolled back already.
+                if let Ok(tx) = parking.take() {
+                    self.core.server.counters.add(&self.core.server.counters.rollbacks, 1);
+                    self.core.roll_back(*tx).await;
+                }
                 Ok(())
             }
             State::Broken(_) => Ok(()),
@@ -94,24 +100,27 @@ impl Session {
 
     /// Is a transaction open?
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(&self.state, State::Open(parking) if !parking.is_reaped())
     }
 
     /// The id of the open transaction, once it has written (or read-locked) something.
     pub fn id(&self) -> Option<TxId> {
         match &self.state {
-            State::Open(tx) => tx.id(),
+            State::Open(parking) => parking.id(),
             State::Idle | State::Broken(_) => None,
         }
     }
 
-    /// The transaction for a command, if what came before it is known.
-    pub(crate) fn transaction(&mut self) -> Result<Option<&mut Transaction>> {
-        match &mut self.state {
-            State::Open(tx) => {
-                tx.check_undoubted()?;
-                self.core.check_standing(tx)?;
-                Ok(Some(tx))
+    /// The transaction for a command, as long as that runs, if what came before it is known.
+    pub(crate) fn statement(&mut self) -> Result<Option<Statement>> {
+        match &self.state {
+            State::Open(parking) => {
+                let mut statement = parking.statement()?;
+                if let Some(tx) = statement.transaction() {
+                    tx.check_undoubted()?;
+                    self.core.check_standing(tx)?;
+                }
+                Ok(Some(statement))
             }
             State::Idle => Ok(None),
             State::Broken(error) => Err(closed(Some(error))),
@@ -119,8 +128,8 @@ impl Session {
     }
 
     /// A command has its answer: that counts if the transaction still stands.
-    pub(crate) async fn end_statement<T>(&mut self, done: Result<T>) -> Result<T> {
-        let State::Open(tx) = &mut self.state else { return done };
+    pub(crate) async fn end_statement<T>(&self, statement: &mut Option<Statement>, done: Result<T>) -> Result<T> {
+        let Some(tx) = statement.as_mut().and_then(Statement::transaction) else { return done };
         if done.as_ref().is_err_and(Error::ends_transaction) {
             return done;
         }
@@ -131,14 +140,18 @@ impl Session {
 
     /// A command has failed: does that end the transaction?
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
-        let State::Open(tx) = &self.state else { return error };
-        let error = error.for_transaction(tx.id());
+        let State::Open(parking) = &self.state else { return error };
+        let error = error.for_transaction(parking.id());
         if !error.ends_transaction() {
             return error;
         }
-        let State::Open(tx) = std::mem::replace(&mut self.state, State::Broken(error.clone())) else { return error };
-        self.core.count_abort(&error);
-        self.core.roll_back(*tx).await;
+        let State::Open(parking) = std::mem::replace(&mut self.state, State::Broken(error.clone())) else {
+            return error;
+        };
+        if let Ok(tx) = parking.take() {
+            self.core.count_abort(&error);
+            self.core.roll_back(*tx).await;
+        }
         error
     }
 
@@ -253,7 +266,9 @@ fn closed(because: Option<&Error>) -> Error {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let State::Open(tx) = std::mem::replace(&mut self.state, State::Idle) {
+        if let State::Open(parking) = std::mem::replace(&mut self.state, State::Idle)
+            && let Ok(tx) = parking.take()
+        {
             abandon(&self.core, *tx);
         }
     }

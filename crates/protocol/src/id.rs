@@ -5,9 +5,45 @@
 
 use std::{fmt, str::FromStr};
 
-/// A client: one live library instance or gateway and the record it owns in `txs`. Twelve bytes, as an ObjectId.
+/// A client: one live library instance or gateway and the record it owns in `txs`. Twelve bytes, as an ObjectId: four for the
+/// time when it registered, three for the database that its record is in, five at random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub [u8; 12]);
+
+/// Which database the record of a client is in, as far as three bytes can tell: a client that finds no record of another
+/// one learns from the other one's id whether it should have looked there.
+pub type DatabaseTag = [u8; 3];
+
+/// The tag of a database: FNV-1a of 32 bits over the name's bytes, its top byte folded onto its lowest. Ids are stored, so it
+/// never changes.
+pub fn database_tag(name: &str) -> DatabaseTag {
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let [top, high, middle, low] = hash.to_be_bytes();
+    [high, middle, low ^ top]
+}
+
+impl ClientId {
+    /// The id of a new client. `made`: seconds since 1970, by the clock that judges how long records are kept.
+    pub fn compose(made: u32, tag: DatabaseTag, random: [u8; 5]) -> Self {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&made.to_be_bytes());
+        bytes[4..7].copy_from_slice(&tag);
+        bytes[7..].copy_from_slice(&random);
+        Self(bytes)
+    }
+
+    /// When the client registered: seconds since 1970.
+    pub fn made(self) -> u32 {
+        let [a, b, c, d, ..] = self.0;
+        u32::from_be_bytes([a, b, c, d])
+    }
+
+    /// The tag of the database that its record is in.
+    pub fn tag(self) -> DatabaseTag {
+        let [_, _, _, _, a, b, c, ..] = self.0;
+        [a, b, c]
+    }
+}
 
 /// The number of a transaction within its client: 1, 2, 3, … in the order in which they first wrote.
 pub type Seq = u64;
@@ -88,6 +124,21 @@ mod tests {
         let id = TxId { client: ClientId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255]), seq: 42 };
         assert_eq!(id.to_string(), "000102030405060708090aff.42");
         assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn client_id_tells_time_and_database() {
+        let id = ClientId::compose(0x65a1_f0c2, database_tag("mongotx"), [1, 2, 3, 4, 5]);
+        assert_eq!((id.made(), id.tag()), (0x65a1_f0c2, database_tag("mongotx")));
+        assert!(id.to_string().starts_with("65a1f0c2") && id.to_string().ends_with("0102030405"), "{id}");
+    }
+
+    /// Stored ids have them: they stay.
+    #[test]
+    fn database_tag_is_what_it_always_was() {
+        assert_eq!(database_tag(""), [0x1c, 0x9d, 0xc5 ^ 0x81]);
+        assert_eq!(database_tag("mongotx"), [0x35, 0x91, 0x6f]);
+        assert_ne!(database_tag("mongotx"), database_tag("other"));
     }
 
     #[test]

@@ -27,7 +27,8 @@ use crate::{
     status::{ClientRecord, TxStatus},
 };
 
-/// How durable a decision is before it is answered.
+/// How durable a decision is before it is answered. Where several servers keep the data, less than the majority is
+/// raised to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Concern {
     /// `{w: 1}`: in the server's memory.
@@ -35,7 +36,7 @@ pub enum Concern {
     /// `{w: 1, j: true}`: in the server's journal.
     #[default]
     Journaled,
-    /// `{w: n, j: true}`: on that many members.
+    /// `{w: n, j: true}`: on that many members, and on the majority.
     Nodes(u32),
     /// `{w: "majority", j: true}`.
     Majority,

@@ -30,7 +30,10 @@ pub enum Error {
         message: String,
     },
     /// A stored document whose reserved fields have a shape that MongoTx never writes.
-    #[error("the stored document with _id {id} has a malformed field {field:?}: {found}")]
+    #[error(
+        "the stored document with _id {id} has a malformed field {field:?}: {found}; \
+         `mongotx doctor` names such documents, and strips them with --repair"
+    )]
     Corrupt {
         /// Its `_id`, printed.
         id: String,

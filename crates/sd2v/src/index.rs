@@ -9,12 +9,15 @@
 //!
 //! - `form`: from one to the other, and back for listings.
 //! - `unique`: which values a document has in a unique index, and who else has them.
+//! - `expiry`: which documents a TTL index removes.
 //! - `paths`: whether an update can touch an index.
 
+mod expiry;
 mod form;
 mod paths;
 mod unique;
 
+pub use expiry::Expiry;
 pub use form::{
     Creation, Index, PENDING_INDEX, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
 };

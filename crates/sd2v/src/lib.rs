@@ -7,6 +7,7 @@
 //! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo, read locks.
 //! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
 //! - [`geo`]: queries by distance, on both versions.
+//! - [`guard`]: no write brings a reserved field to the top level of a stored document.
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
 //! - [`shard`]: shard keys, which every command about one document carries.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
@@ -20,6 +21,7 @@ pub mod error;
 pub mod expression;
 pub mod filter;
 pub mod geo;
+pub mod guard;
 pub mod index;
 pub mod names;
 pub mod pipeline;
@@ -31,5 +33,7 @@ pub mod text;
 pub mod update;
 pub mod validator;
 pub mod view;
+pub mod visible;
 
 pub use error::Error;
+pub use visible::Visible;

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document};
 use protocol::TxId;
 
-use crate::{error::Error, expression::path};
+use crate::{error::Error, expression::path, visible::Visible};
 
 mod check;
 mod collection;
@@ -47,6 +47,8 @@ pub struct Sources {
     pub me: Option<TxId>,
     /// The collections that it has written to.
     pub written: BTreeSet<String>,
+    /// Others whose unsafe versions are read, by collection: committed ones whose documents cannot be finished.
+    pub visible: BTreeMap<String, Vec<TxId>>,
     /// Conditions that bound what is read of a collection: the documents that are read-locked.
     pub only: BTreeMap<String, Document>,
     /// Strings compare by a collation, so that an `_id` equals others.
@@ -58,8 +60,11 @@ pub struct Sources {
 }
 
 impl Sources {
-    fn own(&self, collection: &str) -> Option<TxId> {
-        self.me.filter(|_| self.written.contains(collection))
+    /// Whose unsafe versions are read of a collection.
+    fn visible(&self, collection: &str) -> Option<Visible> {
+        let mine = self.me.filter(|_| self.written.contains(collection));
+        let others = self.visible.get(collection).into_iter().flatten().copied();
+        Visible::of(mine.into_iter().chain(others))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | statement | demands of the stored document | leaves |
 //! | --- | --- | --- |
-//! | [`lock_copy`] | clean; read-locked by the writer alone, if the writer has read it | the whole of it copied to `_unsafe`, write lock |
+//! | [`lock_copy`] | clean (no reserved field at all); read-locked by the writer alone, if the writer has read it | the whole of it copied to `_unsafe`, write lock |
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
 //! | [`finish_replace`], [`finish_one`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
@@ -10,6 +10,8 @@
 //! | [`restore_safe`], [`restore_unsafe`] | the writer's own | the unsafe version as it was before a change |
 //! | [`give_back`], [`take_back_inserts`] | the (active) writer's own | as it was before the writer locked it, or gone |
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
+//! | [`outlive`] | the writer's own, with a safe version that has expired | no safe version |
+//! | [`look`] | the writer's own, not removed | the same |
 //! | [`lock_read`] | not write-locked by somebody else | the reader among the read locks |
 //! | [`unlock_readers`] | read-locked by one of the given readers | without them |
 //!
@@ -63,21 +65,26 @@ pub enum OwnReadLock {
 /// The condition on the locks of a document that `writer` may lock. Part of the same statement that sets the lock, so
 /// that no earlier read has to be trusted.
 pub fn lockable_by(writer: TxId, own: OwnReadLock) -> Document {
-    let unlocked = doc! {"$exists": false};
+    let mut free = unlocked();
     let mine = [tx_id_to_bson(writer)];
     match own {
-        OwnReadLock::None => doc! {WRITER: unlocked.clone(), READERS: unlocked},
+        OwnReadLock::None => {}
         OwnReadLock::Unsure => {
-            let only_mine = doc! {"$or": [{READERS: unlocked.clone()}, {READERS: mine}]};
-            doc! {WRITER: unlocked, "$and": [only_mine]}
+            let unread = free.remove(READERS);
+            free.insert("$and", [doc! {"$or": [{READERS: unread}, {READERS: mine}]}]);
         }
-        OwnReadLock::Kept => doc! {WRITER: unlocked, READERS: mine},
+        OwnReadLock::Kept => drop(free.insert(READERS, mine)),
     }
+    free
 }
 
-/// The condition that a document has no lock at all: what a write outside a transaction demands.
+/// The condition that a document has no lock at all, and no other metadata that would say whose it is: what a write outside
+/// a transaction demands.
 pub fn unlocked() -> Document {
-    doc! {WRITER: {"$exists": false}, READERS: {"$exists": false}}
+    [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT]
+        .map(|name| (name.to_owned(), doc! {"$exists": false}.into()))
+        .into_iter()
+        .collect()
 }
 
 fn both(left: Document, right: Document) -> Document {
@@ -192,9 +199,29 @@ pub fn undo_unlock(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": both(mine, query), "u": drop, "multi": true})
 }
 
-/// Rolls back inserts.
+/// Rolls back inserts. What has neither an unsafe version nor was removed is none: it may be an application's.
 pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
-    RepairStatement(doc! {"q": both(doc! {WRITER: ids_in(writers), INSERT: true}, query), "limit": 0})
+    let whole = doc! {"$or": [{UNSAFE: {"$exists": true}}, {REMOVE: true}]};
+    RepairStatement(doc! {"q": both(both(doc! {WRITER: ids_in(writers), INSERT: true}, whole), query), "limit": 0})
+}
+
+/// Takes the safe version of a document that the writer has locked, where the server may be about to remove it: it has expired
+/// for everybody else, and without its date the server leaves the document alone. Rolled back, it goes. `kept`: what stays
+/// of it, the fields of the shard key.
+pub fn outlive(who: Document, writer: TxId, is_over: Document, kept: &[&str]) -> Document {
+    let held =
+        doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}, INSERT: {"$exists": false}, "$and": [is_over]};
+    let names: Vec<&str> = ["_id", UNSAFE, WRITER, READERS].iter().chain(kept).copied().collect();
+    let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$in": ["$$this.k", names]}}};
+    let marks = doc! {INSERT: true, SLOT: {"_id": "$_id"}};
+    let bare = doc! {"$mergeObjects": [{"$arrayToObject": fields}, marks]};
+    doc! {"q": both(held, who), "u": [{"$replaceWith": bare}], "multi": true}
+}
+
+/// Changes nothing, and matches what the writer holds and has not removed.
+pub fn look(who: Document, writer: TxId) -> Document {
+    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
+    doc! {"q": both(mine, who), "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
 }
 
 /// The condition under which `reader` may take a read lock.

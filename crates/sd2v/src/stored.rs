@@ -19,21 +19,71 @@ pub fn is_clean(stored: &Document) -> bool {
 
 /// The locks of a stored document.
 ///
+/// Where `_unsafe` and `_slot` are the names of their types, as [`types_only`] shows them, the state is complete, and what
+/// is missing counts, too.
+///
 /// # Errors
-/// [`Error::Corrupt`] when a reserved field has a shape that MongoTx never writes.
+/// [`Error::Corrupt`] when the reserved fields are not as MongoTx writes them: it never does, so nothing may be concluded from
+/// them.
 pub fn lock_state(stored: &Document) -> Result<LockState, Error> {
+    state(stored, None)
+}
+
+/// The same of a document that is here as a whole: what is not here is missing.
+///
+/// # Errors
+/// As [`lock_state`].
+pub fn whole_lock_state(stored: &Document) -> Result<LockState, Error> {
+    state(stored, Some("missing"))
+}
+
+fn state(stored: &Document, unknown: Option<&str>) -> Result<LockState, Error> {
     let corrupt = |field, value: &Bson| Error::Corrupt {
         id: stored.get("_id").map_or_else(|| "(none)".to_owned(), ToString::to_string),
         field,
         found: value.to_string(),
     };
+    let lock = locks_of(stored, &corrupt)?;
+    let absent = Bson::from("missing");
+    let kind = kind_of(stored, UNSAFE).or(unknown);
+    match kind {
+        None | Some("object") => {}
+        // A removed document has none.
+        Some("missing") if lock.writer.is_none() || lock.remove => {}
+        Some("missing") => return Err(corrupt(UNSAFE, &absent)),
+        Some(other) => return Err(corrupt(UNSAFE, &other.into())),
+    }
+    let has_slot = kind_of(stored, SLOT).is_some_and(|kind| kind != "missing");
+    let nobodys = lock.insert || lock.remove || kind == Some("object") || has_slot;
+    if lock.writer.is_none() && nobodys {
+        return Err(corrupt(WRITER, &absent));
+    }
+    Ok(lock)
+}
+
+/// A projection of `_unsafe` and `_slot` that shows no more than what [`lock_state`] looks at.
+pub fn types_only() -> Document {
+    [UNSAFE, SLOT].map(|name| (name.to_owned(), doc! {"$type": format!("${name}")}.into())).into_iter().collect()
+}
+
+/// The type of a field, or the name of it that was projected in its place. Of what is not there it is not known whether it
+/// is missing or was left out.
+fn kind_of<'d>(stored: &'d Document, field: &str) -> Option<&'d str> {
+    stored.get(field).map(|value| match value {
+        Bson::Document(_) => "object",
+        Bson::String(kind) => kind,
+        _ => "not an object",
+    })
+}
+
+fn locks_of(stored: &Document, corrupt: &dyn Fn(&'static str, &Bson) -> Error) -> Result<LockState, Error> {
     let writer = match stored.get(WRITER) {
         None => None,
         Some(value) => Some(tx_id_from_bson(value).ok_or_else(|| corrupt(WRITER, value))?),
     };
     let readers = match stored.get(READERS) {
         None => Vec::new(),
-        Some(Bson::Array(ids)) => {
+        Some(Bson::Array(ids)) if !ids.is_empty() => {
             let ids = ids.iter().map(|id| tx_id_from_bson(id).ok_or_else(|| corrupt(READERS, id)));
             ids.collect::<Result<_, _>>()?
         }
@@ -41,7 +91,7 @@ pub fn lock_state(stored: &Document) -> Result<LockState, Error> {
     };
     let flag = |field| match stored.get(field) {
         None => Ok(false),
-        Some(Bson::Boolean(value)) => Ok(*value),
+        Some(Bson::Boolean(true)) => Ok(true),
         Some(other) => Err(corrupt(field, other)),
     };
     Ok(LockState { writer, readers, insert: flag(INSERT)?, remove: flag(REMOVE)? })
@@ -102,6 +152,27 @@ pub fn check_document(document: &Document) -> Result<(), Error> {
     }
 }
 
+/// An `_id` that a server stores. Another one cannot even be looked for among others (`{_id: {$in: […]}}` would be refused), so
+/// nothing may be held by it.
+///
+/// # Errors
+/// [`Error::Invalid`], as the server: 53 (InvalidIdField) for a type, 52 (DollarPrefixedFieldName) for an object with a field
+/// that begins with `$`.
+pub fn check_id(id: &Bson) -> Result<(), Error> {
+    let kind = match id {
+        Bson::Array(_) => "array",
+        Bson::RegularExpression(_) => "regex",
+        Bson::Undefined => "undefined",
+        Bson::Document(fields) => {
+            let Some(name) = fields.keys().find(|name| name.starts_with('$')) else { return Ok(()) };
+            let message = format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.");
+            return Err(Error::Invalid { code: 52, message });
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Invalid { code: 53, message: format!("The '_id' value cannot be of type {kind}") })
+}
+
 /// A field path of the application may not begin with a reserved name.
 ///
 /// # Errors
@@ -145,6 +216,21 @@ mod tests {
     }
 
     #[test]
+    fn ids_that_no_server_stores_are_refused() {
+        for (id, code) in [
+            (Bson::Array(Vec::new()), 53),
+            (Bson::Undefined, 53),
+            (Bson::Document(doc! {"$numberLong": "5"}), 52),
+            (Bson::Document(doc! {"x": 1, "$oid": 1}), 52),
+        ] {
+            assert!(matches!(check_id(&id), Err(Error::Invalid { code: found, .. }) if found == code), "{id}");
+        }
+        for id in [Bson::Null, 1.into(), "$a".into(), Bson::Document(doc! {"x": {"y": 1}})] {
+            assert_eq!(check_id(&id), Ok(()));
+        }
+    }
+
+    #[test]
     fn pending_insert_has_no_safe_version_and_all_of_the_unsafe_one() {
         let document = doc! {"_id": 1, "a": 2};
         let stored = pending_insert(tx(), &document, &ShardKey::default()).unwrap();
@@ -161,11 +247,42 @@ mod tests {
             (WRITER, Bson::Int32(1)),
             (WRITER, Bson::Document(doc! {"c": ObjectId::new(), "n": 1_i32})),
             (READERS, Bson::Null),
+            (READERS, Bson::Array(Vec::new())),
             (INSERT, Bson::Int32(1)),
+            (REMOVE, Bson::Boolean(false)),
+            (UNSAFE, Bson::Int32(1)),
         ] {
             let error = lock_state(&doc! {"_id": 9, field: value}).unwrap_err().to_string();
             assert!(error.contains(field) && error.contains("_id 9"), "{error}");
         }
+    }
+
+    #[test]
+    fn lock_state_incomplete_is_malformed() {
+        let mine = tx_id_to_bson(tx());
+        for incomplete in [
+            doc! {"_id": 9, UNSAFE: {"_id": 9}},
+            doc! {"_id": 9, UNSAFE: "object", SLOT: "missing"},
+            doc! {"_id": 9, UNSAFE: "missing", SLOT: "int"},
+            doc! {"_id": 9, INSERT: true},
+            doc! {"_id": 9, REMOVE: true, READERS: [mine.clone()]},
+            doc! {"_id": 9, WRITER: mine.clone(), UNSAFE: "missing"},
+            doc! {"_id": 9, WRITER: mine.clone(), UNSAFE: "string"},
+        ] {
+            let error = lock_state(&incomplete).unwrap_err().to_string();
+            assert!(error.contains("_id 9") && error.contains("doctor"), "{error}");
+        }
+        for complete in [
+            doc! {"_id": 9, UNSAFE: "missing", SLOT: "missing"},
+            doc! {"_id": 9, WRITER: mine.clone(), UNSAFE: "object", SLOT: "int", INSERT: true},
+            doc! {"_id": 9, WRITER: mine.clone(), UNSAFE: "missing", REMOVE: true},
+            doc! {"_id": 9, WRITER: mine.clone()},
+            doc! {"_id": 9, READERS: [mine], UNSAFE: "missing"},
+        ] {
+            assert!(lock_state(&complete).is_ok(), "{complete}");
+        }
+        assert!(whole_lock_state(&doc! {"_id": 9, WRITER: tx_id_to_bson(tx())}).is_err());
+        assert!(whole_lock_state(&doc! {"_id": 9, WRITER: tx_id_to_bson(tx()), REMOVE: true}).is_ok());
     }
 
     #[test]

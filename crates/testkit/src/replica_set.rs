@@ -136,11 +136,11 @@ impl ReplicaSet {
     }
 }
 
-fn host(member: &Server) -> String {
+pub(crate) fn host(member: &Server) -> String {
     format!("127.0.0.1:{}", member.port())
 }
 
-fn not_ready(last: String) -> Error {
+pub(crate) fn not_ready(last: String) -> Error {
     Error::NotReady { limit: ready::LIMIT, last, log: String::new() }
 }
 

@@ -6,6 +6,8 @@
 //! assert_eq!(orders.len(), 20);
 //! ```
 //!
+//! Transactions that really run at once, in an order that nobody decides, are [`lists`].
+//!
 //! For tests only, and pure: [`plan`] says what each transaction is going to do, [`mod@interleave`] in which orders,
 //! [`mod@run`] does it through an [`Executor`] and keeps what everybody saw in a [`History`], [`mod@judge`] names the
 //! anomalies in that history. Deliberately absent: databases, threads, time, chance.
@@ -16,6 +18,7 @@
 pub mod history;
 pub mod interleave;
 pub mod judge;
+pub mod lists;
 pub mod plan;
 pub mod run;
 

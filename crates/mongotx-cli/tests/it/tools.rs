@@ -185,18 +185,55 @@ async fn doctor_finishes_what_was_committed() {
 }
 
 #[tokio::test]
-async fn doctor_names_damaged_documents_and_leaves_them() {
+async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     let place = Place::new().await;
-    let damaged = [doc! {"_id": "bad\u{1b}[2J", "_xTxId": 7}, doc! {"_id": 2, "_unsafe": {"_id": 2, "n": 1}}];
-    place.driver.database("other").collection("things").insert_many(damaged.clone()).await.unwrap();
-    for args in [&["doctor"][..], &["doctor", "--repair"]] {
-        let (status, said) = place.tool(args);
-        assert_eq!(status, 1, "{said}");
-        assert!(said.contains("other.things") && said.contains("2 documents damaged"), "{said}");
-        assert!(!said.contains('\u{1b}'), "{said:?}");
+    let nobody = doc! {"c": mongodb::bson::oid::ObjectId::new(), "n": 1_i64};
+    let damaged = [
+        doc! {"_id": "bad\u{1b}[2J", "_xTxId": 7},
+        doc! {"_id": 2, "a": 5, "_unsafe": {"_id": 2, "n": 1}},
+        doc! {"_id": 3, "_slot": 1, "b": {"_slot": 2}},
+        doc! {"_id": 4, "c": 1, "_xTxId": nobody, "_insert": true},
+        doc! {"_id": 5, "_sTxIds": [], "_remove": false},
+    ];
+    let things = place.driver.database("other").collection::<Document>("things");
+    things.insert_many(damaged.clone()).await.unwrap();
+    let (status, said) = place.tool(&["doctor"]);
+    assert!(status == 1 && said.contains("other.things") && said.contains("5 documents damaged"), "{said}");
+    assert!(said.contains("--repair") && !said.contains('\u{1b}'), "{said:?}");
+    assert_eq!(things.count_documents(doc! {}).await.unwrap(), 5);
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert!(status == 0 && said.contains("Healthy") && !said.contains('\u{1b}'), "{said:?}");
+    // What was taken away can be had from what was printed.
+    for told in ["document 2 of \"_unsafe\"", r#"{ "_id": 2, "n": 1 }"#] {
+        assert!(said.contains(told), "{said}");
     }
-    let left = place.driver.database("other").collection::<Document>("things").count_documents(doc! {}).await;
-    assert_eq!(left.unwrap(), 2);
+    let mut left = things.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap();
+    let mut all = Vec::new();
+    while left.advance().await.unwrap() {
+        all.push(left.deserialize_current().unwrap());
+    }
+    let expected = [
+        doc! {"_id": 2, "a": 5},
+        doc! {"_id": 3, "b": {"_slot": 2}},
+        doc! {"_id": 4, "c": 1},
+        doc! {"_id": 5},
+        doc! {"_id": "bad\u{1b}[2J"},
+    ];
+    assert_eq!(all, expected);
+}
+
+/// A transaction that lives has not stored it so, but nobody can be sure what it will do.
+#[tokio::test]
+async fn doctor_strips_nothing_that_has_the_number_of_a_known_client() {
+    let place = Place::new().await;
+    let _holder = place.hold("hold-open", "3600000");
+    let accounts = place.driver.database(DB).collection::<Document>("accounts");
+    let held = doc! {"_unsafe": {"$exists": true}};
+    accounts.update_one(held, doc! {"$set": {"_unsafe": 5}}).await.unwrap();
+    let before = place.stored("accounts").await;
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert!(status == 1 && said.contains("left alone") && said.contains("damaged"), "{said}");
+    assert_eq!(place.stored("accounts").await, before);
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! What a command answers when it was carried out: everything but `ok`.
 
-use bson::{Document, RawDocumentBuf, raw::cstr};
+use bson::{Document, RawArrayBuf, RawDocumentBuf, raw::cstr};
 
+use super::{fields::as_number, labels::is_retriable};
 use crate::{
-    failure::{Answer, Failure, codes},
+    failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     reply::Reply,
+    session::info::Mode,
 };
 
 /// The fields of a reply.
@@ -31,11 +33,18 @@ impl Body {
         self
     }
 
-    /// With what could not be waited for.
+    /// With what could not be waited for, and the label that the server gives it.
     #[must_use]
-    pub(crate) fn with_concern_error(mut self, error: Option<Document>) -> Self {
-        if let Some(error) = error.and_then(|error| RawDocumentBuf::try_from(&error).ok()) {
+    pub(crate) fn with_concern_error(mut self, error: Option<Document>, mode: &Mode) -> Self {
+        let Some(error) = error else { return self };
+        let again = error.get("code").and_then(as_number).is_some_and(|code| is_retriable(code, mode));
+        if let Ok(error) = RawDocumentBuf::try_from(&error) {
             self.0.append(cstr!("writeConcernError"), error);
+        }
+        if again {
+            let mut labels = RawArrayBuf::new();
+            labels.push(RETRYABLE_WRITE_ERROR);
+            self.0.append(cstr!("errorLabels"), labels);
         }
         self
     }

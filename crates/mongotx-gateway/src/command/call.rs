@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use bson::{Bson, Document, rawdoc};
-use mongotx::{Collection, Namespace, Session};
+use mongotx::{
+    Collection, Namespace, Session,
+    guard::{explain_answer, guard_command},
+};
 
 use super::{
     body::Body,
@@ -65,6 +68,14 @@ impl Call<'_> {
         self.mode.transaction().is_some()
     }
 
+    /// What the command's write concern could not wait for. A write within a transaction waits when that is committed.
+    pub(crate) async fn missed_concern(&self) -> Option<Document> {
+        match self.generic.write.as_ref().filter(|_| self.session.is_none()) {
+            Some(concern) => concern.missed(&self.context.client).await,
+            None => None,
+        }
+    }
+
     /// The collection that the first field names.
     ///
     /// # Errors
@@ -106,14 +117,21 @@ impl Call<'_> {
     }
 
     /// A write to a collection in which nothing is ever pending goes to the server as it is: there MongoTx has nothing to
-    /// add, and could not run it as a transaction.
+    /// add, and could not run it as a transaction. Only reserved fields are not stored there either.
     pub(crate) async fn write_plainly(&mut self, namespace: &Namespace) -> Answer<Option<Reply>> {
         if self.is_in_transaction()
             || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()
         {
             return Ok(None);
         }
-        self.send_on().await.map(Some)
+        guard_command(self.name, &mut self.body).map_err(Failure::from)?;
+        let reply = self.send_on().await?;
+        if reply.is_ok() && !matches!(reply.body().get("writeErrors"), Ok(Some(_))) {
+            return Ok(Some(reply));
+        }
+        let mut answer = Document::try_from(reply.body()).map_err(mongotx::Error::from)?;
+        explain_answer(&mut answer);
+        Ok(Some(answer.into()))
     }
 
     /// The command as it is, answered by the server.

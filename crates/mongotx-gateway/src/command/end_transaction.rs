@@ -12,6 +12,7 @@ use super::{
 use crate::{
     failure::{Answer, Failure, codes},
     session::{
+        info::Mode,
         machine::{End, Event, State, Step},
         slot::Work,
     },
@@ -67,7 +68,11 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
             None => return Err(refusal.into()),
         },
     }
-    Ok(Body::empty().with_concern_error(concern.and_then(WriteConcern::error)))
+    let missed = match concern {
+        Some(concern) => concern.missed(client).await,
+        None => None,
+    };
+    Ok(Body::empty().with_concern_error(missed, &Mode::Plain(None)))
 }
 
 /// Was it begun at another gateway, for all that is known here?

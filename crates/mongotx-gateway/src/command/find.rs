@@ -61,7 +61,7 @@ impl Find {
     /// The library's action.
     pub(super) fn action<'a, T>(&self, collection: &'a mongotx::Collection<T>) -> mongotx::collection::Find<'a, T>
     where
-        T: serde::de::DeserializeOwned,
+        T: serde::de::DeserializeOwned + 'static,
     {
         let mut find = collection.find(self.filter.clone()).skip(self.skip).limit(self.limit);
         if let Some(sort) = &self.sort {

@@ -8,7 +8,6 @@ use super::{
     call::{Call, within},
     fields::Fields,
     modification::Update,
-    write_concern::WriteConcern,
     writes::note_unknown,
 };
 use crate::{
@@ -155,31 +154,38 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     }
     let command = FindAndModify::parse(call.fields("findAndModify"))?;
     let before = call.retry.as_deref().and_then(|retry| retry.done(0)).cloned();
-    let reply = match before {
+    let (reply, concern_error) = match before {
         Some(Done::Unknown(failure)) => return Err(failure),
         Some(Done::Modify(mut reply)) => {
             reply.insert("retriedStmtId", 0);
-            reply
+            (reply, call.missed_concern().await)
         }
         _ => modified(call, &namespace, &command).await?,
     };
-    let concern_error = call.generic.write.as_ref().and_then(WriteConcern::error);
-    Ok(Ok(Body::of(&reply)?.with_concern_error(concern_error)))
+    Ok(Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode)))
 }
 
-async fn modified(call: &mut Call<'_>, namespace: &Namespace, command: &FindAndModify) -> Answer<Document> {
+/// The reply, and what its write concern could not wait for.
+async fn modified(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    command: &FindAndModify,
+) -> Answer<(Document, Option<Document>)> {
     match command.run(call, namespace).await {
         Ok(done) => {
             let reply = command.reply(done);
             if let Some(retry) = call.retry.as_deref_mut() {
                 retry.note(0, Done::Modify(reply.clone()));
             }
-            Ok(reply)
+            Ok((reply, call.missed_concern().await))
         }
         Err(error) => {
             let failure = Failure::from(&error);
             note_unknown(call, [0], &error, &failure);
-            Err(failure)
+            let Some(done) = error.unreplicated_answer() else { return Err(failure) };
+            let told = done.answer.iter().filter(|(field, _)| ["lastErrorObject", "value"].contains(&field.as_str()));
+            let told = told.map(|(field, value)| (field.clone(), value.clone())).collect();
+            Ok((told, Some(done.concern_error.clone())))
         }
     }
 }

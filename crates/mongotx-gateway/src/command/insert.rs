@@ -49,7 +49,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     if !waiting.is_empty() {
         insert(call, &namespace, waiting, is_ordered, &mut tally).await?;
     }
-    tally.finish(call).map(Ok)
+    tally.finish(call).await.map(Ok)
 }
 
 async fn insert(

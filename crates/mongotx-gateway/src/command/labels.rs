@@ -9,9 +9,14 @@ use crate::{
 };
 
 /// Errors after which a driver may send a write, or a statement's transaction, again.
-const RETRIABLE: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_107, 11_600, 11_602, 13_435, 13_436];
+const RETRIABLE: [i32; 14] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436];
 /// Errors of a snapshot that cannot be read any more, or of a lock that could not be had.
 const TRANSIENT: [i32; 5] = [codes::WRITE_CONFLICT, 24, 246, 239, 267];
+
+/// May a driver send a write again that was answered with this code as its `writeConcernError`?
+pub(super) fn is_retriable(code: i64, mode: &Mode) -> bool {
+    matches!(mode, Mode::Write(..)) && RETRIABLE.iter().any(|retriable| i64::from(*retriable) == code)
+}
 
 /// The failure with the labels that the server would give it.
 pub(super) fn add_for(failure: Failure, name: &str, body: &Document) -> Failure {

@@ -130,7 +130,11 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
         is_refused: false,
     };
     let made = within_limits(limit, interruption, handle(&mut call)).await;
-    made.map_err(Failure::outside)
+    match made {
+        // What was carried out is no failure.
+        Err(Failure { unreplicated: Some(error), .. }) => Ok(Ok(Body::empty().with_concern_error(Some(*error), &mode))),
+        made => made.map_err(Failure::outside),
+    }
 }
 
 async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
@@ -158,7 +162,12 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
     }
     if parts.context.options.retryable_writes == RetryableWrites::Durable {
         let running = durable::run(&parts, lsid, number, &mut work);
-        return within_limits(parts.generic.limit, Some(interruption), running).await.map_err(retryable);
+        let made = within_limits(parts.generic.limit, Some(interruption), running).await.map_err(retryable)?;
+        let missed = match &parts.generic.write {
+            Some(concern) => concern.missed(&parts.context.client).await,
+            None => None,
+        };
+        return Ok(made.map(|body| body.with_concern_error(missed, &parts.mode)));
     }
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;

@@ -122,7 +122,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
             break;
         }
     }
-    tally.finish(call).map(Ok)
+    tally.finish(call).await.map(Ok)
 }
 
 /// False: stop here.

@@ -1,6 +1,8 @@
-//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority is that server.
+//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority is that server. Where
+//! several do, every write waits for the majority, and for more than that where more is asked for.
 
 use bson::{Bson, Document, doc};
+use mongotx::Client;
 
 use super::fields::{as_number, type_name};
 use crate::failure::{Answer, Failure, codes};
@@ -46,7 +48,28 @@ impl WriteConcern {
     }
 
     /// What could not be waited for, as `writeConcernError`; the write was made all the same.
-    pub(crate) fn error(&self) -> Option<Document> {
+    pub(crate) async fn missed(&self, client: &Client) -> Option<Document> {
+        if !client.is_replicated() {
+            return self.error();
+        }
+        let more = match &self.w {
+            W::Default => false,
+            W::Members(members) => *members > 1,
+            W::Named(name) => name != "majority",
+        };
+        if !more {
+            return None;
+        }
+        let asked = self.asked.iter().filter(|(field, _)| ["w", "j", "wtimeout"].contains(&field.as_str()));
+        let asked = asked.map(|(field, value)| (field.clone(), value.clone())).collect();
+        client.await_write_concern(asked).await.unwrap_or_else(|error| {
+            let code = error.code().unwrap_or(codes::WRITE_CONCERN_FAILED);
+            Some(doc! {"code": code, "codeName": codes::name(code), "errmsg": error.message()})
+        })
+    }
+
+    /// What one server cannot wait for.
+    fn error(&self) -> Option<Document> {
         let (code, message) = match &self.w {
             W::Members(members) if *members > 1 => {
                 (codes::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned())

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use mongotx::{Error, ErrorKind};
 
-use super::{body::Body, call::Call};
+use super::{body::Body, call::Call, fields::as_number};
 use crate::{
     failure::{Answer, Failure, codes},
     session::retry::Done,
@@ -31,6 +31,8 @@ pub(super) struct Tally {
     upserted: Vec<Bson>,
     errors: Vec<Document>,
     retried: Vec<i32>,
+    /// Of what the server has done and may lose again.
+    concern_error: Option<Document>,
 }
 
 impl Tally {
@@ -87,12 +89,30 @@ impl Tally {
     /// # Errors
     /// What is no matter of one statement.
     pub(super) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
+        if let Some(done) = error.unreplicated_answer() {
+            self.add(statement, &self.told(&done.answer));
+            self.concern_error = Some(done.concern_error.clone());
+            note_unknown(call, [statement], error, &Failure::from(error));
+            return Ok(true);
+        }
         if error.kind() != ErrorKind::Invalid {
             let failure = Failure::from(error);
             note_unknown(call, [statement], error, &failure);
             return Err(failure);
         }
         Ok(self.failed(call, statement, &Failure::from(error)))
+    }
+
+    /// What a statement has done, by the server's answer.
+    fn told(&self, answer: &Document) -> Done {
+        let count = |field| answer.get(field).and_then(as_number).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        if self.modified.is_none() {
+            return Done::Count(count("n"));
+        }
+        let upserted =
+            answer.get_array("upserted").ok().and_then(|all| all.first()?.as_document()?.get("_id").cloned());
+        let matched = count("n").saturating_sub(u64::from(upserted.is_some()));
+        Done::Update { matched, modified: count("nModified"), upserted }
     }
 
     /// The same of what the gateway itself refuses.
@@ -103,7 +123,7 @@ impl Tally {
     }
 
     /// The reply.
-    pub(super) fn finish(self, call: &Call<'_>) -> Answer<Body> {
+    pub(super) async fn finish(self, call: &Call<'_>) -> Answer<Body> {
         let n = |count: u64| Bson::Int32(i32::try_from(count).unwrap_or(i32::MAX));
         let mut reply = doc! {"n": n(self.n)};
         if !self.errors.is_empty() {
@@ -118,8 +138,11 @@ impl Tally {
         if let Some(modified) = self.modified {
             reply.insert("nModified", n(modified));
         }
-        let concern_error = call.generic.write.as_ref().and_then(super::write_concern::WriteConcern::error);
-        Ok(Body::of(&reply)?.with_concern_error(concern_error))
+        let concern_error = match self.concern_error {
+            Some(error) => Some(error),
+            None => call.missed_concern().await,
+        };
+        Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode))
     }
 }
 

@@ -28,6 +28,7 @@ codes! {
     CURSOR_NOT_FOUND = 43 CursorNotFound;
     MAX_TIME_EXPIRED = 50 MaxTimeMSExpired;
     COMMAND_NOT_FOUND = 59 CommandNotFound;
+    WRITE_CONCERN_FAILED = 64 WriteConcernFailed;
     INVALID_OPTIONS = 72 InvalidOptions;
     INVALID_NAMESPACE = 73 InvalidNamespace;
     UNKNOWN_WRITE_CONCERN = 79 UnknownReplWriteConcern;
@@ -82,7 +83,6 @@ const NAMES: &[(i32, &str)] = &[
     (56, "EmptyFieldName"),
     (57, "DottedFieldName"),
     (61, "ShardKeyNotFound"),
-    (64, "WriteConcernFailed"),
     (66, "ImmutableField"),
     (67, "CannotCreateIndex"),
     (68, "IndexAlreadyExists"),
@@ -105,6 +105,7 @@ const NAMES: &[(i32, &str)] = &[
     (291, "NoQueryExecutionPlans"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
     (9001, "SocketException"),
+    (10058, "LegacyNotPrimary"),
     (10107, "NotWritablePrimary"),
     (10334, "BSONObjectTooLarge"),
     (11000, "DuplicateKey"),

@@ -29,6 +29,8 @@ pub(crate) struct Failure {
     pub(crate) labels: Vec<&'static str>,
     /// What else stands in the reply: `keyPattern`, `keyValue`, …
     pub(crate) details: Box<Document>,
+    /// It was carried out, and may be lost again: the server's `writeConcernError`.
+    pub(crate) unreplicated: Option<Box<Document>>,
 }
 
 /// What a command answers.
@@ -37,7 +39,7 @@ pub(crate) type Answer<T> = Result<T, Failure>;
 impl Failure {
     /// Without labels.
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), labels: Vec::new(), details: Box::default() }
+        Self { code, message: message.into(), labels: Vec::new(), details: Box::default(), unreplicated: None }
     }
 
     /// With one more label.
@@ -91,6 +93,6 @@ impl From<Failure> for Reply {
 
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
-        Self { code: error.code.number, message: error.message, labels: error.labels, details: Box::default() }
+        Self { labels: error.labels, ..Self::new(error.code.number, error.message) }
     }
 }

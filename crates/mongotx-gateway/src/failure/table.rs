@@ -34,7 +34,9 @@ impl From<&Error> for Failure {
             ErrorKind::Invalid => error.code().unwrap_or(codes::BAD_VALUE),
             _ => error.code().unwrap_or(codes::INTERNAL_ERROR),
         };
-        let failure = Failure { details: Box::new(details(error)), ..Failure::new(code, words(error)) };
+        let unreplicated = error.unreplicated_answer().map(|answer| Box::new(answer.concern_error.clone()));
+        let details = Box::new(details(error));
+        let failure = Failure { details, unreplicated, ..Failure::new(code, words(error)) };
         match error.kind() {
             ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Closed => {
                 failure.transient()

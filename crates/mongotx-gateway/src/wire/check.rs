@@ -12,7 +12,7 @@ pub(crate) const MAX_DEPTH: usize = 200;
 
 /// Looks through a document.
 pub(crate) fn document(document: &RawDocument) -> Result<(), CommandError> {
-    nested(document, 1)
+    nested(document, &mut Vec::new())
 }
 
 /// Looks through documents that stand one after the other.
@@ -43,26 +43,31 @@ fn split_first(bytes: &[u8]) -> Result<(&RawDocument, &[u8]), CommandError> {
     Ok((RawDocument::from_bytes(first).map_err(invalid)?, rest))
 }
 
-fn nested(document: &RawDocument, depth: usize) -> Result<(), CommandError> {
-    if depth > MAX_DEPTH {
+/// `path`: the names of the fields that the document stands in.
+fn nested<'a>(document: &'a RawDocument, path: &mut Vec<&'a str>) -> Result<(), CommandError> {
+    if path.len() >= MAX_DEPTH {
         let text = format!("documents cannot be nested more than {MAX_DEPTH} levels deep");
         return Err(CommandError::new(code::OVERFLOW, text));
     }
     for element in document.iter_elements() {
-        match element.and_then(|element| element.value()).map_err(invalid)? {
-            RawBsonRef::Document(inner) => nested(inner, depth + 1)?,
-            RawBsonRef::Array(inner) => array(inner, depth + 1)?,
-            RawBsonRef::JavaScriptCodeWithScope(code) => nested(code.scope, depth + 1)?,
+        let element = element.map_err(invalid)?;
+        path.push(element.key().as_str());
+        let value = element.value();
+        match value.map_err(|error| invalid(format!("the field {:?} cannot be read: {error}", path.join("."))))? {
+            RawBsonRef::Document(inner) => nested(inner, path)?,
+            RawBsonRef::Array(inner) => array(inner, path)?,
+            RawBsonRef::JavaScriptCodeWithScope(code) => nested(code.scope, path)?,
             _ => {}
         }
+        path.pop();
     }
     Ok(())
 }
 
 /// As [`nested`]; arrays are documents with another iterator.
-fn array(array: &bson::RawArray, depth: usize) -> Result<(), CommandError> {
+fn array<'a>(array: &'a bson::RawArray, path: &mut Vec<&'a str>) -> Result<(), CommandError> {
     let document = RawDocument::from_bytes(array.as_bytes()).map_err(invalid)?;
-    nested(document, depth)
+    nested(document, path)
 }
 
 fn invalid(error: impl ToString) -> CommandError {
@@ -92,6 +97,16 @@ mod tests {
     fn depth_is_limited() {
         assert!(document(&nest(100)).is_ok());
         assert_eq!(document(&nest(MAX_DEPTH + 1)).unwrap_err().code, code::OVERFLOW);
+    }
+
+    #[test]
+    fn the_field_that_cannot_be_read_is_named() {
+        let mut bytes = RawDocumentBuf::try_from(&doc! {"a": [1, {"b": "**"}]}).unwrap().into_bytes();
+        let place = bytes.windows(2).position(|two| two == b"**").unwrap();
+        bytes[place] = 0xff;
+        let refused = document(RawDocument::from_bytes(&bytes).unwrap()).unwrap_err();
+        assert_eq!(refused.code, code::INVALID_BSON);
+        assert!(refused.message.contains("\"a.1.b\""), "{refused:?}");
     }
 
     #[test]

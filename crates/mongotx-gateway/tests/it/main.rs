@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod another_database;
 mod codec;
 mod common;
 mod corpus;
@@ -9,6 +10,7 @@ mod driver;
 mod durable_writes;
 mod handshake;
 mod login;
+mod lossless;
 mod lost_connections;
 mod memory_limit;
 mod metrics;
@@ -16,6 +18,8 @@ mod mistyped;
 mod panics;
 mod privileges;
 mod refusals;
+mod replicas;
+mod reserved;
 mod retryable_writes;
 mod side_by_side;
 mod sockets;

@@ -15,11 +15,15 @@ macro_rules! in_session {
             }
             Some(session) => {
                 let session: &mut Session = session;
-                let done = match session.transaction() {
-                    Ok($tx) => $run.await,
+                let done = match session.statement() {
+                    Ok(mut statement) => {
+                        let $tx = statement.as_mut().and_then(|statement| statement.transaction());
+                        let done = $run.await;
+                        session.end_statement(&mut statement, done).await
+                    }
                     Err(error) => Err(error),
                 };
-                match session.end_statement(done).await {
+                match done {
                     Ok(done) => Ok(done),
                     Err(error) => Err(session.note_error(error).await),
                 }

@@ -16,6 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use bson::{Bson, Document, doc};
 use sd2v::{
     geo::only_geo_field,
+    guard,
     pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
 };
 
@@ -177,7 +178,7 @@ impl Plan {
         if self.sources.collated && read.collection != self.ns.coll { Document::new() } else { read.filter.clone() }
     }
 
-    pub(crate) async fn run(self, core: &Core) -> Result<Documents> {
+    pub(crate) async fn run(mut self, core: &Core) -> Result<Documents> {
         if let Some(command) = self.one_command(core).await?
             && let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await?
         {
@@ -192,7 +193,8 @@ impl Plan {
     /// The command that is right when nothing is pending; `None` when there is no such one.
     pub(crate) async fn one_command(&self, core: &Core) -> Result<Option<Document>> {
         let stale = self.command.terms.staleness.is_some();
-        if stale || !self.sources.written.is_empty() || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
+        let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
+        if stale || !nothing_own || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
             return Ok(None);
         }
         let probes = self.probes(core).await?;
@@ -232,13 +234,17 @@ impl Plan {
         Ok(one_command::ask(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 
-    /// Afterwards the safe versions are the latest, or as fresh as the terms ask.
-    pub(crate) async fn settle(&self, core: &Core) -> Result<()> {
+    /// Afterwards the safe versions are the latest, or as fresh as the terms ask; but for those that cannot be finished,
+    /// which are mapped.
+    pub(crate) async fn settle(&mut self, core: &Core) -> Result<()> {
         for read in &self.mapped.reads {
             let ns = self.namespace(&read.collection);
-            core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
+            let settled = core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
+            if !settled.unfinished.is_empty() {
+                self.sources.visible.insert(read.collection.clone(), settled.unfinished);
+            }
         }
-        Ok(())
+        if self.sources.visible.is_empty() { Ok(()) } else { self.map_again(true) }
     }
 
     /// The command that is right once everything is settled.
@@ -246,11 +252,11 @@ impl Plan {
         self.command.to_command(&self.ns, self.mapped.stages.clone())
     }
 
-    /// The same with a stage behind it that writes what comes out, which nobody strips any more.
+    /// The same with a stage behind it that writes what comes out, which nobody strips any more: so it is guarded.
     pub(crate) fn writing_command(mut self, last: Document) -> Result<Document> {
         self.map_again(false)?;
         let mut stages = self.mapped.stages;
-        stages.push(last);
+        stages.extend([guard::stage(), last]);
         Ok(self.command.to_command(&self.ns, stages))
     }
 }

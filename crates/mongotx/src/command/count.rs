@@ -14,7 +14,7 @@ use super::{
     repeatable, views,
 };
 use crate::{
-    coordinator::{Core, pending::Settled, server::as_i64, transaction::Transaction},
+    coordinator::{Core, server::as_i64, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };
@@ -55,9 +55,9 @@ async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Qu
     {
         return Ok(number(counted.all(1).await?.first()));
     }
-    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    let counted = if me.is_some() || sees_lock_fields(&query.filter) {
-        own_view::run(core, me, ns, query, tail).await?.all(1).await?
+    let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+    let counted = if own.is_some() || sees_lock_fields(&query.filter) {
+        own_view::run(core, own.as_ref(), ns, query, tail).await?.all(1).await?
     } else {
         let safe = view::safe_filter(&query.filter, core.catalog.shards.none());
         let mut pipeline = vec![doc! {"$match": safe}];
@@ -88,16 +88,16 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namesp
         return Ok(total as u64);
     }
     let settled = core.settle_pending(ns, &Document::new(), &super::Terms::default(), me).await?;
-    if settled == Settled::NothingPending && !tx.is_some_and(|tx| tx.has_written(ns)) {
+    if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);
     }
     if let Some(tx) = tx.filter(|tx| tx.has_written(ns)) {
         tx.note_own_view();
     }
-    let mine = me.map_or(Bson::Null, tx_id_to_bson);
-    let is_mine = doc! {"$eq": [format!("${WRITER}"), {"$literal": mine}]};
+    let visible = settled.unfinished.iter().copied().chain(me).map(tx_id_to_bson);
+    let is_visible = doc! {"$in": [format!("${WRITER}"), {"$literal": visible.collect::<Vec<Bson>>()}]};
     // A rival's insert is not there yet; what this transaction removed is not there any more.
-    let hidden = doc! {"$cond": [is_mine, format!("${REMOVE}"), format!("${INSERT}")]};
+    let hidden = doc! {"$cond": [is_visible, format!("${REMOVE}"), format!("${INSERT}")]};
     let pipeline = vec![
         doc! {"$match": {WRITER: {"$exists": true}}},
         doc! {"$group": {"_id": 1, "n": {"$sum": {"$cond": [hidden, 1, 0]}}}},

@@ -60,7 +60,7 @@ async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> R
         if let Some(variables) = &command.terms.variables {
             delete.insert("let", variables.clone());
         }
-        let answer = core.server.write_directly(&ns.db, delete).await.map_err(direct::indeterminate)?.ok()?;
+        let answer = core.server.write_directly(&ns.db, delete).await?.ok()?;
         if answer.n > 0 {
             return Ok(1);
         }

@@ -10,7 +10,7 @@
 use bson::{Document, doc};
 use sd2v::{
     filter::guard_filter,
-    names::{INSERT, READERS, WRITER},
+    names::{INSERT, READERS, RESERVED, WRITER},
     statement, stored, view,
 };
 
@@ -67,9 +67,11 @@ async fn clear_the_way(
             at
         }
         None => {
-            core.settle_pending(ns, filter, terms, None).await?;
-            let locked = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
-            doc! {"$and": [view::without_pending_inserts(filter), locked]}
+            let settled = core.settle_pending(ns, filter, terms, None).await?;
+            core.refuse_unfinished(ns, filter, &settled.unfinished).await?;
+            // By a lock, or by metadata that is nobody's.
+            let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
+            doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
         }
     };
     let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only(&key)};
@@ -102,14 +104,6 @@ async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Docume
     let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
     terms.add_to(&mut find);
     Ok(core.server.find_first(ns, find).await?.is_some())
-}
-
-/// A command that may have been carried out although its answer is missing.
-pub(crate) fn indeterminate(error: Error) -> Error {
-    if error.kind() == ErrorKind::Unavailable && error.to_string().contains("answer with it") {
-        return Error::new(ErrorKind::Indeterminate, error.to_string());
-    }
-    error
 }
 
 /// What happens between two attempts of one write.

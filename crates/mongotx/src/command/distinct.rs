@@ -55,9 +55,10 @@ async fn values(
     if let Some(tx) = tx.filter(|_| me.is_some()) {
         tx.note_own_view();
     }
-    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    if me.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
-        let groups = own_view::run(core, me, ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
+    let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+    if own.is_some() || sd2v::filter::sees_lock_fields(&query.filter) {
+        let groups =
+            own_view::run(core, own.as_ref(), ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
         return Ok(values_of(groups));
     }
     let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::safe_filter(&query.filter, core.catalog.shards.none())};

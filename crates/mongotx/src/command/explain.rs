@@ -45,9 +45,9 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     {
         return Ok(query.to_find(ns, filter));
     }
-    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    if own.is_some() || query.sees_lock_fields() {
-        return own_view::command(own, ns, query);
+    let visible = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(own);
+    if visible.is_some() || query.sees_lock_fields() {
+        return own_view::command(visible.as_ref(), ns, query);
     }
     // What is left is active, and not in the way.
     if let Some(command) = one_command::find_command(core, ns, query, me).await? {
@@ -65,7 +65,7 @@ pub(crate) async fn aggregate(
 ) -> Result<Document> {
     let (before, output) = split_output(&command.pipeline)?;
     let before = AggregateCommand { pipeline: before.to_vec(), ..command.clone() };
-    let plan = Plan::of(core, tx, ns, &before).await?;
+    let mut plan = Plan::of(core, tx, ns, &before).await?;
     plan.settle(core).await?;
     let command = match output {
         Some(Output::Out { stage, .. }) => plan.writing_command(stage)?,

@@ -4,9 +4,10 @@
 use bson::{Bson, Document, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
+    Visible,
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
     names::WRITER,
-    stored::{self, extract, lock_state},
+    stored::{lock_state, whole_lock_state},
     view,
 };
 
@@ -16,6 +17,7 @@ use super::{
 };
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
+    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -62,14 +64,16 @@ pub(crate) async fn own_by_id(
     }
     let held = query.pinned_id(core, ns).await?.filter(|id| tx.may_hold(ns, id));
     let (Some(_), Some(me)) = (held, tx.id()) else { return Ok(None) };
-    let found = core.server.find_first(ns, query.to_find(ns, query.filter.clone())).await?;
-    let Some(stored) = found else { return Ok(None) };
-    let lock = lock_state(&stored)?;
+    let found = core.server.find_first_raw(ns, query.to_find(ns, query.filter.clone())).await?;
+    let Some(found) = found else { return Ok(None) };
+    let lock = whole_lock_state(&document::locks(&found)?)?;
     if lock.writer != Some(me) {
         return Ok(None);
     }
-    let version = visible_version(&lock, Some(me), |_| TxStatus::Active);
-    Ok(version.map(|version| Documents::at_hand(extract(stored, version))))
+    Ok(Some(match lock.remove {
+        true => Documents::default(),
+        false => Documents::at_hand(document::unsafe_version(&found)),
+    }))
 }
 
 /// A document of which this transaction has written nothing.
@@ -82,25 +86,27 @@ pub(crate) async fn by_id(
 ) -> Result<Documents> {
     let plain = is_only_id(&query.filter) && query.projection.is_none();
     for _ in 0..FETCHES {
-        let found = match core.server.find_first(ns, query.to_find(ns, filter.clone())).await {
+        let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
             // An expression may have failed on a version that is not the latest.
             Err(refused) if refused.kind() == ErrorKind::Invalid => return find::settled(core, ns, query, me).await,
             found => found?,
         };
-        let Some(mut stored) = found else { return Ok(Documents::default()) };
-        let lock = lock_state(&stored)?;
-        let Some(writer) = lock.writer else {
-            stored::strip(&mut stored);
-            return Ok(Documents::at_hand([stored]));
+        let Some(found) = found else { return Ok(Documents::default()) };
+        let stored = document::locks(&found)?;
+        let lock = match query.projection {
+            None => whole_lock_state(&stored)?,
+            Some(_) => lock_state(&stored)?,
         };
+        let Some(writer) = lock.writer else { return Ok(Documents::at_hand([found])) };
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
-            return own_view::find(core, me, ns, query).await;
+            return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
             Some(Version::Absent) => return Ok(Documents::default()),
-            Some(version) if plain => return Ok(Documents::at_hand(extract(stored, version))),
+            Some(Version::Safe) if plain => return Ok(Documents::at_hand([found])),
+            Some(Version::Unsafe) if plain => return Ok(Documents::at_hand(document::unsafe_version(&found))),
             Some(Version::Safe) => {
                 let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
                 return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
@@ -109,7 +115,10 @@ pub(crate) async fn by_id(
                 let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
                 let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
-                core.clear_locks(ns, &at, &lock, me).await?;
+                match core.clear_locks(ns, &at, &lock, me).await {
+                    Err(refused) if refused.is_unfinishable() => return find::settled(core, ns, query, me).await,
+                    cleared => drop(cleared?),
+                }
             }
             None => {
                 let Some(id) = query.pinned_id(core, ns).await? else { continue };
@@ -140,14 +149,13 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
 /// one of the documents is locked.
 pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
     let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
-    let mut found = match core.server.collect(&ns.db, query.to_find(ns, filter), TOGETHER).await {
+    let found = match core.server.collect_raw(&ns.db, query.to_find(ns, filter), TOGETHER).await {
         // An expression may have failed on a version that is not the latest.
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         found => found?,
     };
-    if found.iter().any(|stored| stored.contains_key(WRITER)) {
+    if found.iter().any(|stored| !matches!(stored.get(WRITER), Ok(None))) {
         return Ok(None);
     }
-    found.iter_mut().for_each(stored::strip);
     Ok(Some(Documents::at_hand(found)))
 }

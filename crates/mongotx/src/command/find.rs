@@ -13,6 +13,7 @@
 use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
+    Visible,
     pipeline::{Sources, map_pipeline},
     projection, view,
 };
@@ -79,34 +80,38 @@ pub(crate) async fn committed(
         return Ok(answer);
     }
     if own_writes || mapped {
-        core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-        return own_view::find(core, me.filter(|_| own_writes), ns, query).await;
+        let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+        let own = settled.visible(me.filter(|_| own_writes));
+        return own_view::find(core, own.as_ref(), ns, query).await;
     }
     settled(core, ns, query, me).await
 }
 
-/// The safe versions, once those are the latest.
+/// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
 pub(crate) async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
-    core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    if let Some(unfinished) = settled.visible(None) {
+        return own_view::find(core, Some(&unfinished), ns, query).await;
+    }
     let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
 /// The command in the view of a transaction with writes of its own: mapped first, then everything as asked.
-pub(crate) fn own_command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Document> {
+pub(crate) fn own_command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
     let command = as_aggregate(query)?;
-    let stages = mapped_stages(me, ns, &command)?;
+    let stages = mapped_stages(own, ns, &command)?;
     Ok(command.to_command(ns, stages))
 }
 
 /// The stages of [`own_command`].
 pub(crate) fn own_stages(me: TxId, ns: &Namespace, query: &Query) -> Result<Vec<Document>> {
-    mapped_stages(Some(me), ns, &as_aggregate(query)?)
+    mapped_stages(Some(&me.into()), ns, &as_aggregate(query)?)
 }
 
-fn mapped_stages(me: Option<TxId>, ns: &Namespace, command: &AggregateCommand) -> Result<Vec<Document>> {
-    let written = me.map(|_| ns.coll.clone()).into_iter().collect();
-    let sources = Sources { me, written, ..Sources::default() };
+fn mapped_stages(own: Option<&Visible>, ns: &Namespace, command: &AggregateCommand) -> Result<Vec<Document>> {
+    let visible = own.map(|own| (ns.coll.clone(), own.writers().to_vec())).into_iter().collect();
+    let sources = Sources { visible, ..Sources::default() };
     Ok(map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?.stages)
 }
 
@@ -127,11 +132,12 @@ pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
     Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.terms.clone()) })
 }
 
-/// The stages after which the documents are those that `me` sees and that match, exactly as the application wrote them.
-pub(crate) fn visible_pipeline(me: Option<TxId>, filter: &Document) -> Vec<Document> {
-    let visible: Vec<TxId> = me.into_iter().collect();
-    let mut pipeline = vec![view::select(filter, &visible)];
-    pipeline.extend(view::map(&visible));
+/// The stages after which the documents are those that match in the view of who sees `own` unsafe versions, exactly as the
+/// application wrote them.
+pub(crate) fn visible_pipeline(own: Option<&Visible>, filter: &Document) -> Vec<Document> {
+    let visible = own.map_or(&[][..], Visible::writers);
+    let mut pipeline = vec![view::select(filter, visible)];
+    pipeline.extend(view::map(visible));
     if !filter.is_empty() {
         pipeline.push(doc! {"$match": filter.clone()});
     }

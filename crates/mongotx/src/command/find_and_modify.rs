@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 use sd2v::{
     filter::has_special,
+    guard::guarded,
     projection::{as_stages, check_projection},
 };
 
@@ -87,12 +88,12 @@ impl FindAndModify {
         matches!(&self.modify, Modify::Update(update) if update.upsert)
     }
 
-    /// The command as the user wrote it, but for the filter.
+    /// The command as the user wrote it, but for the filter and the guard of a pipeline.
     pub(crate) fn to_command(&self, ns: &Namespace, filter: Document, upsert: bool) -> Document {
         let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
         let terms = match &self.modify {
             Modify::Update(update) => {
-                ask.insert("update", update.raw.clone());
+                ask.insert("update", guarded(&update.raw));
                 ask.insert("upsert", upsert);
                 ask.insert("new", self.after);
                 if let Some(filters) = &update.array_filters {
@@ -237,7 +238,7 @@ async fn send(
     upsert: bool,
 ) -> Result<Option<Modified>> {
     let ask = command.to_command(ns, filter, upsert);
-    let mut answer = core.server.run_directly(&ns.db, ask).await.map_err(direct::indeterminate)?;
+    let mut answer = core.server.run_directly(&ns.db, ask).await?;
     let last = answer.get_document("lastErrorObject").cloned().unwrap_or_default();
     let done = last.get("n").is_some_and(|n| super::super::coordinator::server::as_i64(n) > 0);
     let upserted_id = last.get("upserted").cloned();

@@ -13,7 +13,7 @@ use sd2v::{
     names::{REMOVE, WRITER, tx_id_to_bson},
     shard::ShardKey,
     statement,
-    stored::{check_document, pending_insert},
+    stored::{check_document, check_id, pending_insert},
 };
 
 use super::implicit;
@@ -55,6 +55,7 @@ fn check(document: &Document) -> Result<()> {
 /// What a transaction cannot store faithfully.
 fn check_pending(document: &Document) -> Result<()> {
     check(document)?;
+    document.get("_id").map_or(Ok(()), check_id)?;
     for (field, value) in document {
         if field.starts_with('$') {
             return Err(Error::unsupported(format!(
@@ -84,7 +85,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     let mut patience = Patience::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
-        let answer = core.server.write_directly(&ns.db, command).await.map_err(super::direct::indeterminate)?;
+        let answer = core.server.write_directly(&ns.db, command).await?;
         match answer.ok() {
             Err(error) if error.is_duplicate_id() => {
                 if !way_is_free(core, ns, &at, None, &mut patience).await? {
@@ -134,6 +135,9 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let uniques = &collection.uniques;
         let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
         core.check_placed(tx, &placed, me, &mut patience).await?;
+        if matches!(before, Before::Removed) {
+            tx.note_locked(ns, std::slice::from_ref(&at), false);
+        }
         return Ok(id);
     }
     Err(too_many_attempts(ns, &id))

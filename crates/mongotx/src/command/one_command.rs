@@ -7,7 +7,7 @@
 //! are active still, the safe versions were the latest then. Otherwise the answer is thrown away and the query goes the
 //! long way.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, RawBsonRef, RawDocument, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
     names::{UNSAFE, WRITER, tx_id_from_bson},
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     coordinator::Core,
+    document,
     error::{ErrorKind, Result},
     options::Namespace,
 };
@@ -176,7 +177,7 @@ async fn unless_marked(core: &Core, ns: &Namespace, command: Document, me: Optio
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
     let mut writers = Vec::new();
     while let Some(mark) = answer.next_if(is_mark).await? {
-        match mark.get(WRITER).and_then(tx_id_from_bson) {
+        match document::parse(&mark)?.get(WRITER).and_then(tx_id_from_bson) {
             Some(writer) if Some(writer) == me => {}
             Some(writer) if writers.len() < MAX_WRITERS => writers.push(writer),
             _ => return Ok(None),
@@ -191,6 +192,6 @@ async fn unless_marked(core: &Core, ns: &Namespace, command: Document, me: Optio
     Ok(statuses.iter().all(|status| *status == TxStatus::Active).then_some(answer))
 }
 
-fn is_mark(document: &Document) -> bool {
-    document.get(UNSAFE) == Some(&Bson::Boolean(true))
+fn is_mark(document: &RawDocument) -> bool {
+    matches!(document.get(UNSAFE), Ok(Some(RawBsonRef::Boolean(true))))
 }

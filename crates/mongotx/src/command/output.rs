@@ -17,11 +17,12 @@ use sd2v::{
 use super::{
     Terms,
     aggregate::{AggregateCommand, Plan},
-    direct, insert,
+    insert,
     update::{self, UpdateCommand},
 };
 use crate::{
     coordinator::{Core, meet::Patience},
+    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -47,11 +48,11 @@ async fn out(
     stage: Document,
 ) -> Result<()> {
     core.catalog.check_written(target, false)?;
-    let plan = Plan::of(core, None, ns, before).await?;
+    let mut plan = Plan::of(core, None, ns, before).await?;
     core.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
     plan.settle(core).await?;
     let command = plan.writing_command(stage)?;
-    core.server.run(&ns.db, command).await.map(drop).map_err(direct::indeterminate)
+    core.server.run_directly(&ns.db, command).await.map(drop)
 }
 
 async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {
@@ -65,7 +66,7 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
     let results = AggregateCommand { pipeline, ..before.clone() };
     let mut results = super::aggregate::read(core, None, ns, &results).await?;
     while let Some(result) = results.next().await {
-        let mut result = result?;
+        let mut result = document::exact(&result?)?;
         let Some(Bson::Document(new)) = result.remove("new") else { continue };
         let variables = result.get_document("variables").cloned().unwrap_or_default();
         One { core, target: &target, merge, new: insert::with_id(new).1, variables }.apply().await?;

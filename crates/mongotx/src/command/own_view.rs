@@ -1,12 +1,13 @@
-//! Queries in the view of a transaction with writes of its own: each document is mapped to its visible version first, then
+//! Queries in the view of a transaction with writes of its own, or of who meets committed documents that cannot be finished
+//! ([`crate::coordinator::unfinishable`]): each document is mapped to its visible version first, then
 //! everything goes on as asked.
 //!
 //! An order by distance is an index's, so the two versions are asked each through its own index, and merged. For words see
 //! [`text`].
 
 use bson::{Document, doc};
-use protocol::TxId;
 use sd2v::{
+    Visible,
     filter::{has_special, parts},
     geo::{GeoNear, Near, has_geo_index, hide_distance, sort_by_distance},
     projection,
@@ -27,22 +28,23 @@ use crate::{
 /// NoQueryExecutionPlans: an order by distance without an index.
 const NO_PLAN: i32 = 291;
 
-/// The documents that `me` sees. (`None`: nothing of its own is pending, but query or projection read whole documents.)
-pub(crate) async fn find(core: &Core, me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Documents> {
+/// The documents in the view of who sees `own` unsafe versions. (`None`: there are none, but query or projection read whole
+/// documents.)
+pub(crate) async fn find(core: &Core, own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Documents> {
     if !has_special(&query.filter) {
-        return Ok(Documents::streaming(core.server.cursor(&ns.db, own_command(me, ns, query)?).await?));
+        return Ok(Documents::streaming(core.server.cursor(&ns.db, own_command(own, ns, query)?).await?));
     }
     let parts = parts(&query.filter)?;
     if parts.near.is_none() {
-        return text::find(core, me, ns, query, &parts).await;
+        return text::find(core, own, ns, query, &parts).await;
     }
-    run(core, me, ns, query, tail_of(query)?).await
+    run(core, own, ns, query, tail_of(query)?).await
 }
 
 /// The command of [`find`], to be explained.
-pub(crate) fn command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result<Document> {
+pub(crate) fn command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
     if !has_special(&query.filter) {
-        return own_command(me, ns, query);
+        return own_command(own, ns, query);
     }
     let parts = parts(&query.filter)?;
     let Some(near) = &parts.near else {
@@ -50,7 +52,7 @@ pub(crate) fn command(me: Option<TxId>, ns: &Namespace, query: &Query) -> Result
             "$text has no plan in a transaction that has written to the collection: it takes several commands";
         return Err(Error::unsupported(message));
     };
-    let (_, mut pipeline) = near_pipeline(me, ns, query, near, &parts.rest)?;
+    let (_, mut pipeline) = near_pipeline(own, ns, query, near, &parts.rest)?;
     pipeline.extend(tail_of(query)?);
     Ok(aggregation(ns, pipeline, query))
 }
@@ -68,21 +70,21 @@ fn tail_of(query: &Query) -> Result<Vec<Document>> {
     Ok(tail)
 }
 
-/// What these stages make of the documents that `me` sees and that match the query's filter.
+/// What these stages make of the documents in that view that match the query's filter.
 pub(crate) async fn run(
     core: &Core,
-    me: Option<TxId>,
+    own: Option<&Visible>,
     ns: &Namespace,
     query: &Query,
     tail: Vec<Document>,
 ) -> Result<Documents> {
     let (mut pipeline, key) = if has_special(&query.filter) {
         let parts = parts(&query.filter)?;
-        let Some(near) = &parts.near else { return text::run(core, me, ns, query, &parts, tail).await };
-        let (stage, pipeline) = near_pipeline(me, ns, query, near, &parts.rest)?;
+        let Some(near) = &parts.near else { return text::run(core, own, ns, query, &parts, tail).await };
+        let (stage, pipeline) = near_pipeline(own, ns, query, near, &parts.rest)?;
         (pipeline, Some(stage))
     } else {
-        (visible_pipeline(me, &query.filter), None)
+        (visible_pipeline(own, &query.filter), None)
     };
     pipeline.extend(tail);
     let mut command = aggregation(ns, pipeline, query);
@@ -97,20 +99,20 @@ pub(crate) async fn run(
 
 /// The stages that stand for a filter with an order by distance.
 fn near_pipeline(
-    me: Option<TxId>,
+    own: Option<&Visible>,
     ns: &Namespace,
     query: &Query,
     near: &Near,
     rest: &Document,
 ) -> Result<(GeoNear, Vec<Document>)> {
     let stage = GeoNear::of_filter(near, rest);
-    let Some(me) = me else {
+    let Some(own) = own else {
         let pipeline = stage.safe_view(None);
         return Ok((stage, pipeline));
     };
     let by_distance = query.sort.as_ref().is_none_or(Document::is_empty);
     let enough = (by_distance && query.limit > 0).then(|| query.skip.saturating_add(query.limit));
-    let mut pipeline = stage.own_view(&ns.coll, me, enough)?;
+    let mut pipeline = stage.own_view(&ns.coll, own, enough)?;
     if by_distance {
         pipeline.push(sort_by_distance());
     }

@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, collections::VecDeque};
 
-use bson::{Bson, Document, RawDocumentBuf, Regex, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, Regex, doc};
 use futures_util::TryStreamExt;
 use mongodb::Cursor;
-use sd2v::{filter, names::RESERVED, projection, stored};
+use sd2v::{filter, projection, stored};
 use serde::de::DeserializeOwned;
 
 use super::Terms;
@@ -15,6 +15,7 @@ use crate::{
         address::{Address, among},
         server::in_time,
     },
+    document,
     error::Result,
     options::Namespace,
 };
@@ -156,58 +157,57 @@ pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, ter
 /// The answer of a query: documents at hand, then those of a cursor, stripped of what is MongoTx's.
 #[derive(Default)]
 pub(crate) struct Documents {
-    ready: VecDeque<Document>,
+    ready: VecDeque<RawDocumentBuf>,
     live: Option<Cursor<RawDocumentBuf>>,
 }
 
 impl Documents {
-    pub(crate) fn at_hand(documents: impl IntoIterator<Item = Document>) -> Self {
+    pub(crate) fn at_hand(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Self {
         Self { ready: documents.into_iter().collect(), live: None }
     }
 
-    pub(crate) fn streaming(cursor: Cursor<Document>) -> Self {
-        Self { ready: VecDeque::new(), live: Some(cursor.with_type()) }
+    pub(crate) fn streaming(cursor: Cursor<RawDocumentBuf>) -> Self {
+        Self { ready: VecDeque::new(), live: Some(cursor) }
     }
 
     /// The first document that is left, as the server sent it.
-    pub(crate) async fn peek(&mut self) -> Result<Option<&Document>> {
+    pub(crate) async fn peek(&mut self) -> Result<Option<&RawDocument>> {
         if self.ready.is_empty()
             && let Some(live) = self.live.as_mut()
             && let Some(first) = in_time(live.try_next()).await?
         {
-            self.ready.push_back(decoded(&first)?);
+            self.ready.push_back(first);
         }
-        Ok(self.ready.front())
+        Ok(self.ready.front().map(AsRef::as_ref))
     }
 
     /// The first document that is left, if it is such a one, as the server sent it.
-    pub(crate) async fn next_if(&mut self, wanted: fn(&Document) -> bool) -> Result<Option<Document>> {
+    pub(crate) async fn next_if(&mut self, wanted: fn(&RawDocument) -> bool) -> Result<Option<RawDocumentBuf>> {
         let is_wanted = self.peek().await?.is_some_and(wanted);
         Ok(if is_wanted { self.ready.pop_front() } else { None })
     }
 
-    pub(crate) async fn next(&mut self) -> Option<Result<Document>> {
-        self.next_as().await
+    /// The next document as the application has it, as bytes.
+    pub(crate) async fn next(&mut self) -> Option<Result<RawDocumentBuf>> {
+        let next = match self.ready.pop_front() {
+            Some(ready) => Ok(ready),
+            None => in_time(self.live.as_mut()?.try_next()).await.transpose()?,
+        };
+        Some(next.and_then(document::stripped))
     }
 
-    /// The next document as the application has it. Decoded once, where it carries nothing of MongoTx's.
-    pub(crate) async fn next_as<T: DeserializeOwned>(&mut self) -> Option<Result<T>> {
-        if let Some(mut document) = self.ready.pop_front() {
-            stored::strip(&mut document);
-            return Some(bson::deserialize_from_document(document).map_err(Into::into));
-        }
-        let next = in_time(self.live.as_mut()?.try_next()).await.transpose()?;
-        Some(next.and_then(|raw| {
-            if !carries_reserved(&raw) {
-                return Ok(bson::deserialize_from_slice(raw.as_bytes())?);
-            }
-            let mut document = decoded(&raw)?;
-            stored::strip(&mut document);
-            Ok(bson::deserialize_from_document(document)?)
-        }))
+    /// The same as a `T`.
+    pub(crate) async fn next_as<T: DeserializeOwned + 'static>(&mut self) -> Option<Result<T>> {
+        Some(self.next().await?.and_then(document::decode))
     }
 
-    pub(crate) async fn all(mut self, limit: usize) -> Result<Vec<Document>> {
+    /// Those that are left, at most `limit`.
+    pub(crate) async fn all(self, limit: usize) -> Result<Vec<Document>> {
+        self.all_raw(limit).await?.iter().map(|raw| document::parse(raw)).collect()
+    }
+
+    /// The same as bytes.
+    pub(crate) async fn all_raw(mut self, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         let mut documents = Vec::new();
         while documents.len() < limit
             && let Some(next) = self.next().await
@@ -216,13 +216,4 @@ impl Documents {
         }
         Ok(documents)
     }
-}
-
-fn decoded(raw: &RawDocumentBuf) -> Result<Document> {
-    Ok(bson::deserialize_from_slice(raw.as_bytes())?)
-}
-
-/// Looks at the names of fields only. What cannot be read is decoded, and refused there.
-fn carries_reserved(raw: &RawDocumentBuf) -> bool {
-    raw.iter_elements().any(|element| element.is_ok_and(|element| RESERVED.contains(&element.key().as_str())))
 }

@@ -33,7 +33,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
             doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]}
         };
         let among_locked = Query { filter, skip: 0, ..query.clone() };
-        let found = find::committed(core, Some(tx), ns, &among_locked).await?.all(usize::MAX).await?;
+        let found = find::committed(core, Some(tx), ns, &among_locked).await?.all_raw(usize::MAX).await?;
         if found.len() == ids.len() {
             return Ok(Documents::at_hand(found));
         }

@@ -13,11 +13,12 @@ use std::sync::{
 };
 
 use bson::{Document, doc};
-use protocol::TxId;
 use sd2v::{
+    Visible,
     filter::Parts,
     text::{SCRATCH, copy_own, hide_score, own_view, project_score, scratch_index, sort_by_score},
 };
+use tokio::runtime::Handle;
 
 use super::{
     find::aggregation,
@@ -33,10 +34,10 @@ use crate::{
 /// Scratch collections that this process has made.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// The documents as asked. (`me`: `None` when nothing of its own is pending, but the query reads whole documents.)
+/// The documents as asked. (`own`: `None` when there is nothing that only its writer sees, but the query reads whole documents.)
 pub(crate) async fn find(
     core: &Core,
-    me: Option<TxId>,
+    own: Option<&Visible>,
     ns: &Namespace,
     query: &Query,
     parts: &Parts,
@@ -50,51 +51,55 @@ pub(crate) async fn find(
         tail.extend(project_score(projection)?);
     }
     tail.push(hide_score());
-    run(core, me, ns, query, parts, tail).await
+    run(core, own, ns, query, parts, tail).await
 }
 
 /// What these stages make of the documents that match, each with its score in a reserved field.
 pub(crate) async fn run(
     core: &Core,
-    me: Option<TxId>,
+    own: Option<&Visible>,
     ns: &Namespace,
     query: &Query,
     parts: &Parts,
     tail: Vec<Document>,
 ) -> Result<Documents> {
-    let Some(me) = me else {
+    let Some(own) = own else {
         let mut pipeline = own_view(parts, None)?;
         pipeline.extend(tail);
         return Ok(Documents::streaming(core.server.cursor(&ns.db, aggregation(ns, pipeline, query)).await?));
     };
-    let scratch = Scratch::new(core, ns, me);
-    let answer = search(core, me, ns, query, parts, &scratch, tail).await;
+    let scratch = Scratch::new(core, ns, own);
+    let answer = search(core, own, ns, query, parts, &scratch, tail).await;
     scratch.drop_now().await;
     answer
 }
 
 async fn search(
     core: &Core,
-    me: TxId,
+    own: &Visible,
     ns: &Namespace,
     query: &Query,
     parts: &Parts,
     scratch: &Scratch,
     tail: Vec<Document>,
 ) -> Result<Documents> {
-    let mut pipeline = own_view(parts, Some((me, &scratch.ns.coll)))?;
+    let mut pipeline = own_view(parts, Some((own, &scratch.ns.coll)))?;
     pipeline.extend(tail);
     let known = core.catalog.look_up(&core.server, ns).await?;
     let Some(index) = known.indexes.iter().find(|index| index.spec.contains_key("textIndexVersion")) else {
         return Err(Error::invalid(27, "text index required for $text query"));
     };
     scratch.make(&index.spec).await?;
-    let mut copy = doc! {"aggregate": &ns.coll, "pipeline": copy_own(parts, me, &scratch.ns.coll)?, "cursor": {}};
+    let mut copy = doc! {"aggregate": &ns.coll, "pipeline": copy_own(parts, own, &scratch.ns.coll)?, "cursor": {}};
     query.terms.add_to(&mut copy);
-    core.server.run(&ns.db, copy).await?;
+    if let Err(refused) = core.server.run(&ns.db, copy).await {
+        // The index that cannot hold a document of the collection cannot hold it here.
+        core.refuse_unfinished(ns, &Document::new(), own.writers()).await?;
+        return Err(refused);
+    }
     let limit = core.options.max_documents;
     let cursor = core.server.cursor(&ns.db, aggregation(ns, pipeline, query)).await?;
-    let found = Documents::streaming(cursor).all(limit.saturating_add(1)).await?;
+    let found = Documents::streaming(cursor).all_raw(limit.saturating_add(1)).await?;
     if found.len() > limit {
         let message =
             format!("the text search in a transaction that has written to {ns} finds more than {limit} documents");
@@ -106,19 +111,24 @@ async fn search(
 /// A collection for the time of one search.
 struct Scratch {
     server: Arc<Server>,
+    runtime: Handle,
     ns: Namespace,
     gone: bool,
 }
 
 impl Scratch {
-    fn new(core: &Core, ns: &Namespace, me: TxId) -> Self {
-        let name = format!("{SCRATCH}{}.{}", me.client, MADE.fetch_add(1, Ordering::Relaxed));
-        Self { server: Arc::clone(&core.server), ns: Namespace::new(&ns.db, &name), gone: false }
+    fn new(core: &Core, ns: &Namespace, own: &Visible) -> Self {
+        let client = own.writers().first().map_or_else(String::new, |writer| writer.client.to_string());
+        let name = format!("{SCRATCH}{client}.{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let (server, runtime) = (Arc::clone(&core.server), core.runtime.clone());
+        Self { server, runtime, ns: Namespace::new(&ns.db, &name), gone: false }
     }
 
     async fn make(&self, index: &Document) -> Result<()> {
         let indexes = vec![scratch_index(index)];
-        self.server.run(&self.ns.db, doc! {"createIndexes": &self.ns.coll, "indexes": indexes}).await.map(drop)
+        let mut create = doc! {"createIndexes": &self.ns.coll, "indexes": indexes};
+        self.server.nodes.with_quorum(&mut create);
+        self.server.run(&self.ns.db, create).await.map(drop)
     }
 
     async fn drop_now(mut self) {
@@ -130,11 +140,9 @@ impl Scratch {
 /// The search was given up: its future was dropped.
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if !self.gone
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
+        if !self.gone {
             let (server, ns) = (Arc::clone(&self.server), self.ns.clone());
-            runtime.spawn(async move { drop_collection(&server, &ns).await });
+            self.runtime.spawn(async move { drop_collection(&server, &ns).await });
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use bson::{Bson, Document, doc};
 use sd2v::{
     filter::{check_filter, has_expression, has_script, has_special},
+    guard::guarded,
     update::{Update, fuse},
 };
 
@@ -92,7 +93,7 @@ impl UpdateCommand {
     }
 
     pub(crate) fn statement(&self, filter: Document, upsert: bool) -> Document {
-        let mut statement = doc! {"q": filter, "u": self.raw.clone(), "multi": false, "upsert": upsert};
+        let mut statement = doc! {"q": filter, "u": guarded(&self.raw), "multi": false, "upsert": upsert};
         if let Some(filters) = &self.array_filters {
             statement.insert("arrayFilters", filters.clone());
         }
@@ -184,7 +185,7 @@ async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool
     if let Some(variables) = &command.terms.variables {
         update.insert("let", variables.clone());
     }
-    core.server.write_directly(&ns.db, update).await.map_err(direct::indeterminate)?.ok()
+    core.server.write_directly(&ns.db, update).await?.ok()
 }
 
 fn result_of(answer: &WriteAnswer) -> UpdateResult {

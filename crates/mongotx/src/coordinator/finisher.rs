@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future;
@@ -36,8 +36,10 @@ pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a reader waits for what is being finished before it does it itself.
 const MOMENT: Duration = Duration::from_millis(100);
-/// Attempts before a job that the server refuses is left to whoever meets its documents.
-const ATTEMPTS: u32 = 8;
+/// Jobs that are kept because the server refuses one of their documents; more are left to whoever meets them.
+const MAX_REFUSED: usize = 1_000;
+/// Pauses between two attempts at such jobs: the first, and the longest.
+const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// What a transaction locked in one collection.
 #[derive(Clone, Debug, Default)]
@@ -173,12 +175,69 @@ impl Finisher {
 }
 
 async fn run(server: Arc<Server>, log: Arc<dyn TxLog>, mut queue: mpsc::UnboundedReceiver<Job>, waiting: Arc<Waiting>) {
-    let mut jobs = Vec::new();
-    while queue.recv_many(&mut jobs, 1_000).await > 0 {
+    let (mut jobs, mut refused) = (Vec::new(), Refused::default());
+    loop {
+        let received = match refused.due_in() {
+            None => queue.recv_many(&mut jobs, 1_000).await,
+            Some(pause) => match tokio::time::timeout(pause, queue.recv_many(&mut jobs, 1_000)).await {
+                Ok(received) => received,
+                Err(_) => {
+                    let place = Place { server: &server, log: &*log, waiting: &waiting, queue: &queue };
+                    refused.try_again(&place).await;
+                    continue;
+                }
+            },
+        };
+        if received == 0 {
+            return;
+        }
         let round = std::mem::take(&mut jobs);
         let ids: Vec<TxId> = round.iter().map(|job| job.id.id()).collect();
-        finish_round(&Place { server: &server, log: &*log, waiting: &waiting, queue: &queue }, round).await;
+        let place = Place { server: &server, log: &*log, waiting: &waiting, queue: &queue };
+        refused.keep(finish_round(&place, round).await);
         waiting.close(ids);
+    }
+}
+
+/// Jobs with a document that the server refuses to finish ([`super::unfinishable`]): until it gives in, their numbers stay in
+/// the client's record.
+#[derive(Default)]
+struct Refused {
+    jobs: Vec<Job>,
+    again: Option<(Instant, Duration)>,
+}
+
+impl Refused {
+    fn due_in(&self) -> Option<Duration> {
+        let (at, _) = self.again.filter(|_| !self.jobs.is_empty())?;
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+
+    fn keep(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            if self.jobs.len() >= MAX_REFUSED {
+                tracing::warn!(transaction = %job.id.id(), "left a transaction that cannot be finished to others");
+                continue;
+            }
+            self.jobs.push(job);
+            if self.jobs.len() == 1 {
+                self.again = Some((Instant::now() + REFUSED_PAUSE.0, REFUSED_PAUSE.0));
+            }
+        }
+    }
+
+    async fn try_again(&mut self, place: &Place<'_>) {
+        let pause = self.again.map_or(REFUSED_PAUSE.0, |(_, pause)| (pause * 2).min(REFUSED_PAUSE.1));
+        let mut left = Vec::new();
+        for job in std::mem::take(&mut self.jobs) {
+            let epoch = place.log.epoch();
+            match finish_all(place.server, std::slice::from_ref(&job)).await {
+                Ok(()) => place.done(job, epoch).await,
+                Err(_) => left.push(job),
+            }
+        }
+        self.jobs = left;
+        self.again = Some((Instant::now() + pause, pause));
     }
 }
 
@@ -217,8 +276,8 @@ impl Place<'_> {
 }
 
 /// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
-/// record open.
-async fn finish_round(place: &Place<'_>, round: Vec<Job>) {
+/// record open. Answers the jobs with a document that the server refuses; the others are done.
+async fn finish_round(place: &Place<'_>, round: Vec<Job>) -> Vec<Job> {
     let mut pause = Duration::from_millis(50);
     let mut epoch = place.log.epoch();
     for attempt in 1.. {
@@ -227,12 +286,12 @@ async fn finish_round(place: &Place<'_>, round: Vec<Job>) {
             Err(error) if error.kind() == ErrorKind::Unavailable && !place.queue.is_closed() => {
                 tracing::debug!(%error, attempt, "finishing waits for the server");
             }
+            Err(error) if error.kind() == ErrorKind::Unavailable => return Vec::new(),
             Err(_) if round.len() > 1 => return finish_each(place, round).await,
-            Err(error) if attempt >= ATTEMPTS => {
-                tracing::warn!(%error, transactions = round.len(), "left decided transactions for others to finish");
-                return;
+            Err(error) => {
+                tracing::warn!(%error, "a document of a decided transaction cannot be finished");
+                return finish_apart(place, round).await;
             }
-            Err(error) => tracing::debug!(%error, attempt, "finishing will be tried again"),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
@@ -241,21 +300,31 @@ async fn finish_round(place: &Place<'_>, round: Vec<Job>) {
     for job in round {
         place.done(job, epoch).await;
     }
+    Vec::new()
 }
 
 /// The server refuses something of one of them; the others do not wait until it gives in.
-async fn finish_each(place: &Place<'_>, round: Vec<Job>) {
+async fn finish_each(place: &Place<'_>, round: Vec<Job>) -> Vec<Job> {
     let mut refused = Vec::new();
     for job in round {
-        let epoch = place.log.epoch();
-        match finish_all(place.server, std::slice::from_ref(&job)).await {
-            Ok(()) => place.done(job, epoch).await,
-            Err(_) => refused.push(job),
+        refused.extend(Box::pin(finish_round(place, vec![job])).await);
+    }
+    refused
+}
+
+/// The server refuses one of the documents: each is finished by itself. Nobody of this client waits for the rest.
+async fn finish_apart(place: &Place<'_>, round: Vec<Job>) -> Vec<Job> {
+    let mut refused = Vec::new();
+    for mut job in round {
+        for part in split(&job) {
+            if let Err(error) = finish_all(place.server, std::slice::from_ref(&part)).await {
+                tracing::debug!(%error, transaction = %job.id.id(), "this document cannot be finished");
+            }
         }
+        job.claims = None;
+        refused.push(job);
     }
-    for job in refused {
-        Box::pin(finish_round(place, vec![job])).await;
-    }
+    refused
 }
 
 /// Everything the jobs hold, merged by collection.

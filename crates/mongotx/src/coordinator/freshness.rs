@@ -16,7 +16,7 @@ use std::{
 
 use bson::Document;
 
-use super::Core;
+use super::{Core, pending::Settled};
 use crate::{command::Terms, error::Result, options::Namespace};
 
 /// Collections remembered.
@@ -63,8 +63,8 @@ impl Freshness {
 }
 
 impl Core {
-    /// Makes safe versions of `ns` at most `limit` old. Sends nothing if they are known to be.
-    pub(crate) async fn freshen(&self, ns: &Namespace, limit: Duration) -> Result<()> {
+    /// Makes safe versions of `ns` at most `limit` old, but for those that cannot be finished. Sends nothing if they are known to be.
+    pub(crate) async fn freshen(&self, ns: &Namespace, limit: Duration) -> Result<Settled> {
         let (fresh, refresh) = self.freshness.look(ns, limit);
         if let Some(this) = self.this.upgrade().filter(|_| refresh) {
             let ns = ns.clone();
@@ -75,14 +75,17 @@ impl Core {
                 this.freshness.change(&ns, |known| known.refreshing = false);
             });
         }
-        if fresh { Ok(()) } else { self.settle_whole(ns).await }
+        if fresh { Ok(Settled::default()) } else { self.settle_whole(ns).await }
     }
 
-    async fn settle_whole(&self, ns: &Namespace) -> Result<()> {
+    /// With something that cannot be finished the safe versions stay as old as they are.
+    async fn settle_whole(&self, ns: &Namespace) -> Result<Settled> {
         let began = Instant::now();
-        self.settle_now(ns, &Document::new(), &Terms::default(), None).await?;
-        self.freshness.note(ns, began);
-        Ok(())
+        let settled = self.settle_now(ns, &Document::new(), &Terms::default(), None).await?;
+        if settled.unfinished.is_empty() {
+            self.freshness.note(ns, began);
+        }
+        Ok(settled)
     }
 }
 

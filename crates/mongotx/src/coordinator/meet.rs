@@ -11,10 +11,10 @@ use sd2v::{
     names::{INSERT, READERS, REMOVE, WRITER},
     shard::ShardKey,
     statement,
-    stored::lock_state,
+    stored::{lock_state, types_only},
 };
 
-use super::{Core, address::Address, roll};
+use super::{Core, address::Address, roll, unfinishable::is_refused};
 use crate::{
     error::{Conflict, Error, Result},
     options::Namespace,
@@ -24,6 +24,7 @@ use crate::{
 /// A projection that shows the locks of a stored document, and where it is.
 pub(crate) fn locks_only(key: &ShardKey) -> Document {
     let mut locks = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
+    locks.extend(types_only());
     key.show_in(&mut locks);
     locks
 }
@@ -49,7 +50,12 @@ impl Core {
                 Encounter::Active => return Ok(Some(writer)),
                 Encounter::Repair(repair) => {
                     let forward = status(writer) == TxStatus::Committed;
-                    self.repair(ns, at, decided, repair, forward).await?;
+                    match self.repair(ns, at, decided, repair, forward).await {
+                        Err(refused) if forward && is_refused(&refused) => {
+                            return Err(self.unfinishable(ns, &at.id, writer, &refused).await);
+                        }
+                        repaired => repaired?,
+                    }
                 }
                 Encounter::FetchAgain => self.roll_back_orphan(ns, at, decided).await?,
             }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
 //! | [`transaction`] | begin, hold, commit, roll back |
+//! | [`parked`] | transactions between two statements, and those that are left idle |
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`address`] | which document a command is about |
@@ -11,21 +12,28 @@
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`read_locks`] | read locks: taken, and looked after |
+//! | [`strangers`] | locks of clients that have no record here |
 //! | [`pending`] | repair of what a query would have to see |
+//! | [`unfinishable`] | committed documents that the server refuses to finish |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`roll`] | roll forward or back, any number of documents |
+//! | [`expiry`] | TTL indexes: what the server may be about to remove |
 //! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
+//! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
 pub(crate) mod catalog;
 pub(crate) mod client_record;
+pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
 pub(crate) mod meet;
+pub(crate) mod nodes;
+pub(crate) mod parked;
 pub(crate) mod pending;
 pub(crate) mod prepare;
 pub(crate) mod prepare_each;
@@ -38,18 +46,22 @@ pub(crate) mod roll;
 pub(crate) mod server;
 pub(crate) mod siblings;
 pub(crate) mod standing;
+pub(crate) mod strangers;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
+pub(crate) mod unfinishable;
 pub(crate) mod unique;
 pub(crate) mod unlocked;
 
 use std::sync::{Arc, Weak};
 
 use sd2v::shard::ShardKey;
+use tokio::runtime::Handle;
 
 use self::{
-    catalog::Catalog, finisher::Finisher, freshness::Freshness, server::Server, siblings::Siblings, txlog::TxLog,
+    catalog::Catalog, finisher::Finisher, freshness::Freshness, parked::Reaper, server::Server, siblings::Siblings,
+    txlog::TxLog,
 };
 use crate::{
     error::Result,
@@ -72,8 +84,16 @@ pub(crate) struct Core {
     pub(crate) freshness: Freshness,
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) options: ClientOptions,
-    /// Several servers keep the data: write concerns above one make sense.
-    pub(crate) replicated: bool,
+    pub(crate) reaper: Arc<Reaper>,
+    /// Where the client was made: what is left in the background goes on there, whoever drops what and where. When that
+    /// runtime has ended, so have the client's signs of life, and rivals clean up after its lease.
+    pub(crate) runtime: Handle,
     /// Itself, for work in the background.
     pub(crate) this: Weak<Core>,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.reaper.wake();
+    }
 }

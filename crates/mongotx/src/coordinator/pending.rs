@@ -11,11 +11,13 @@
 use bson::{Bson, Document, doc};
 use protocol::{Decided, TxId, TxStatus};
 use sd2v::{
+    Visible,
     names::{WRITER, tx_id_from_bson},
+    stored::lock_state,
     view,
 };
 
-use super::{Core, roll};
+use super::{Core, roll, unfinishable::is_refused};
 use crate::{
     command::Terms,
     error::{Error, ErrorKind, Result},
@@ -26,11 +28,20 @@ use crate::{
 /// Rounds before giving up: each round finds a transaction that finished between two of its commands.
 const ROUNDS: usize = 16;
 
-/// What [`Core::settle_pending`] found at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    NothingPending,
-    SomethingPending,
+/// What [`Core::settle_pending`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// Something was pending at first.
+    pub(crate) was_pending: bool,
+    /// Committed transactions with documents that the server refuses to finish: their unsafe versions are the latest.
+    pub(crate) unfinished: Vec<TxId>,
+}
+
+impl Settled {
+    /// Whose unsafe versions are to be read, if `me` has written, too.
+    pub(crate) fn visible(&self, me: Option<TxId>) -> Option<Visible> {
+        Visible::of(me.into_iter().chain(self.unfinished.iter().copied()))
+    }
 }
 
 impl Core {
@@ -45,8 +56,7 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if let Some(limit) = terms.staleness {
-            self.freshen(ns, limit).await?;
-            return Ok(Settled::NothingPending);
+            return self.freshen(ns, limit).await;
         }
         self.settle_now(ns, filter, terms, me).await
     }
@@ -60,13 +70,13 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
-            return Ok(Settled::NothingPending);
+            return Ok(Settled::default());
         }
         let mut finished_before: Vec<TxId> = Vec::new();
         for round in 0..ROUNDS {
             let writers = self.find_pending(ns, filter, terms, me).await?;
             if writers.is_empty() {
-                return Ok(if round == 0 { Settled::NothingPending } else { Settled::SomethingPending });
+                return Ok(Settled { was_pending: round > 0, unfinished: Vec::new() });
             }
             let statuses = self.log.statuses(&writers).await?;
             let of = |wanted: TxStatus| -> Vec<TxId> {
@@ -79,7 +89,7 @@ impl Core {
             };
             // What this client has committed itself is being finished already, without a command more.
             let committed = self.finisher.unfinished(of(TxStatus::Committed)).await;
-            self.roll_pending(ns, &decided(&committed, TxStatus::Committed), true).await?;
+            let unfinished = self.finish_pending(ns, &decided(&committed, TxStatus::Committed)).await?;
             self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
             // Finished when asked: gone when looked for again, or an orphan.
             let finished = of(TxStatus::Finished);
@@ -87,7 +97,7 @@ impl Core {
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
             self.roll_pending(ns, &decided(&orphans, TxStatus::Finished), false).await?;
             if finished.is_empty() {
-                return Ok(Settled::SomethingPending);
+                return Ok(Settled { was_pending: true, unfinished });
             }
             finished_before = finished;
         }
@@ -115,8 +125,44 @@ impl Core {
         let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
         terms.add_to(&mut command);
         let groups = self.server.collect(&ns.db, command, 100_000).await?;
-        let writers = groups.iter().map(|group| parse_writer(ns, group)).collect::<Result<Vec<TxId>>>()?;
+        let mut writers = Vec::with_capacity(groups.len());
+        for group in &groups {
+            let id = group.get("_id").unwrap_or(&Bson::Null);
+            match tx_id_from_bson(id) {
+                Some(writer) => writers.push(writer),
+                None => return Err(self.malformed_writer(ns, id).await?),
+            }
+        }
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
+    }
+
+    /// The error that names a document with this writer.
+    async fn malformed_writer(&self, ns: &Namespace, writer: &Bson) -> Result<Error> {
+        let find =
+            doc! {"find": &ns.coll, "filter": {WRITER: {"$eq": writer, "$exists": true}}, "projection": {WRITER: 1}};
+        let found = self.server.find_first(ns, find).await?;
+        let refused = found.and_then(|stored| lock_state(&stored).err()).map(Error::from);
+        Ok(refused.unwrap_or_else(|| {
+            Error::new(ErrorKind::Corruption, format!("{ns} has documents with a malformed {WRITER:?}: {writer}"))
+        }))
+    }
+
+    /// Finishes what these transactions have committed, and answers those of which the server refuses a document.
+    async fn finish_pending(&self, ns: &Namespace, committed: &[Decided]) -> Result<Vec<TxId>> {
+        match self.roll_pending(ns, committed, true).await {
+            Ok(()) => return Ok(Vec::new()),
+            Err(refused) if !is_refused(&refused) => return Err(refused),
+            Err(_) if committed.len() == 1 => return Ok(committed.iter().map(|one| one.id()).collect()),
+            Err(_) => {}
+        }
+        let mut unfinished = Vec::new();
+        for one in committed {
+            match self.roll_pending(ns, &[*one], true).await {
+                Err(refused) if is_refused(&refused) => unfinished.push(one.id()),
+                done => done?,
+            }
+        }
+        Ok(unfinished)
     }
 
     async fn roll_pending(&self, ns: &Namespace, writers: &[Decided], forward: bool) -> Result<()> {
@@ -139,11 +185,4 @@ impl Core {
 /// All of these have the status.
 fn decided(writers: &[TxId], status: TxStatus) -> Vec<Decided> {
     writers.iter().filter_map(|writer| Decided::by_status(*writer, status)).collect()
-}
-
-fn parse_writer(ns: &Namespace, group: &Document) -> Result<TxId> {
-    let id = group.get("_id").unwrap_or(&Bson::Null);
-    tx_id_from_bson(id).ok_or_else(|| {
-        Error::new(ErrorKind::Corruption, format!("{ns} has documents with a malformed {WRITER:?}: {id}"))
-    })
 }

@@ -211,6 +211,7 @@ impl Core {
                     if applied.modified {
                         self.check_placed(tx, &placed, me, &mut patience).await?;
                     }
+                    tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
                     return Ok(applied);
                 }
                 Ok(None) => {}

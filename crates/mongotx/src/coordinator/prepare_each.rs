@@ -65,6 +65,7 @@ impl Core {
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let answer = self.send_prepared(tx, ns, command).await?;
         let done = self.in_order(tx, ns, &at, &answer, me).await?;
+        tx.note_locked(ns, &at[..done], false);
         claimed.into_iter().take(done).flatten().for_each(Claim::keep);
         Ok(done)
     }

@@ -143,6 +143,7 @@ impl Core {
             done.matched += locked as u64;
             done.modified += locked as u64;
             if all {
+                tx.note_locked(targets.ns, targets.at, true);
                 return Ok(());
             }
         }
@@ -161,6 +162,7 @@ impl Core {
                     doc! {"$and": [at.filter(), unsafe_rest.clone()]}
                 };
                 statements.push(change_statement(unsafe_query, me, change)?);
+                tx.note_locked(targets.ns, std::slice::from_ref(at), removal);
             } else {
                 others.push(at);
             }

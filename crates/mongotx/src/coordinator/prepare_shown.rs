@@ -63,6 +63,7 @@ impl Core {
         if let Some(claim) = claim {
             claim.keep();
         }
+        tx.note_locked(target.ns, std::slice::from_ref(target.at), hold == Hold::Remove);
         let after = match found.remove(UNSAFE) {
             Some(Bson::Document(after)) => Some(after),
             _ => None,

@@ -14,7 +14,7 @@ use std::sync::{
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
+use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag};
 use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     records::TXS,
     server::Server,
     standing::{Look, Standing},
+    strangers,
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -47,7 +48,9 @@ pub(crate) struct PublishedLog {
 
 impl PublishedLog {
     pub(crate) fn new(server: Arc<Server>, lanes: Vec<Lane>, tx_database: &str) -> Self {
-        let client = ClientId(ObjectId::new().bytes());
+        // Only who uses the other layout would judge its age.
+        let made = ClientId(ObjectId::new().bytes()).made();
+        let client = ClientId::compose(made, database_tag(tx_database), rand::random());
         Self { server, lanes, ns: Namespace::new(tx_database, TXS), client, next: AtomicU64::new(1) }
     }
 
@@ -65,8 +68,8 @@ impl PublishedLog {
         let mut query = doc! {"_id": tx_id_to_bson(id)};
         query.extend(condition);
         let mut command = doc! {"findAndModify": &self.ns.coll, "query": query, "update": update};
-        if durable {
-            command.insert("writeConcern", doc! {"w": 1, "j": true});
+        if durable || self.server.nodes.are_several() {
+            command.insert("writeConcern", self.server.nodes.durable());
         }
         let answer = self.lane(id).0.run_on_records(&self.ns, command).await?;
         Ok(matches!(answer.get("value"), Some(Bson::Document(_))))
@@ -102,7 +105,8 @@ impl PublishedLog {
             "q": {"_id": {"$in": ids.to_vec()}, "state": "active", "$expr": old},
             "u": {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, "multi": true,
         };
-        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": {"w": 1, "j": true}};
+        let concern = self.server.nodes.durable();
+        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": concern};
         self.server.write_records(&self.ns, command).await?.ok().map(drop)
     }
 
@@ -191,7 +195,7 @@ impl TxLog for PublishedLog {
     }
 
     fn barrier(&self, _client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
-        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false }) })
+        Box::pin(async { Ok(Barrier { epoch: self.epoch(), fenced: false, namespaces: Vec::new() }) })
     }
 
     fn clean(&self, id: TxId, _epoch: u64) -> BoxFuture<'_, ()> {
@@ -210,6 +214,9 @@ impl TxLog for PublishedLog {
         Box::pin(async move {
             let found = self.read(ids).await?;
             let status = |id: &TxId| found.iter().find(|(other, _)| other == id).map(|(_, status)| *status);
+            for id in ids.iter().filter(|id| status(id).is_none()) {
+                strangers::check_tag(&self.server, &self.ns.db, id.client).await?;
+            }
             // A record that is gone: finished, or an orphan of one that is. The document tells when it is fetched again.
             Ok(ids.iter().map(|id| status(id).unwrap_or(TxStatus::Finished)).collect())
         })

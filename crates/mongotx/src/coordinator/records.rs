@@ -30,6 +30,11 @@ pub(crate) const TXS: &str = "txs";
 /// How long outcomes can be asked for after a client is gone.
 pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
 
+/// How long the index on an almost empty collection may take: as long as the majority of the members is away.
+const LONGEST_BUILD_MS: i32 = 30_000;
+/// MaxTimeMSExpired.
+const MAX_TIME_EXPIRED: i32 = 50;
+
 /// A record as stored, with what decides nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredRecord {
@@ -46,8 +51,6 @@ pub(crate) struct StoredRecord {
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) ns: Namespace,
-    /// What a change waits for that somebody will be told about.
-    durable: Document,
 }
 
 fn object_id(client: ClientId) -> ObjectId {
@@ -55,25 +58,40 @@ fn object_id(client: ClientId) -> ObjectId {
 }
 
 impl Records {
-    pub(crate) fn new(db: &str, several_nodes: bool) -> Self {
-        let durable = if several_nodes {
-            doc! {"w": "majority", "j": true}
-        } else {
-            doc! {"w": 1, "j": true}
-        };
-        Self { ns: Namespace::new(db, TXS), durable }
+    pub(crate) fn new(db: &str) -> Self {
+        Self { ns: Namespace::new(db, TXS) }
     }
 
     /// Creates the index by which the server removes closed records, once.
     pub(crate) async fn prepare(&self, server: &Server) -> Result<()> {
         let ttl = doc! {"key": {"closedAt": 1}, "name": "closed", "expireAfterSeconds": RETENTION_SECONDS};
-        server.run(&self.ns.db, doc! {"createIndexes": &self.ns.coll, "indexes": [ttl]}).await.map(drop)
+        let mut create = doc! {"createIndexes": &self.ns.coll, "indexes": [ttl]};
+        server.nodes.on_majority(&mut create);
+        server.nodes.with_quorum(&mut create);
+        create.insert("maxTimeMS", LONGEST_BUILD_MS);
+        server.run(&self.ns.db, create).await.map(drop).map_err(|error| match error.code() {
+            Some(MAX_TIME_EXPIRED) => {
+                let message =
+                    format!("the index of {} could not be built within {LONGEST_BUILD_MS} ms: {error}", self.ns);
+                Error::new(ErrorKind::Unavailable, message)
+            }
+            _ => error,
+        })
     }
 
-    pub(crate) async fn insert(&self, server: &Server, client: ClientId, lease_ms: u64, ns: &Namespace) -> Result<()> {
-        // `$currentDate` needs an update: the lease runs by the server's clock from the first moment.
+    /// Makes a client's record, durably: a lock that outlives a restart of the server finds its record. False when there is a
+    /// record of that id already, which is left as it is.
+    pub(crate) async fn insert(
+        &self,
+        server: &Server,
+        client: ClientId,
+        lease_ms: u64,
+        ns: &Namespace,
+    ) -> Result<bool> {
+        // `$currentDate` needs an update: the lease runs by the server's clock from the first moment. No record is without
+        // a stamp, so that one that is there is not matched, and its `_id` refuses another.
         let statement = doc! {
-            "q": {"_id": object_id(client)},
+            "q": {"_id": object_id(client), "stamp": {"$exists": false}},
             "u": {
                 "$setOnInsert": {
                     "stamp": 0_i64, "leaseMs": lease_ms as i64, "low": 1_i64, "committed": [], "rolledBack": [],
@@ -83,7 +101,12 @@ impl Records {
             },
             "upsert": true,
         };
-        server.prepare_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
+        let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": server.nodes.durable()};
+        match server.write_records(&self.ns, command).await?.ok() {
+            Ok(answer) => Ok(answer.upserted.is_some()),
+            Err(error) if error.is_duplicate_key() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Locks and record writes count as done if the server says that they have modified the document: a server that calls
@@ -112,10 +135,8 @@ impl Records {
         };
         let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
         let pipeline = [doc! {"$match": who}, doc! {"$set": {"silentMs": silent}}];
-        let mut command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
-        if server.durable_prepares {
-            command.insert("readConcern", doc! {"level": "majority"});
-        }
+        // What the primary has, as the documents are read: what the majority has may be older than they are.
+        let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
         let found = server.collect(&self.ns.db, command, 100_000).await?;
         found.iter().map(parse_record).collect()
     }
@@ -166,11 +187,12 @@ impl Records {
         Ok(retired)
     }
 
-    /// What the record says, durably: read by a journaled write that changes nothing of importance.
+    /// What the record says, durably: read by a durable write that changes nothing of importance. Where several servers
+    /// keep the data it also shows that the one that was asked is the primary still.
     pub(crate) async fn read_durably(&self, server: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
         let command = doc! {
             "findAndModify": &self.ns.coll, "query": {"_id": object_id(client)}, "update": {"$currentDate": {"askedAt": true}},
-            "new": true, "writeConcern": self.durable.clone(),
+            "new": true, "writeConcern": server.nodes.durable(),
         };
         match server.run_on_records(&self.ns, command).await?.get("value") {
             Some(Bson::Document(stored)) => parse_record(stored).map(Some),
@@ -178,9 +200,24 @@ impl Records {
         }
     }
 
+    /// Waits until everything that the server has acknowledged so far satisfies a write concern. Answers the server's
+    /// `writeConcernError` if that does not come true. Changes nothing.
+    pub(crate) async fn await_concern(&self, server: &Server, concern: Document) -> Result<Option<Document>> {
+        // No record has such an `_id`. A write that matches nothing waits for what was written last.
+        let nothing = doc! {"q": {"_id": 0}, "u": {"$unset": {"nothing": 1}}};
+        let command = doc! {"update": &self.ns.coll, "updates": [nothing], "writeConcern": concern};
+        match server.write_records_as_asked(&self.ns, command).await {
+            Ok(_) => Ok(None),
+            Err(error) => match error.unreplicated_answer() {
+                Some(answer) => Ok(Some(answer.concern_error.clone())),
+                None => Err(error),
+            },
+        }
+    }
+
     async fn change(&self, server: &Server, q: Document, u: Document) -> Result<bool> {
         let command =
-            doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": self.durable.clone()};
+            doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": server.nodes.durable()};
         Ok(server.write_records(&self.ns, command).await?.ok()?.n == 1)
     }
 }

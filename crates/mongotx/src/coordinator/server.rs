@@ -21,13 +21,15 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
-use sd2v::{index::shown, validator};
+use sd2v::{guard::refused_field, index::shown, validator};
 
+use super::nodes::Nodes;
 use crate::{
-    error::{DuplicateKey, Error, ErrorKind, Result},
+    document,
+    error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated},
     metrics::Counters,
     options::Namespace,
     steps::{Step, StepHook},
@@ -50,7 +52,9 @@ pub(crate) struct WriteAnswer {
 }
 
 impl WriteAnswer {
-    fn parse_write(answer: &Document) -> Self {
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to be the primary.
+    fn parse_write(answer: &Document) -> Result<Self> {
         let number = |field| answer.get(field).map_or(0, as_i64);
         let upserted =
             answer.get_array("upserted").ok().and_then(|list| list.first()?.as_document()?.get("_id").cloned());
@@ -58,12 +62,33 @@ impl WriteAnswer {
         let errors = errors.map(|error| {
             let index = error.get("index").map_or(0, as_i64);
             let code = error.get("code").map_or(0, as_i64) as i32;
-            let message = shown(error.get_str("errmsg").unwrap_or("the server gave no reason"));
+            let message = error.get_str("errmsg").unwrap_or("the server gave no reason");
             let info = error.get_document("errInfo").ok().map(validator::explain);
-            let refused = Error::invalid(code, message).with_duplicate_key(DuplicateKey::read(error)).with_info(info);
+            let refused = refused_by_server(code, message);
+            let refused = refused.with_duplicate_key(DuplicateKey::read(error)).with_info(info);
             (usize::try_from(index).unwrap_or(0), refused)
         });
-        Self { n: number("n"), modified: number("nModified"), upserted, errors: errors.collect() }
+        let errors: Vec<(usize, Error)> = errors.collect();
+        match errors.iter().find(|(_, error)| error.kind() == ErrorKind::Unavailable) {
+            Some((_, away)) => Err(away.clone()),
+            None => Ok(Self { n: number("n"), modified: number("nModified"), upserted, errors }),
+        }
+    }
+
+    /// What the command of this name has done.
+    fn progress(&self, command: &str) -> Progress {
+        let n = u64::try_from(self.n).unwrap_or(0);
+        let upserted = u64::from(self.upserted.is_some());
+        match command {
+            "insert" => Progress { inserted: n, ..Progress::default() },
+            "delete" => Progress { deleted: n, ..Progress::default() },
+            _ => Progress {
+                matched: n.saturating_sub(upserted),
+                modified: u64::try_from(self.modified).unwrap_or(0),
+                upserted,
+                ..Progress::default()
+            },
+        }
     }
 
     fn breaks_validator(&self) -> bool {
@@ -93,9 +118,8 @@ pub(crate) struct Server {
     hook: Option<Arc<dyn StepHook>>,
     /// How many connections the driver has begun.
     connections: Arc<AtomicU64>,
-    /// Every prepared write, and every finished document, waits for the majority: more than one server keeps the data, so
-    /// there is no common log whose order would do instead.
-    pub(crate) durable_prepares: bool,
+    /// How many servers keep the data.
+    pub(crate) nodes: Arc<Nodes>,
 }
 
 impl Server {
@@ -104,9 +128,9 @@ impl Server {
         counters: Arc<Counters>,
         hook: Option<Arc<dyn StepHook>>,
         connections: Arc<AtomicU64>,
-        durable_prepares: bool,
+        nodes: Arc<Nodes>,
     ) -> Self {
-        Self { driver, counters, hook, connections, durable_prepares }
+        Self { driver, counters, hook, connections, nodes }
     }
 
     /// Another number than before: something may have been answered by another server process.
@@ -120,21 +144,20 @@ impl Server {
         }
     }
 
-    /// For the doors alone.
+    /// One command, and the whole answer. For the doors alone.
     async fn send(&self, db: &str, command: Document) -> Result<Document> {
         in_time(self.driver.database(db).run_command(command)).await
     }
 
-    /// A change of documents that carry locks, as durable as it has to be.
-    async fn prepare(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
-        Ok(WriteAnswer::parse_write(&self.send(&ns.db, self.as_durable_as_a_lock(command)).await?))
+    /// One command of a door. What was done and may be lost again (`writeConcernError`) counts as unanswered.
+    async fn send_kept(&self, db: &str, command: Document) -> Result<Document> {
+        kept(self.send(db, command).await?)
     }
 
-    fn as_durable_as_a_lock(&self, mut command: Document) -> Document {
-        if self.durable_prepares {
-            command.insert("writeConcern", doc! {"w": "majority", "j": true});
-        }
-        command
+    /// A change of documents that carry locks, as durable as it has to be.
+    async fn prepare(&self, ns: &Namespace, mut command: Document) -> Result<WriteAnswer> {
+        self.nodes.on_majority(&mut command);
+        WriteAnswer::parse_write(&self.send_kept(&ns.db, command).await?)
     }
 
     /// The command without the collection's validator.
@@ -143,30 +166,34 @@ impl Server {
         command
     }
 
-    /// A cursor over the answer of `find` or `aggregate`.
-    pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<Document>> {
-        in_time(self.driver.database(db).run_cursor_command(command)).await
+    /// A cursor over the answer of `find` or `aggregate`. Of bytes: the driver's cursor of documents reads them through serde,
+    /// which takes objects for what they look like (see [`document`]).
+    pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<RawDocumentBuf>> {
+        Ok(in_time(self.driver.database(db).run_cursor_command(command)).await?.with_type())
     }
 
     /// All documents of a cursor, at most `limit`.
     pub(crate) async fn collect(&self, db: &str, command: Document, limit: usize) -> Result<Vec<Document>> {
+        self.collect_raw(db, command, limit).await?.iter().map(|raw| document::parse(raw)).collect()
+    }
+
+    /// The same as bytes.
+    pub(crate) async fn collect_raw(&self, db: &str, command: Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         let cursor = self.cursor(db, command).await?;
         in_time(cursor.take(limit).try_collect()).await
     }
 
     /// The first document that a `find` gives.
-    pub(crate) async fn find_first(&self, ns: &Namespace, mut find: Document) -> Result<Option<Document>> {
+    pub(crate) async fn find_first(&self, ns: &Namespace, find: Document) -> Result<Option<Document>> {
+        self.find_first_raw(ns, find).await?.map(|raw| document::parse(&raw)).transpose()
+    }
+
+    /// The same as bytes.
+    pub(crate) async fn find_first_raw(&self, ns: &Namespace, mut find: Document) -> Result<Option<RawDocumentBuf>> {
         find.insert("limit", 1);
         find.insert("singleBatch", true);
-        let mut answer = self.run(&ns.db, find).await?;
-        let Some(Bson::Document(mut cursor)) = answer.remove("cursor") else { return Ok(None) };
-        match cursor.remove("firstBatch") {
-            Some(Bson::Array(batch)) => Ok(batch.into_iter().next().and_then(|first| match first {
-                Bson::Document(document) => Some(document),
-                _ => None,
-            })),
-            _ => Ok(None),
-        }
+        let mut cursor = self.cursor(&ns.db, find).await?;
+        in_time(cursor.try_next()).await
     }
 }
 
@@ -182,7 +209,18 @@ pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::
             let message = format!(
                 "the server did not answer within {LONGEST_ANSWER:?}: the command was lost, or the answer with it"
             );
-            Err(Error::new(ErrorKind::Unavailable, message))
+            Err(Error::new(ErrorKind::Unavailable, message).maybe_done())
+        }
+    }
+}
+
+/// The answer, unless what it tells of may be lost again: only this server has it yet, and it may cease to be the primary.
+fn kept(answer: Document) -> Result<Document> {
+    match answer.get_document("writeConcernError") {
+        Err(_) => Ok(answer),
+        Ok(concern_error) => {
+            let concern_error = concern_error.clone();
+            Err(Error::unreplicated(Unreplicated { concern_error, answer }))
         }
     }
 }
@@ -193,7 +231,9 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
     let sorted = match kind {
         DriverKind::Command(refused) => {
             let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
-            refused_by_server(refused.code, &shown(&refused.message))
+            let sorted = refused_by_server(refused.code, &refused.message);
+            let sorted = if REFUSED_AT_ONCE.contains(&refused.code) { sorted } else { sorted.maybe_done() };
+            sorted
                 .with_duplicate_key(details.as_ref().and_then(DuplicateKey::read))
                 .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
         }
@@ -205,6 +245,7 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
         DriverKind::Authentication { .. } => Error::invalid(18, error.to_string()),
         DriverKind::Io(_) | DriverKind::InvalidResponse { .. } => {
             Error::new(ErrorKind::Unavailable, format!("the connection was lost and the answer with it: {error}"))
+                .maybe_done()
         }
         DriverKind::InvalidArgument { message, .. } => Error::invalid(2, message.clone()),
         DriverKind::Shutdown => Error::new(ErrorKind::Closed, "the client is shut down"),
@@ -213,11 +254,73 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
     sorted.because_of(error)
 }
 
+/// Codes of a server that is not the primary and has not begun with what it was asked.
+const REFUSED_AT_ONCE: [i32; 4] = [10_058, 10_107, 13_435, 13_436];
+
 fn refused_by_server(code: i32, message: &str) -> Error {
-    const NOT_SERVING: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+    const NOT_SERVING: [i32; 13] = [6, 7, 89, 91, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436];
     if NOT_SERVING.contains(&code) {
-        Error::new(ErrorKind::Unavailable, format!("the server is not serving (code {code}): {message}"))
+        Error::new(ErrorKind::Unavailable, format!("the server is not serving (code {code}): {}", shown(message)))
     } else {
-        Error::invalid(code, message)
+        invalid(code, message)
+    }
+}
+
+/// What the server has against a statement, in the application's terms.
+fn invalid(code: i32, message: &str) -> Error {
+    refused_field(message).map_or_else(|| Error::invalid(code, shown(message)), Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    fn stepping_down() -> Document {
+        doc! {"code": 11_602, "codeName": "InterruptedDueToReplStateChange", "errmsg": "operation was interrupted"}
+    }
+
+    #[test]
+    fn what_may_be_lost_again_is_no_answer() {
+        for done in [
+            doc! {"n": 1, "nModified": 1, "ok": 1.0},
+            doc! {"lastErrorObject": {"n": 1, "updatedExisting": true}, "value": {"_id": 1}, "ok": 1.0},
+            doc! {"cursor": {"id": 0_i64, "ns": "d.c", "firstBatch": []}, "ok": 1.0},
+            doc! {"n": 0, "ok": 1.0},
+        ] {
+            assert_eq!(kept(done.clone()).unwrap(), done);
+            let mut answer = done.clone();
+            answer.insert("writeConcernError", stepping_down());
+            let error = kept(answer.clone()).unwrap_err();
+            assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some(11_602)), "{done}");
+            assert!(error.unreplicated_answer().is_none(), "a prepared write is undone, whatever it was");
+            let error = error.or_indeterminate();
+            assert_eq!(error.kind(), ErrorKind::Indeterminate);
+            let told = error.unreplicated_answer().unwrap();
+            assert_eq!((&told.concern_error, &told.answer), (&stepping_down(), &answer));
+        }
+    }
+
+    #[test]
+    fn statements_that_the_server_did_not_finish_are_unanswered() {
+        let answer = |code| {
+            let error = doc! {"index": 0, "code": code, "errmsg": "no"};
+            WriteAnswer::parse_write(&doc! {"n": 0, "writeErrors": [error], "ok": 1.0})
+        };
+        for code in [91, 189, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436] {
+            assert_eq!(answer(code).unwrap_err().kind(), ErrorKind::Unavailable, "{code}");
+        }
+        assert_eq!(answer(11_000).unwrap().errors.len(), 1);
+    }
+
+    #[test]
+    fn progress_is_what_the_command_has_done() {
+        let upserted = doc! {"index": 0, "_id": 7};
+        let answer =
+            WriteAnswer::parse_write(&doc! {"n": 3, "nModified": 1, "upserted": [upserted], "ok": 1.0}).unwrap();
+        let updated = answer.progress("update");
+        assert_eq!((updated.matched, updated.modified, updated.upserted), (2, 1, 1));
+        assert_eq!((answer.progress("insert").inserted, answer.progress("delete").deleted), (3, 3));
     }
 }

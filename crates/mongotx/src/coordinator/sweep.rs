@@ -1,33 +1,30 @@
 //! Leftovers of dead clients: found through their records, without waiting until somebody meets them.
 //!
 //! 1. Fence every record whose lease has expired.
-//! 2. In each collection that a fenced record names, finish what it committed and undo the rest; give back its read
-//!    locks, drop what its text searches have left. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
-//! 3. Make sure that step 2 is durable: a server that is killed could come back with a lock of a committed transaction, and
+//! 2. Read the record again, durably: its owner may have listed further collections, and committed what it wrote there,
+//!    until the fence. From the fence on the list stays as it is.
+//! 3. In each collection that this record names, finish what it committed and undo the rest; give back its read locks,
+//!    drop what its text searches have left. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
+//! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a committed transaction, and
 //!    without the record that lock would be taken for an orphan. Between two equal epochs nothing was lost.
-//! 4. Retire the record: the server removes it when its outcomes need not be kept any longer.
+//! 5. Unless a document could not be finished ([`super::unfinishable`]), retire the record: the server removes it when its outcomes need not be kept any longer.
 //!
 //! Any number of sweeps may run at a time.
 
 use std::collections::BTreeSet;
 
 use bson::{Bson, Document, doc, oid::ObjectId};
-use protocol::{LockState, TxId};
+use protocol::{ClientId, LockState, TxId};
 use sd2v::{
     names::{READERS, WRITER},
     stored::lock_state,
     text::SCRATCH,
 };
 
-use super::{
-    Core,
-    address::Address,
-    meet::locks_only,
-    records::{Records, StoredRecord},
-};
+use super::{Core, address::Address, meet::locks_only, records::Records};
 use crate::{
     command::text::drop_collection,
-    error::Result,
+    error::{Error, ErrorKind, Result},
     options::{Layout, Namespace},
 };
 
@@ -51,12 +48,23 @@ pub struct Swept {
     pub repaired: usize,
 }
 
+/// What was cleaned up.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaned {
+    /// Documents repaired.
+    pub(crate) repaired: usize,
+    /// Why others could not be: one error for each.
+    pub(crate) refused: Vec<Error>,
+    /// The server was not replaced meanwhile. Otherwise another sweep will see to it.
+    is_durable: bool,
+}
+
 impl Core {
     pub(crate) fn records(&self) -> Records {
-        Records::new(&self.options.tx_database, self.replicated)
+        Records::new(&self.options.tx_database)
     }
 
-    /// Steps 1 to 4.
+    /// Steps 1 to 5.
     #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
     pub(crate) async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept::default();
@@ -64,6 +72,7 @@ impl Core {
             return Ok(swept);
         }
         let records = self.records();
+        let mut failed = None;
         for found in records.read(&self.server, &[]).await? {
             if found.closed || !(found.record.fenced || found.expired) {
                 continue;
@@ -74,48 +83,64 @@ impl Core {
                 }
                 swept.fenced += 1;
             }
-            if let Some(repaired) = self.clean_up_for_good(&found).await? {
-                swept.repaired += repaired;
+            let cleaned = match self.clean_up_for_good(found.client).await {
+                Err(error) if error.kind() != ErrorKind::Unavailable => {
+                    tracing::warn!(client = %found.client, %error, "could not clean up after a client");
+                    failed.get_or_insert(error);
+                    continue;
+                }
+                cleaned => cleaned?,
+            };
+            swept.repaired += cleaned.repaired;
+            if cleaned.is_durable && cleaned.refused.is_empty() {
                 swept.retired += usize::from(records.retire(&self.server, found.client, None).await?);
             }
         }
-        Ok(swept)
+        failed.map_or(Ok(swept), Err)
     }
 
-    /// Steps 2 and 3. `None`: the server was replaced again and again meanwhile; another sweep will see to it.
-    async fn clean_up_for_good(&self, found: &StoredRecord) -> Result<Option<usize>> {
-        let mut repaired = 0;
+    /// Steps 2 to 4.
+    async fn clean_up_for_good(&self, client: ClientId) -> Result<Cleaned> {
+        let mut cleaned = Cleaned::default();
         for _ in 0..PASSES {
             // A fence that was read and not durable may be gone with the server that showed it.
-            let before = self.log.barrier(found.client).await?;
+            let before = self.log.barrier(client).await?;
             if !before.fenced {
-                return Ok(None);
+                break;
             }
-            repaired += self.clean_up_after(found).await?;
-            if self.log.barrier(found.client).await? == before {
-                return Ok(Some(repaired));
+            let Cleaned { repaired, refused, .. } = self.clean_up_after(client, &before.namespaces).await?;
+            cleaned.repaired += repaired;
+            cleaned.refused = refused;
+            if self.log.barrier(client).await?.follows(&before) {
+                cleaned.is_durable = true;
+                break;
             }
+            // The server was replaced meanwhile.
         }
-        Ok(None)
+        Ok(cleaned)
     }
 
-    async fn clean_up_after(&self, found: &StoredRecord) -> Result<usize> {
-        let client = ObjectId::from_bytes(found.client.0);
-        let from = doc! {"c": client, "n": Bson::MinKey};
-        let to = doc! {"c": client, "n": Bson::MaxKey};
-        let mut repaired = 0;
-        for ns in &found.namespaces {
-            repaired += self.repair_where(ns, doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}}).await?;
-            repaired += self.repair_where(ns, doc! {format!("{READERS}.c"): client}).await?;
+    async fn clean_up_after(&self, client: ClientId, namespaces: &[Namespace]) -> Result<Cleaned> {
+        let owner = ObjectId::from_bytes(client.0);
+        let from = doc! {"c": owner, "n": Bson::MinKey};
+        let to = doc! {"c": owner, "n": Bson::MaxKey};
+        let mut cleaned = Cleaned::default();
+        for ns in namespaces {
+            let written = doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}};
+            for filter in [written, doc! {format!("{READERS}.c"): owner}] {
+                let Cleaned { repaired, refused, .. } = self.repair_where(ns, filter).await?;
+                cleaned.repaired += repaired;
+                cleaned.refused.extend(refused);
+            }
         }
-        self.drop_scratch(found).await?;
-        Ok(repaired)
+        self.drop_scratch(client, namespaces).await?;
+        Ok(cleaned)
     }
 
     /// What a text search of the client has left.
-    async fn drop_scratch(&self, found: &StoredRecord) -> Result<()> {
-        let databases: BTreeSet<&str> = found.namespaces.iter().map(|ns| ns.db.as_str()).collect();
-        let name = format!("^{}{}\\.", SCRATCH.replace('.', "\\."), found.client);
+    async fn drop_scratch(&self, client: ClientId, namespaces: &[Namespace]) -> Result<()> {
+        let databases: BTreeSet<&str> = namespaces.iter().map(|ns| ns.db.as_str()).collect();
+        let name = format!("^{}{}\\.", SCRATCH.replace('.', "\\."), client);
         for db in databases {
             let list = doc! {
                 "listCollections": 1, "filter": {"name": {"$regex": &name}}, "nameOnly": true, "cursor": {},
@@ -129,28 +154,41 @@ impl Core {
         Ok(())
     }
 
-    /// Repairs every document that matches, as far as its rivals are decided.
-    pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<usize> {
+    /// Repairs every document that matches, as far as its rivals are decided. What cannot be repaired does not keep it from
+    /// the others.
+    pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<Cleaned> {
         let key = self.shard_key(ns).await?;
-        let mut repaired = 0;
+        let mut cleaned = Cleaned::default();
+        let mut passed_over: Vec<Bson> = Vec::new();
         for _ in 0..ROUNDS {
-            let find = doc! {
-                "find": &ns.coll, "filter": filter.clone(), "projection": locks_only(&key), "limit": ROUND as i64,
+            let filter = doc! {"$and": [filter.clone(), {"_id": {"$nin": passed_over.clone()}}]};
+            let mut find = doc! {
+                "find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": ROUND as i64,
+                "batchSize": ROUND as i64,
             };
+            // That nothing is left here may let a record go: what is seen must not be lost, nor somebody else's past.
+            self.server.nodes.ask_primary(&mut find);
             let found = self.server.collect(&ns.db, find, ROUND).await?;
-            let mut cleared = 0;
+            let before = (cleaned.repaired, passed_over.len());
             for stored in &found {
-                let lock = lock_state(stored)?;
-                if self.clear_locks(ns, &Address::of(stored, &key)?, &lock, None).await?.is_none() {
-                    cleared += 1;
+                let (at, lock) = (Address::of(stored, &key)?, lock_state(stored)?);
+                match self.clear_locks(ns, &at, &lock, None).await {
+                    Ok(None) => cleaned.repaired += 1,
+                    Ok(Some(_)) => {}
+                    Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                    Err(error) if passed_over.len() < ROUND => {
+                        tracing::warn!(%ns, id = %at, %error, "a document could not be repaired");
+                        passed_over.push(at.id);
+                        cleaned.refused.push(error);
+                    }
+                    Err(error) => return Err(error),
                 }
             }
-            repaired += cleared;
-            if found.len() < ROUND || cleared == 0 {
+            if found.len() < ROUND || before == (cleaned.repaired, passed_over.len()) {
                 break;
             }
         }
-        Ok(repaired)
+        Ok(cleaned)
     }
 
     /// The locked documents of a collection, for people.

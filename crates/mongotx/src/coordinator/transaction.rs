@@ -2,7 +2,7 @@
 //!
 //! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent.
-//! 3. `commit` decides through the log, then hands what is held to the finisher.
+//! 3. `commit` looks after what may expire ([`super::expiry`]), decides through the log, then hands what is held to the finisher.
 //! 4. `roll_back` undoes what is held, then tells the log.
 //!
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
@@ -19,7 +19,7 @@ use std::{
 
 use bson::{Bson, doc};
 use protocol::{Concern, Decided, TxId};
-use sd2v::{shard, statement::OwnReadLock};
+use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{
@@ -40,6 +40,8 @@ pub(crate) struct HeldSet {
     pub(crate) written: HashMap<Vec<u8>, Address>,
     /// Those that it may have read-locked.
     pub(crate) read: HashMap<Vec<u8>, Address>,
+    /// Of the written ones: those that are known to be locked, and not removed.
+    locked: HashSet<Vec<u8>>,
     /// Those of them that the server has said are read-locked: what is read under these locks must not change.
     kept: HashSet<Vec<u8>>,
     pub(crate) inserts: bool,
@@ -135,8 +137,11 @@ impl Transaction {
         held.written.get(&key).or_else(|| held.read.get(&key))
     }
 
-    /// Notes documents that the next command may lock, unless they are too many.
+    /// Notes documents that the next command may lock, unless they are too many, or no server would store them.
     pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
+        if what == Hold::Insert {
+            at.iter().try_for_each(|at| check_id(&at.id))?;
+        }
         let held = self.held.entry(ns.clone()).or_default();
         match what {
             Hold::Insert => held.inserts = true,
@@ -159,6 +164,37 @@ impl Transaction {
         self.count += new.len();
         set.extend(new.into_iter().map(|(key, at)| (key, at.clone())));
         Ok(())
+    }
+
+    /// Documents that were held are locked now, to be changed or to be removed.
+    pub(crate) fn note_locked(&mut self, ns: &Namespace, at: &[Address], removes: bool) {
+        let Some(held) = self.held.get_mut(ns) else { return };
+        for key in at.iter().map(|at| id_key(&at.id)) {
+            if removes {
+                held.locked.remove(&key);
+            } else {
+                held.locked.insert(key);
+            }
+        }
+    }
+
+    /// The collections with documents that must be there.
+    pub(super) fn namespaces_locked(&self) -> Vec<Namespace> {
+        let locked = self.held.iter().filter(|(_, held)| !held.locked.is_empty());
+        locked.map(|(ns, _)| ns.clone()).collect()
+    }
+
+    /// These documents.
+    pub(super) fn locked(&self, ns: &Namespace) -> Vec<Address> {
+        let Some(held) = self.held.get(ns) else { return Vec::new() };
+        held.locked.iter().filter_map(|key| held.written.get(key).cloned()).collect()
+    }
+
+    /// Some of what it holds there may have no safe version.
+    pub(super) fn may_insert(&mut self, ns: &Namespace) {
+        if let Some(held) = self.held.get_mut(ns) {
+            held.inserts = true;
+        }
     }
 
     /// A prepared write is about to be sent. Answers what was not known before.
@@ -301,7 +337,7 @@ impl Core {
     }
 
     #[tracing::instrument(name = "mongotx.commit", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
-    async fn decide(&self, tx: Transaction) -> Result<()> {
+    async fn decide(&self, mut tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
         if let Err(error) = tx.check_undoubted() {
             self.roll_back(tx).await;
@@ -312,6 +348,11 @@ impl Core {
             counters.add(&counters.commits, 1);
             return Ok(());
         };
+        if let Err(error) = self.outlive(&mut tx).await {
+            self.count_abort(&error);
+            self.roll_back(tx).await;
+            return Err(error.for_transaction(Some(started.id)));
+        }
         let wrote = tx.held.values().any(|held| !held.written.is_empty());
         tx.ending();
         // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
@@ -321,7 +362,7 @@ impl Core {
             Ok(decided) => {
                 counters.add(&counters.commits, 1);
                 self.finish(tx, decided, wrote).await;
-                Ok(())
+                self.spread(concern).await.map_err(|error| error.for_transaction(Some(started.id)))
             }
             Err(error) if error.kind() == ErrorKind::Indeterminate => {
                 counters.add(&counters.indeterminate, 1);
@@ -389,6 +430,21 @@ impl Core {
         counters.add(counter, 1);
     }
 
+    /// What was decided is on the majority. Waits for more members than that, where they were asked for.
+    async fn spread(&self, concern: Concern) -> Result<()> {
+        let Concern::Nodes(n) = concern else { return Ok(()) };
+        if n < 2 {
+            return Ok(());
+        }
+        let limit = i64::try_from(self.options.commit_timeout.as_millis()).unwrap_or(i64::MAX);
+        let wanted = doc! {"w": i64::from(n), "j": true, "wtimeout": limit};
+        let missed = self.records().await_concern(&self.server, wanted).await.map_err(Error::or_indeterminate)?;
+        let Some(missed) = missed else { return Ok(()) };
+        let reason = missed.get_str("errmsg").unwrap_or("the server gave no reason");
+        let message = format!("the transaction is committed, but {n} members do not all have it yet: {reason}");
+        Err(Error::new(ErrorKind::Indeterminate, message))
+    }
+
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
         match options.concern {
@@ -397,7 +453,7 @@ impl Core {
                 2,
                 "a commit waits for the journal at least: write concern j: false is not supported",
             )),
-            Concern::Nodes(n) if n == 0 || (n > 1 && !self.replicated) => {
+            Concern::Nodes(n) if n == 0 || (n > 1 && !self.server.nodes.are_several()) => {
                 Err(Error::invalid(2, format!("write concern w: {n} cannot be satisfied by this deployment")))
             }
             _ => Ok(()),
@@ -405,12 +461,11 @@ impl Core {
     }
 }
 
-/// A transaction dropped without commit is rolled back in the background.
+/// A transaction dropped without commit is rolled back in the background, on the client's own runtime: whoever drops it may
+/// be where none runs.
 pub(crate) fn abandon(core: &Arc<Core>, tx: Transaction) {
-    if tx.id().is_some()
-        && let Ok(runtime) = tokio::runtime::Handle::try_current()
-    {
-        let core = Arc::clone(core);
-        runtime.spawn(async move { core.hand_over_undone(tx).await });
+    if tx.id().is_some() {
+        let this = Arc::clone(core);
+        core.runtime.spawn(async move { this.hand_over_undone(tx).await });
     }
 }

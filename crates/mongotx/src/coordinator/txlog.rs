@@ -25,16 +25,26 @@ pub enum Fate {
     Committed,
     /// Not committed, and never will be.
     RolledBack,
-    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes).
+    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes), or
+    /// its client keeps its record in another database.
     Unknown,
 }
 
 /// What was found at a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     pub(crate) epoch: u64,
     /// The client's record is fenced, durably.
     pub(crate) fenced: bool,
+    /// The collections that the record lists. A fenced record takes no more of them, an open one may.
+    pub(crate) namespaces: Vec<Namespace>,
+}
+
+impl Barrier {
+    /// Was the server the same all the while since `earlier`, and the record fenced?
+    pub(crate) fn follows(&self, earlier: &Self) -> bool {
+        (self.epoch, self.fenced) == (earlier.epoch, earlier.fenced)
+    }
 }
 
 /// Where the fate of transactions is stored.

@@ -5,6 +5,7 @@ use crate::common;
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use mongotx::{Client, ClientId, Collection, ErrorKind, Isolation, Session, TransactionOptions, TxId};
+use protocol::id::database_tag;
 
 use common::{
     until,
@@ -42,7 +43,10 @@ impl Scene {
             records.iter().any(|record| record.id == id.client && record.low > id.seq).then_some(())
         })
         .await;
-        let missing = TxId { client: ClientId(ObjectId::new().bytes()), seq: 1 };
+        // Of a client that registered long enough ago for its record to be gone.
+        let made = ClientId(ObjectId::new().bytes()).made() - 3_600;
+        let tag = database_tag(&scene.world.tx_db());
+        let missing = TxId { client: ClientId::compose(made, tag, [1, 2, 3, 4, 5]), seq: 1 };
         (scene, [id, missing])
     }
 

@@ -4,13 +4,13 @@
 //! of the unsafe version is needed: `_unsafe.<field>`.
 
 use bson::{Bson, Document, doc};
-use protocol::TxId;
 
 use crate::{
     error::Error,
     expression::path,
     filter::{easily_asked, guard_filter, rewrite_filter},
-    names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
+    names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER},
+    visible::Visible,
 };
 
 const CONTEXT: &str = "in $geoNear";
@@ -74,12 +74,12 @@ impl GeoNear {
         self.key.as_deref().map(path::prefixed)
     }
 
-    /// The stages on safe versions: of all documents, or of those that `mine` has not written. Pending inserts have none.
+    /// The stages on safe versions: of all documents, or of those that are not `own`. Pending inserts have none.
     /// The documents come out as the application wrote them.
-    pub fn safe_view(&self, mine: Option<TxId>) -> Vec<Document> {
+    pub fn safe_view(&self, own: Option<&Visible>) -> Vec<Document> {
         let mut query = vec![doc! { INSERT: { "$exists": false } }];
-        if let Some(mine) = mine {
-            query.push(doc! { WRITER: { "$ne": tx_id_to_bson(mine) } });
+        if let Some(own) = own {
+            query.push(doc! { WRITER: own.holds_not() });
         }
         let asked = easily_asked(&self.query);
         if !asked.is_empty() {
@@ -94,16 +94,16 @@ impl GeoNear {
         stages
     }
 
-    /// The stages on the unsafe versions of `mine`, which come out as the application wrote them.
+    /// The stages on the `own` unsafe versions, which come out as the application wrote them.
     ///
     /// # Errors
     /// As [`rewrite_filter`]; [`Error::Invalid`] (2) without a key.
-    pub fn unsafe_view(&self, mine: TxId) -> Result<Vec<Document>, Error> {
+    pub fn unsafe_view(&self, own: &Visible) -> Result<Vec<Document>, Error> {
         let Some(key) = self.unsafe_key() else {
             return Err(invalid("a stage without key needs the collection's only geospatial index"));
         };
         let mut query = vec![doc! {
-            WRITER: tx_id_to_bson(mine), UNSAFE: { "$exists": true }, REMOVE: { "$exists": false },
+            WRITER: own.holds(), UNSAFE: { "$exists": true }, REMOVE: { "$exists": false },
         }];
         if !self.query.is_empty() {
             query.push(rewrite_filter(&self.query)?);
@@ -120,13 +120,13 @@ impl GeoNear {
     ///
     /// # Errors
     /// As [`GeoNear::unsafe_view`].
-    pub fn own_view(&self, coll: &str, mine: TxId, limit: Option<u64>) -> Result<Vec<Document>, Error> {
+    pub fn own_view(&self, coll: &str, own: &Visible, limit: Option<u64>) -> Result<Vec<Document>, Error> {
         let limit = limit.map(|limit| doc! { "$limit": limit as i64 });
         let with_distance = doc! { "$set": { UNSAFE: { "$meta": "geoNearDistance" } } };
-        let mut stages = self.safe_view(Some(mine));
+        let mut stages = self.safe_view(Some(own));
         stages.extend(limit.clone());
         stages.push(with_distance.clone());
-        let mut others = self.unsafe_view(mine)?;
+        let mut others = self.unsafe_view(own)?;
         others.extend(limit);
         others.push(with_distance);
         stages.push(doc! { "$unionWith": { "coll": coll, "pipeline": others } });

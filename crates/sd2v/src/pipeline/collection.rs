@@ -1,7 +1,6 @@
 //! The stages that read one collection, and the user's behind them.
 
 use bson::{Bson, Document, doc};
-use protocol::TxId;
 
 use super::{
     Mapper, Place, check,
@@ -15,8 +14,9 @@ use crate::{
     expression::path,
     filter::{check_filter, guard_filter},
     geo::{GeoNear, hide_distance, sort_by_distance},
-    names::{INSERT, REMOVE, RESERVED, WRITER, tx_id_to_bson},
+    names::{INSERT, REMOVE, RESERVED, WRITER},
     view,
+    visible::Visible,
 };
 
 /// Indexes of MongoTx begin so.
@@ -32,9 +32,9 @@ impl Mapper<'_> {
         depth: usize,
     ) -> Result<Vec<Document>, Error> {
         let depth = path::deeper(depth)?;
-        let own = self.sources.own(collection);
+        let own = self.sources.visible(collection);
         let opening = Opening::of(user.first());
-        opening.refuse_own(own)?;
+        opening.refuse_own(own.as_ref())?;
         match opening {
             Opening::NoDocuments => self.no_documents(user, place, depth),
             Opening::Near => self.near(collection, user, place, depth),
@@ -45,7 +45,7 @@ impl Mapper<'_> {
                 self.note(collection, if place.in_lookup { Document::new() } else { asked });
                 let parts = Parts { filter: self.bounded(collection, parts.filter), ..parts };
                 match own {
-                    Some(me) => self.own_view(collection, parts, me, place, depth),
+                    Some(own) => self.own_view(collection, parts, &own, place, depth),
                     None => {
                         let filter = view::safe_filter(&parts.filter, self.sources.bare_inserts);
                         self.safe_view(filter, parts, place, depth)
@@ -84,14 +84,14 @@ impl Mapper<'_> {
         &mut self,
         collection: &str,
         parts: Parts,
-        me: TxId,
+        own: &Visible,
         place: Place,
         depth: usize,
     ) -> Result<Vec<Document>, Error> {
         let Parts { filter, front, rest } = parts;
         let (mut mapped, done) = match front::top(&front).filter(|_| !place.by_field) {
-            Some(top) => (own_top(collection, &filter, &top, me), top.stages),
-            None => (visible(&filter, me), 0),
+            Some(top) => (own_top(collection, &filter, &top, own), top.stages),
+            None => (visible(&filter, own), 0),
         };
         mapped.extend(front.into_iter().skip(done));
         mapped.extend(self.stages(&rest, place, depth)?);
@@ -134,12 +134,12 @@ impl Mapper<'_> {
             }
         }
         let near = GeoNear::parse_geo_near(&near)?;
-        match self.sources.own(collection) {
+        match self.sources.visible(collection) {
             Some(_) if place.in_lookup => {
                 Err(unsupported("$geoNear", "within $lookup of a collection that this transaction has written"))
             }
-            Some(me) => {
-                let mut both = near.own_view(collection, me, None)?;
+            Some(own) => {
+                let mut both = near.own_view(collection, &own, None)?;
                 both.extend([sort_by_distance(), hide_distance()]);
                 Ok(both)
             }
@@ -168,10 +168,10 @@ pub(super) fn unset_reserved() -> Document {
     doc! {"$unset": RESERVED.to_vec()}
 }
 
-/// The documents that `me` sees and that match, exactly as the application wrote them.
-pub(super) fn visible(filter: &Document, me: TxId) -> Vec<Document> {
-    let mut stages = vec![view::select(filter, &[me])];
-    stages.extend(view::map(&[me]));
+/// The documents that match, `own` unsafe versions among them, exactly as the application wrote them.
+fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
+    let mut stages = vec![view::select(filter, own.writers())];
+    stages.extend(view::map(own.writers()));
     if !filter.is_empty() {
         stages.push(doc! {"$match": filter.clone()});
     }
@@ -179,16 +179,16 @@ pub(super) fn visible(filter: &Document, me: TxId) -> Vec<Document> {
 }
 
 /// The first in an order: those among the safe versions, by an index, then those among the own ones.
-fn own_top(collection: &str, filter: &Document, top: &Top<'_>, me: TxId) -> Vec<Document> {
+fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
     let sort = doc! {"$sort": top.sort.clone()};
-    let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(me)}, INSERT: {"$exists": false}};
+    let not_mine = doc! {WRITER: own.holds_not(), INSERT: {"$exists": false}};
     let safe = if filter.is_empty() {
         not_mine
     } else {
         doc! {"$and": [guard_filter(filter), not_mine]}
     };
-    let mut mine = vec![doc! {"$match": {WRITER: tx_id_to_bson(me), REMOVE: {"$exists": false}}}];
-    mine.extend(view::map(&[me]));
+    let mut mine = vec![doc! {"$match": {WRITER: own.holds(), REMOVE: {"$exists": false}}}];
+    mine.extend(view::map(own.writers()));
     if !filter.is_empty() {
         mine.push(doc! {"$match": filter.clone()});
     }

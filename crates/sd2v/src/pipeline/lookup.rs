@@ -1,15 +1,15 @@
 //! Stages that read another collection, or hold pipelines that do.
 
 use bson::{Bson, Document, doc};
-use protocol::TxId;
 
 use super::{Mapper, Place, sub_pipeline, unsupported};
 use crate::{
     error::Error,
     expression::path,
     filter::{check_filter, guard_filter, sees_lock_fields},
-    names::{INSERT, READERS, REMOVE, RESERVED, WRITER, tx_id_to_bson},
+    names::{INSERT, READERS, REMOVE, RESERVED, WRITER},
     view,
+    visible::Visible,
 };
 
 /// Where the `_id`s of found documents wait for the stage that fetches them.
@@ -109,8 +109,8 @@ impl Mapper<'_> {
         let pipeline = match from {
             None => self.stages(&stages, place, depth)?,
             Some(Bson::String(from)) => {
-                if let (Some(me), Some((local, foreign))) = (self.sources.own(from), by_field) {
-                    mapped.extend(self.find_own(from, local, foreign, me)?);
+                if let (Some(own), Some((local, foreign))) = (self.sources.visible(from), by_field) {
+                    mapped.extend(self.find_own(from, local, foreign, &own)?);
                     let fetch = self.collection(from, &stages, place, depth)?;
                     mapped.extend(fetch_found(lookup, fetch));
                     return Ok(());
@@ -141,7 +141,7 @@ impl Mapper<'_> {
 
     /// The `_id`s of what a field leads to: among the safe versions by the field's index, among the own ones by the same
     /// field there.
-    fn find_own(&self, from: &str, local: &str, foreign: &str, me: TxId) -> Result<[Document; 3], Error> {
+    fn find_own(&self, from: &str, local: &str, foreign: &str, own: &Visible) -> Result<[Document; 3], Error> {
         if self.sources.collated {
             let reason = "this transaction has written to the collection that it reads, and under a collation an _id equals others";
             return Err(unsupported("$lookup with localField", reason));
@@ -152,8 +152,8 @@ impl Mapper<'_> {
             let pipeline = vec![doc! {"$match": which}, doc! {"$project": {"_id": 1}}];
             doc! {"$lookup": {"from": from, "localField": local, "foreignField": field, "pipeline": pipeline, "as": found}}
         };
-        let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(me)}, INSERT: {"$exists": false}};
-        let mine = doc! {WRITER: tx_id_to_bson(me), REMOVE: {"$exists": false}};
+        let not_mine = doc! {WRITER: own.holds_not(), INSERT: {"$exists": false}};
+        let mine = doc! {WRITER: own.holds(), REMOVE: {"$exists": false}};
         let ids = |field: &str| format!("${field}._id");
         // An empty list would match an `_id` of null; an array is no `_id`.
         let no_id = Bson::Array(vec![Bson::Array(Vec::new())]);
@@ -169,7 +169,7 @@ impl Mapper<'_> {
             mapped.push(doc! {"$graphLookup": lookup.clone()});
             return Ok(());
         };
-        if self.sources.own(from).is_some() {
+        if self.sources.visible(from).is_some() {
             return Err(unsupported("$graphLookup", "this transaction has written to the collection that it searches"));
         }
         let restriction = lookup.get_document("restrictSearchWithMatch").cloned().unwrap_or_default();

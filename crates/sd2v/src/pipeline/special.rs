@@ -1,10 +1,9 @@
 //! Pipelines that begin with a stage that has to come first.
 
 use bson::{Bson, Document};
-use protocol::TxId;
 
 use super::unsupported;
-use crate::error::Error;
+use crate::{error::Error, visible::Visible};
 
 /// How a pipeline begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +31,9 @@ impl Opening {
     }
 
     /// Such an index has the committed versions only.
-    pub(super) fn refuse_own(self, me: Option<TxId>) -> Result<(), Error> {
+    pub(super) fn refuse_own(self, own: Option<&Visible>) -> Result<(), Error> {
         match self {
-            Self::Text if me.is_some() => {
+            Self::Text if own.is_some() => {
                 Err(unsupported("$text", "the index has none of the documents that this transaction has written"))
             }
             _ => Ok(()),

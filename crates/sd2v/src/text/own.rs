@@ -1,13 +1,13 @@
 //! The stages of a text search in a transaction's own view.
 
 use bson::{Document, doc};
-use protocol::TxId;
 
 use crate::{
     error::Error,
     expression::path,
     filter::{Parts, easily_asked, guard_filter, rewrite_filter},
-    names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
+    names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER},
+    visible::Visible,
 };
 
 /// What the names of scratch collections begin with: then the client id and a number of its own.
@@ -29,12 +29,12 @@ pub fn scratch_index(index: &Document) -> Document {
     kept.map(|(option, value)| (option.clone(), value.clone())).collect()
 }
 
-/// The pipeline that copies the unsafe versions of `mine` that could match to the collection `scratch`.
+/// The pipeline that copies the `own` unsafe versions that could match to the collection `scratch`.
 ///
 /// # Errors
 /// As [`rewrite_filter`].
-pub fn copy_own(parts: &Parts, mine: TxId, scratch: &str) -> Result<Vec<Document>, Error> {
-    let mut filter = vec![doc! { WRITER: tx_id_to_bson(mine), REMOVE: { "$exists": false } }];
+pub fn copy_own(parts: &Parts, own: &Visible, scratch: &str) -> Result<Vec<Document>, Error> {
+    let mut filter = vec![doc! { WRITER: own.holds(), REMOVE: { "$exists": false } }];
     let asked = easily_asked(&parts.rest);
     if !asked.is_empty() {
         filter.push(rewrite_filter(&asked)?);
@@ -53,7 +53,7 @@ pub fn copy_own(parts: &Parts, mine: TxId, scratch: &str) -> Result<Vec<Document
 ///
 /// # Errors
 /// [`Error::Unsupported`] for `$text` within `$or`, whose other conditions need indexes.
-pub fn own_view(parts: &Parts, own: Option<(TxId, &str)>) -> Result<Vec<Document>, Error> {
+pub fn own_view(parts: &Parts, own: Option<(&Visible, &str)>) -> Result<Vec<Document>, Error> {
     let text = match &parts.text {
         Some(text) if !parts.buried_text => doc! { "$text": text.clone() },
         _ => {
@@ -62,8 +62,8 @@ pub fn own_view(parts: &Parts, own: Option<(TxId, &str)>) -> Result<Vec<Document
         }
     };
     let mut not_mine = doc! { INSERT: { "$exists": false } };
-    if let Some((mine, _)) = own {
-        not_mine.insert(WRITER, doc! { "$ne": tx_id_to_bson(mine) });
+    if let Some((own, _)) = own {
+        not_mine.insert(WRITER, own.holds_not());
     }
     let mut safe = vec![text.clone(), not_mine];
     let asked = easily_asked(&parts.rest);

@@ -1,7 +1,7 @@
 //! Which names an update may not touch: the reserved fields of the document.
 //!
-//! What a pipeline computes (`$replaceWith` of a field, `$arrayToObject`) cannot be seen here; `pipeline` makes the
-//! server refuse it.
+//! What a pipeline computes (`$replaceWith` of a field, `$arrayToObject`) cannot be seen here; [`crate::guard`] makes
+//! the server refuse it.
 
 use bson::{Bson, Document};
 

@@ -19,7 +19,7 @@ use bson::{Bson, Document, doc};
 use super::{Update, check};
 use crate::{
     expression::{literal, path},
-    names::{READERS, REMOVE, UNSAFE, WRITER},
+    names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER},
 };
 
 const MAX_FIELDS: usize = 16;
@@ -52,7 +52,7 @@ pub fn fuse(update: &Update, writer: &Bson, over: Option<&Bson>) -> Option<Vec<D
 /// The same for no change at all: locks a clean document, or one that `over` has left, for `writer`. Always locks what it can, and only then
 /// modifies the document.
 pub fn fuse_lock(writer: &Bson, over: Option<&Bson>) -> Vec<Document> {
-    vec![lock_if(vec![is_missing(WRITER), is_missing(READERS)], Document::new(), writer, over)]
+    vec![lock_if(clean(), Document::new(), writer, over)]
 }
 
 /// The stage: under these conditions locked, otherwise as it is. Paths in the conditions and values start at what is taken for the clean document.
@@ -137,13 +137,18 @@ fn value(field: &str, change: &Change<'_>) -> Bson {
 }
 
 fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
-    let mut all = vec![is_missing(WRITER), is_missing(READERS)];
+    let mut all = clean();
     let incremented = changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_)));
     all.extend(incremented.flat_map(|(field, _)| is_exact_number(field)));
     if !changes.iter().any(|(_, change)| change.is_modifying()) {
         all.push(doc! { "$or": differences(changes) }.into());
     }
     all
+}
+
+/// It has no lock, and no other metadata, which would be nobody's.
+fn clean() -> Vec<Bson> {
+    [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT].map(is_missing).to_vec()
 }
 
 fn is_missing(field: &str) -> Bson {

@@ -11,7 +11,8 @@ use bson::{Bson, Document, doc};
 use crate::{
     error::Error,
     expression::hide_field_of_root,
-    names::{REMOVE, RESERVED, UNSAFE},
+    guard,
+    names::{REMOVE, UNSAFE},
     projection::{Shape, stage_shape},
 };
 
@@ -76,18 +77,11 @@ fn keep_stash(fields: &Document) -> Result<Bson, Error> {
 }
 
 /// The new root with the stash. What is not an object comes out as it is, for the server to refuse (40228); an object
-/// with a reserved field fails to convert (241), since no field of this name may enter a document.
+/// with a reserved field is refused by the guard, since no field of this name may enter a document.
 fn new_root(root: &Bson) -> Result<Document, Error> {
     let not_an_object = doc! { "$ne": [{ "$type": "$$root" }, "object"] };
-    let reserved: Vec<Document> =
-        RESERVED.iter().map(|name| doc! { "$ne": [{ "$type": format!("$$root.{name}") }, "missing"] }).collect();
-    let refusal = doc! { "$toInt": { "$concat": ["a reserved field name in a new root: ", { "$type": "$$root" }] } };
-    let chosen = doc! { "$switch": {
-        "branches": [
-            { "case": not_an_object, "then": "$$root" },
-            { "case": { "$or": reserved }, "then": refusal },
-        ],
-        "default": { "$mergeObjects": ["$$root", { STASH: format!("${STASH}") }] },
-    } };
+    let stashed = doc! { "$mergeObjects": ["$$root", { STASH: format!("${STASH}") }] };
+    let guarded = guard::unless_reserved("$$root", stashed.into());
+    let chosen = doc! { "$cond": [not_an_object, "$$root", guarded] };
     Ok(doc! { "$let": { "vars": { "root": hide_field_of_root(root, STASH)? }, "in": chosen } })
 }

@@ -19,7 +19,8 @@ fn parts(u: Bson) -> (Vec<Bson>, Document, Bson) {
 }
 
 fn clean() -> Vec<Bson> {
-    vec![bson!({ "$eq": [{ "$type": "$_xTxId" }, "missing"] }), bson!({ "$eq": [{ "$type": "$_sTxIds" }, "missing"] })]
+    let names = ["_xTxId", "_sTxIds", "_insert", "_remove", "_unsafe", "_slot"];
+    names.iter().map(|name| bson!({ "$eq": [{ "$type": (format!("${name}")) }, "missing"] })).collect()
 }
 
 const LIMIT: i64 = 1 << 53;
@@ -81,7 +82,7 @@ fn fuse_takes_over_what_the_named_transaction_has_left() {
     );
     let [conditions, locked, left] =
         outer.get_document("in").unwrap().get_array("$cond").unwrap().clone().try_into().unwrap();
-    assert_eq!(conditions.as_document().unwrap().get_array("$and").unwrap()[..2], clean());
+    assert_eq!(conditions.as_document().unwrap().get_array("$and").unwrap()[..6], clean());
     let values = doc! { "a": { "$add": ["$a", 1] } };
     let added = doc! { "_unsafe": { "$mergeObjects": ["$$CURRENT", values] }, "_xTxId": { "$literal": me } };
     assert_eq!((locked, left), (bson!({ "$mergeObjects": ["$$CURRENT", added] }), Bson::from("$$ROOT")));

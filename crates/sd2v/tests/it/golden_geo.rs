@@ -33,7 +33,7 @@ fn safe_view_asks_the_users_field_and_hides_locks() {
 
 #[test]
 fn own_view_unites_both_versions() {
-    let stages = GeoNear::parse_geo_near(&stage()).unwrap().own_view("c", me(), Some(5)).unwrap();
+    let stages = GeoNear::parse_geo_near(&stage()).unwrap().own_view("c", &me().into(), Some(5)).unwrap();
     let others = doc! { "_xTxId": { "$ne": tx_id_to_bson(me()) } };
     let query = stages[0].get_document("$geoNear").unwrap().get_document("query").unwrap();
     assert_eq!(query, &doc! { "$and": [{ "_insert": { "$exists": false } }, others, { "a": 1 }] });
@@ -66,7 +66,7 @@ fn a_stage_without_key_is_the_servers_on_safe_versions_only() {
     stage.remove("key");
     let near = GeoNear::parse_geo_near(&stage).unwrap();
     assert!(!near.safe_view(None)[0].to_string().contains("key"));
-    assert!(matches!(near.own_view("c", me(), None), Err(Error::Invalid { code: 2, .. })));
+    assert!(matches!(near.own_view("c", &me().into(), None), Err(Error::Invalid { code: 2, .. })));
 }
 
 #[test]

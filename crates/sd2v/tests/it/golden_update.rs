@@ -154,8 +154,11 @@ fn pipeline_new_root_carries_the_stored_document() {
         let stages = user_stages(u);
         let spec = stages[0].as_document().unwrap().get_document("$replaceWith").unwrap().get_document("$let").unwrap();
         assert_eq!(spec.get_document("vars").unwrap(), &doc! { "root": "$a" });
-        let default = spec.get_document("in").unwrap().get_document("$switch").unwrap().get("default").unwrap();
-        assert_eq!(default, &bson!({ "$mergeObjects": ["$$root", { "_remove": "$_remove" }] }));
+        let chosen = spec.get_document("in").unwrap().get_array("$cond").unwrap();
+        assert_eq!(chosen[..2], [bson!({ "$ne": [{ "$type": "$$root" }, "object"] }), "$$root".into()]);
+        let guarded = chosen[2].as_document().unwrap().get_document("$let").unwrap();
+        let guarded = guarded.get_document("in").unwrap().get_array("$cond").unwrap();
+        assert_eq!(guarded[1], bson!({ "$mergeObjects": ["$$root", { "_remove": "$_remove" }] }));
     }
 }
 

@@ -32,8 +32,13 @@ impl Client {
     /// The same, with these options.
     pub async fn with_options(db: String, options: Options) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
+        Self::in_front_of(server.uri(), db, options).await
+    }
+
+    /// The same, in front of another server.
+    pub async fn in_front_of(uri: String, db: String, options: Options) -> Self {
         let client = ClientOptions { tx_database: format!("{db}_tx"), ..options.client };
-        let gateway = Gateway::start(Options { uri: server.uri(), client, ..options }).await.unwrap();
+        let gateway = Gateway::start(Options { uri, client, ..options }).await.unwrap();
         let connection = gateway.connect();
         Self { gateway, connection, db }
     }

@@ -69,6 +69,9 @@ pub fn values() -> Vec<Bson> {
         "$a.b\0c".into(),
         Bson::Document(doc! {}),
         Bson::Document(doc! {"": "", "$x": [null]}),
+        Bson::Document(doc! {"$numberLong": "5"}),
+        Bson::Document(doc! {"$date": "garbage"}),
+        Bson::Document(doc! {"$oid": "0123456789abcdef01234567", "$code": "1"}),
         Bson::Document(deep),
         Bson::Array(Vec::new()),
         Bson::Array(vec![

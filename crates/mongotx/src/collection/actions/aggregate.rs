@@ -74,7 +74,7 @@ impl<'a, T> Aggregate<'a, T> {
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a> IntoFuture for Aggregate<'a, T> {
+impl<'a, T: DeserializeOwned + 'static> IntoFuture for Aggregate<'a, T> {
     type Output = Result<Cursor<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 

@@ -72,7 +72,7 @@ impl<'a, T> Find<'a, T> {
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a> IntoFuture for Find<'a, T> {
+impl<'a, T: DeserializeOwned + 'static> IntoFuture for Find<'a, T> {
     type Output = Result<Cursor<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -132,7 +132,7 @@ impl<'a, T> FindOne<'a, T> {
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOne<'a, T> {
+impl<'a, T: DeserializeOwned + 'static> IntoFuture for FindOne<'a, T> {
     type Output = Result<Option<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 

@@ -15,6 +15,7 @@ use crate::{
         update::UpdateCommand,
     },
     coordinator::Core,
+    document,
     error::Result,
     options::Namespace,
     session::Session,
@@ -90,7 +91,7 @@ impl<T> FindOneAndUpdate<'_, T> {
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndUpdate<'a, T> {
+impl<'a, T: DeserializeOwned + 'static> IntoFuture for FindOneAndUpdate<'a, T> {
     type Output = Result<Option<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -99,8 +100,8 @@ impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndUpdate<'a, T> {
     }
 }
 
-fn decode<T: DeserializeOwned>(done: Modified) -> Result<Option<T>> {
-    Ok(done.value.map(bson::deserialize_from_document).transpose()?)
+fn decode<T: DeserializeOwned + 'static>(done: Modified) -> Result<Option<T>> {
+    done.value.map(document::of_document).transpose()
 }
 
 /// `findAndModify` that deletes.
@@ -147,7 +148,7 @@ impl<T> FindOneAndDelete<'_, T> {
     }
 }
 
-impl<'a, T: DeserializeOwned + 'a> IntoFuture for FindOneAndDelete<'a, T> {
+impl<'a, T: DeserializeOwned + 'static> IntoFuture for FindOneAndDelete<'a, T> {
     type Output = Result<Option<T>>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 

@@ -68,7 +68,9 @@ pub(super) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>
     if specs.is_empty() {
         return Ok(());
     }
-    server.run(&ns.db, doc! {"createIndexes": &ns.coll, "indexes": specs}).await.map(drop)
+    let mut create = doc! {"createIndexes": &ns.coll, "indexes": specs};
+    server.nodes.with_quorum(&mut create);
+    server.run_directly(&ns.db, create).await.map(drop)
 }
 
 /// Drops stored indexes; one that is gone already is no error.

@@ -24,7 +24,7 @@ impl Core {
             let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
             return Err(Error::invalid(INVALID_NAME, message));
         }
-        self.server.run(&ns.db, with_options("create", ns, options)?).await?;
+        self.server.run_directly(&ns.db, with_options("create", ns, options)?).await?;
         self.catalog.forget(ns);
         Ok(())
     }
@@ -37,7 +37,7 @@ impl Core {
             );
             return Err(Error::unsupported(message));
         }
-        self.server.run(&ns.db, with_options("collMod", ns, options)?).await?;
+        self.server.run_directly(&ns.db, with_options("collMod", ns, options)?).await?;
         self.catalog.forget(ns);
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Core {
         if self.catalog.look_up(&self.server, ns).await?.unlockable.is_none() {
             self.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
         }
-        let dropped = match self.server.run(&ns.db, doc! {"drop": &ns.coll}).await {
+        let dropped = match self.server.run_directly(&ns.db, doc! {"drop": &ns.coll}).await {
             Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(()),
             other => other.map(drop),
         };
@@ -90,7 +90,7 @@ impl Core {
                 self.until_unlocked(&ns, "dropped", &mut patience).await?;
             }
         }
-        let dropped = self.server.run(db, doc! {"dropDatabase": 1}).await.map(drop);
+        let dropped = self.server.run_directly(db, doc! {"dropDatabase": 1}).await.map(drop);
         self.catalog.forget_database(db);
         dropped
     }

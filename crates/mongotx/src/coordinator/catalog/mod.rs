@@ -33,7 +33,7 @@ pub(crate) use self::{
 };
 use super::server::{Server, as_i64};
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
@@ -41,6 +41,8 @@ use crate::{
 pub(crate) const FRESH: Duration = Duration::from_secs(10);
 /// More pending documents than this are many.
 const CROWD: i64 = 100;
+/// How long a query waits for the index on pending documents.
+const MOMENT: Duration = Duration::from_millis(500);
 const MAX_CACHED: usize = 10_000;
 /// NamespaceNotFound.
 const NO_SUCH_COLLECTION: i32 = 26;
@@ -53,7 +55,8 @@ pub(crate) struct Catalog {
     tx_database: String,
     pub(crate) shards: Shards,
     known: Mutex<HashMap<Namespace, (Instant, Arc<Collection>)>>,
-    indexed: Mutex<HashMap<Namespace, ()>>,
+    /// Where the index on pending documents is there, or is being made.
+    indexed: Arc<Mutex<HashMap<Namespace, ()>>>,
     /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
     /// is to wait for: what was known before the record named it does not count.
     enlisted: Mutex<HashMap<Namespace, ClientId>>,
@@ -160,9 +163,10 @@ impl Catalog {
         }
     }
 
-    /// Makes sure that pending documents of `ns` are found by index. False when nothing can be pending there: there is no
-    /// such collection, or it is the server's own or a time series.
-    pub(crate) async fn ensure_pending_index(&self, server: &Server, ns: &Namespace) -> Result<bool> {
+    /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at most: without it the same
+    /// query scans the collection. False when nothing can be pending there: there is no such collection, or it is the
+    /// server's own or a time series.
+    pub(crate) async fn ensure_pending_index(&self, server: &Arc<Server>, ns: &Namespace) -> Result<bool> {
         if self.indexed.lock().is_ok_and(|indexed| indexed.contains_key(ns)) {
             return Ok(true);
         }
@@ -174,15 +178,28 @@ impl Catalog {
         if !has("_id_") && self.look_up(server, ns).await?.is_series {
             return Ok(false);
         }
-        if !has(PENDING_INDEX) {
-            let create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
-            if let Err(error) = server.run(&ns.db, create).await {
-                // Without it (no privilege, a view, too many indexes) the same query scans the collection.
-                tracing::debug!(%ns, %error, "the index on pending documents could not be created");
-            }
-        }
+        // Whatever becomes of it: nobody else is to make it at the same time.
         remember(&self.indexed, ns, ());
+        if !has(PENDING_INDEX) {
+            let (server, ns, indexed) = (Arc::clone(server), ns.clone(), Arc::clone(&self.indexed));
+            let build = tokio::spawn(async move { index_pending(&server, &ns, &indexed).await });
+            // A large collection, or members that are away, must not hold a reader up: the build goes on by itself.
+            let _ = tokio::time::timeout(MOMENT, build).await;
+        }
         Ok(true)
+    }
+}
+
+async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, ()>>) {
+    let mut create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
+    server.nodes.with_quorum(&mut create);
+    let Err(error) = server.run(&ns.db, create).await else { return };
+    // Without it (no privilege, a view, too many indexes) the same query scans the collection.
+    tracing::debug!(%ns, %error, "the index on pending documents could not be created");
+    if error.kind() == ErrorKind::Unavailable
+        && let Ok(mut indexed) = indexed.lock()
+    {
+        indexed.remove(ns);
     }
 }
 

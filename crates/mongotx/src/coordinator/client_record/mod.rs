@@ -11,14 +11,13 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, RwLock,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
-use bson::oid::ObjectId;
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, Decided, TxId, TxStatus, status::status_of};
+use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
 
 use self::slot::Slot;
@@ -26,6 +25,7 @@ use super::{
     records::{Records, StoredRecord},
     server::Server,
     standing::{Look, Standing},
+    strangers,
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -40,6 +40,8 @@ const ROTATE_AT: usize = 1_000;
 const MAX_LEASES: usize = 8;
 /// Decided statuses of other clients' transactions that are remembered.
 const CACHED_STATUSES: usize = 10_000;
+/// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
+const IDS_TRIED: usize = 4;
 
 /// How many connections the driver has begun for record writes: a write acknowledged in the epoch in which a
 /// transaction began ran in the same server process.
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: Epoch,
     pub(crate) records: Records,
     pub(crate) commit_timeout: Duration,
+    /// The deployment has been told which database has the records.
+    noted: AtomicBool,
     by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
 }
 
@@ -84,7 +88,8 @@ impl ClientRecordLog {
         records: Records,
         commit_timeout: Duration,
     ) -> Self {
-        let shared = Shared { server, recorder, epoch, records, commit_timeout, by_client: RwLock::default() };
+        let noted = AtomicBool::new(false);
+        let shared = Shared { server, recorder, epoch, records, commit_timeout, noted, by_client: RwLock::default() };
         Self { shared: Arc::new(shared), current: AsyncMutex::default(), decided: Mutex::default() }
     }
 
@@ -111,15 +116,32 @@ impl ClientRecordLog {
 
     async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Slot> {
         let Shared { server, recorder, records, .. } = &*self.shared;
-        let client = ClientId(ObjectId::new().bytes());
         let since = Instant::now();
         server.at(Step::BeforeRegister).await;
         records.prepare(recorder).await?;
-        records.insert(recorder, client, lease_ms, ns).await?;
+        if !self.shared.noted.load(SeqCst) {
+            strangers::note_database(recorder, &records.ns.db).await;
+            self.shared.noted.store(true, SeqCst);
+        }
+        let client = self.insert_record(lease_ms, ns).await?;
         records.probe(recorder, client).await?;
         server.at(Step::AfterRegister).await;
         tracing::debug!(%client, "registered");
         Ok(Slot::new(client, lease_ms, ns.clone(), since))
+    }
+
+    /// A record under an id that no other has.
+    async fn insert_record(&self, lease_ms: u64, ns: &Namespace) -> Result<ClientId> {
+        let Shared { recorder, records, .. } = &*self.shared;
+        let tag = database_tag(&records.ns.db);
+        for _ in 0..IDS_TRIED {
+            let made = strangers::server_seconds(recorder).await?;
+            let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
+            if records.insert(recorder, client, lease_ms, ns).await? {
+                return Ok(client);
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, format!("{IDS_TRIED} client ids were taken, one after the other")))
     }
 
     fn known_status(&self, id: TxId) -> Option<TxStatus> {
@@ -153,7 +175,14 @@ impl ClientRecordLog {
         let mut found: HashMap<ClientId, StoredRecord> =
             found.into_iter().map(|record| (record.client, record)).collect();
         for client in clients {
-            let Some(record) = found.get(&client) else { continue };
+            let Some(record) = found.get(&client) else {
+                // A new primary may not know yet how much the majority has, and one that was cut off what others have.
+                match records.read_durably(server, client).await? {
+                    Some(record) => drop(found.insert(client, record)),
+                    None => strangers::check_gone(server, &records.ns.db, client).await?,
+                }
+                continue;
+            };
             let expired = record.expired && !record.record.fenced && !record.closed;
             let active = |id: &TxId| status_of(Some(&record.record), id.seq) == TxStatus::Active;
             if !expired && ids.iter().filter(|id| id.client == client).all(active) {
@@ -164,7 +193,10 @@ impl ClientRecordLog {
             }
             match records.read_durably(server, client).await? {
                 Some(record) => found.insert(client, record),
-                None => found.remove(&client),
+                None => {
+                    strangers::check_gone(server, &records.ns.db, client).await?;
+                    found.remove(&client)
+                }
             };
         }
         Ok(found)
@@ -259,7 +291,11 @@ impl TxLog for ClientRecordLog {
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
             let found = self.shared.records.read_durably(&self.shared.recorder, client).await?;
-            Ok(Barrier { epoch: self.epoch(), fenced: found.is_some_and(|found| found.record.fenced) })
+            let epoch = self.epoch();
+            Ok(match found {
+                Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces },
+                None => Barrier { epoch, fenced: false, namespaces: Vec::new() },
+            })
         })
     }
 

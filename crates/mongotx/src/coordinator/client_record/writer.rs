@@ -17,6 +17,7 @@ use super::{
     slot::{Slot, Todo},
 };
 use crate::{
+    coordinator::nodes::Nodes,
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
@@ -120,7 +121,7 @@ async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namesp
     let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline(write, names)]};
     let ns = &shared.records.ns;
     let mut command = doc! {"update": &ns.coll, "updates": [statement]};
-    if let Some(concern) = write_concern(write.concern) {
+    if let Some(concern) = write_concern(&shared.server.nodes, write.concern) {
         command.insert("writeConcern", concern);
     }
     shared.server.counters.add(&shared.server.counters.record_writes, 1);
@@ -154,8 +155,11 @@ fn pipeline(write: &RecordWrite, names: &[Namespace]) -> Document {
     doc! {"$replaceWith": {"$cond": [{"$and": conditions}, {"$mergeObjects": ["$$ROOT", fields]}, "$$ROOT"]}}
 }
 
-fn write_concern(concern: Concern) -> Option<Document> {
+/// Where several servers keep the data every write of the owner waits for the majority, whatever was asked: others act on a
+/// decision as soon as it is known, and its evidence must be of the same line of primaries.
+fn write_concern(nodes: &Nodes, concern: Concern) -> Option<Document> {
     Some(match concern {
+        _ if nodes.are_several() => nodes.durable(),
         Concern::Acknowledged => return None,
         Concern::Journaled => doc! {"w": 1, "j": true},
         Concern::Nodes(n) => doc! {"w": i64::from(n), "j": true},

@@ -4,9 +4,9 @@
 use bson::{Bson, Document};
 use sd2v::names::{READERS, WRITER};
 
-use super::{Server, WriteAnswer};
+use super::{Server, WriteAnswer, kept};
 use crate::{
-    coordinator::records::TXS,
+    coordinator::{records::TXS, strangers::DEPLOYMENT},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -47,43 +47,75 @@ fn refused(command: &Document, why: &str) -> Error {
 }
 
 impl Server {
-    /// A write outside a transaction, whose answer has a shape of its own.
-    pub(crate) async fn run_directly(&self, db: &str, command: Document) -> Result<Document> {
-        if !spares_locked(&command) {
-            return Err(refused(&command, "outside a transaction it could change what a transaction holds"));
-        }
-        self.send(db, command).await
+    /// A write of the application's own, outside a transaction. What the server refused was not done; what it did and may
+    /// lose again is told with what was done.
+    pub(crate) async fn write_directly(&self, db: &str, mut command: Document) -> Result<WriteAnswer> {
+        self.nodes.on_majority(&mut command);
+        check_direct(&command)?;
+        self.as_asked(db, command).await
     }
 
-    /// The same for `insert`, `update` and `delete`.
-    pub(crate) async fn write_directly(&self, db: &str, command: Document) -> Result<WriteAnswer> {
-        Ok(WriteAnswer::parse_write(&self.run_directly(db, command).await?))
+    /// As [`Server::write_directly`], for other commands of the application's own that write.
+    pub(crate) async fn run_directly(&self, db: &str, mut command: Document) -> Result<Document> {
+        self.nodes.on_majority(&mut command);
+        check_direct(&command)?;
+        self.send_kept(db, command).await.map_err(Error::or_indeterminate)
+    }
+
+    /// With the write concern that the command names.
+    async fn as_asked(&self, db: &str, command: Document) -> Result<WriteAnswer> {
+        let name = command.keys().next().cloned().unwrap_or_default();
+        let answer = self.send(db, command).await.map_err(Error::or_indeterminate)?;
+        let written = WriteAnswer::parse_write(&answer).map_err(|away| away.maybe_done().or_indeterminate())?;
+        if written.errors.is_empty() {
+            kept(answer).map_err(|error| error.or_indeterminate().with_progress(written.progress(&name)))?;
+        }
+        Ok(written)
     }
 
     /// A write to the records of transactions, whose answer has a shape of its own.
     pub(crate) async fn run_on_records(&self, ns: &Namespace, command: Document) -> Result<Document> {
-        if ns.coll != TXS {
-            return Err(refused(&command, "it is for the records of transactions"));
-        }
-        self.send(&ns.db, command).await
+        check_records(ns, &command)?;
+        self.send_kept(&ns.db, command).await
     }
 
     /// The same for `insert`, `update` and `delete`.
     pub(crate) async fn write_records(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
-        Ok(WriteAnswer::parse_write(&self.run_on_records(ns, command).await?))
+        WriteAnswer::parse_write(&self.run_on_records(ns, command).await?)
     }
 
-    /// The same, as durable as a lock has to be.
-    pub(crate) async fn prepare_records(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
-        self.write_records(ns, self.as_durable_as_a_lock(command)).await
+    /// The same, told as a write of the application's own is: whether its write concern was satisfied.
+    pub(crate) async fn write_records_as_asked(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
+        check_records(ns, &command)?;
+        self.as_asked(&ns.db, command).await
     }
 
-    /// Any command that changes no documents.
+    /// The same as [`Server::write_records`], as durable as a lock has to be.
+    pub(crate) async fn prepare_records(&self, ns: &Namespace, mut command: Document) -> Result<WriteAnswer> {
+        self.nodes.on_majority(&mut command);
+        self.write_records(ns, command).await
+    }
+
+    /// Any command that changes no documents. What was done and may be lost again (`writeConcernError`) counts as unanswered.
     pub(crate) async fn run(&self, db: &str, command: Document) -> Result<Document> {
         if is_write(&command) {
             return Err(refused(&command, "writes have ways of their own"));
         }
-        self.send(db, command).await
+        self.send_kept(db, command).await
+    }
+}
+
+fn check_direct(command: &Document) -> Result<()> {
+    match spares_locked(command) {
+        true => Ok(()),
+        false => Err(refused(command, "outside a transaction it could change what a transaction holds")),
+    }
+}
+
+fn check_records(ns: &Namespace, command: &Document) -> Result<()> {
+    match [TXS, DEPLOYMENT].contains(&ns.coll.as_str()) {
+        true => Ok(()),
+        false => Err(refused(command, "it is for the records of transactions")),
     }
 }
 

@@ -55,10 +55,11 @@ impl Core {
         statement: &Document,
     ) -> Result<Option<Document>> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
-        let command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
+        let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
+        self.server.nodes.on_majority(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;
-        let answer = self.server.send(&ns.db, self.server.as_durable_as_a_lock(command)).await;
+        let answer = self.server.send_kept(&ns.db, command).await;
         self.server.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();

@@ -55,6 +55,19 @@ impl Hook {
     }
 }
 
+/// One hook after the other.
+pub(crate) struct Both(pub(crate) Arc<Hook>, pub(crate) Arc<Hook>);
+
+impl StepHook for Both {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        let (first, second) = (self.0.at(step), self.1.at(step));
+        Box::pin(async move {
+            first.await;
+            second.await;
+        })
+    }
+}
+
 /// Holds a client at a step until the test lets it go on.
 #[derive(Clone)]
 pub(crate) struct Gate {

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bson::{Document, doc};
+use bson::{Document, RawDocumentBuf, doc};
 use futures_util::{TryStreamExt, future::BoxFuture};
 use mongodb::options::{AggregateOptions, IndexOptions};
 use mongotx::{Client, ClientOptions, Collection, Isolation, Session, Step, StepHook, TransactionOptions};
@@ -263,9 +263,10 @@ impl Sequence {
         let mut state = String::new();
         for (of, database) in [("plain", &self.plain), ("stored", &self.stored)] {
             for name in COLLECTIONS {
-                let found = database.collection::<Document>(name).find(doc! {}).await.unwrap();
-                let all: Vec<Document> = found.try_collect().await.unwrap();
-                let lines: Vec<String> = all.iter().map(|document| format!("\n    {document}")).collect();
+                let found = database.collection::<RawDocumentBuf>(name).find(doc! {}).await.unwrap();
+                let all: Vec<RawDocumentBuf> = found.try_collect().await.unwrap();
+                let all = all.into_iter().map(|raw| Document::try_from(raw).unwrap());
+                let lines: Vec<String> = all.map(|document| format!("\n    {document}")).collect();
                 state.push_str(&format!("\n{of} {name}:{}", lines.concat()));
             }
         }
@@ -291,7 +292,8 @@ async fn plainly(database: &mongodb::Database, asked: &Asked) -> Answer {
             }
             None => database.aggregate(asked.stages.clone()).with_options(options).await?,
         };
-        cursor.try_collect().await
+        let found: Vec<RawDocumentBuf> = cursor.with_type().try_collect().await?;
+        Ok(found.into_iter().map(|raw| Document::try_from(raw).unwrap()).collect())
     };
     done.await.map_or_else(crate::differential::plain::refused, |found| answer(asked, found))
 }

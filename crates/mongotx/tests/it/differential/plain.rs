@@ -1,15 +1,17 @@
 //! The plain driver on a plain collection: how it should be.
 //!
+//! It reads raw documents: the driver's documents come from serde, which takes `{$numberLong: "5"}` for a number.
+//!
 //! The driver has no bulk write for servers before 8.0: a bulk is its writes, one by one, up to the first refused one
 //! if it is ordered.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures_util::TryStreamExt;
 use mongodb::{
     Collection,
     error::{Error, ErrorKind, WriteFailure},
     options::{
-        Collation, CountOptions, DeleteOptions, DistinctOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
+        Collation, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
         FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, InsertManyOptions, ReplaceOptions, ReturnDocument,
         UpdateModifications, UpdateOptions,
     },
@@ -46,14 +48,36 @@ impl Plain {
             Operation::FindOne(query) => self.find_one(query).await,
             Operation::Count(query) => self.count(query).await,
             Operation::EstimatedCount => Ok(Answer::Count(self.0.estimated_document_count().await?)),
-            Operation::Distinct { field, query } => {
-                let options = DistinctOptions::builder().collation(collation(&query.terms)).build();
-                Ok(Answer::Values(self.0.distinct(field, query.filter.clone()).with_options(options).await?))
-            }
+            Operation::Distinct { field, query } => self.distinct(field, query).await,
             Operation::Update(update) => self.update(update).await,
             Operation::Delete(delete) => self.delete(delete).await,
             Operation::FindAndModify(command) => self.find_and_modify(command).await,
             Operation::Bulk { .. } => unreachable!("a bulk in a bulk"),
+        }
+    }
+
+    fn raw(&self) -> Collection<RawDocumentBuf> {
+        self.0.clone_with_type()
+    }
+
+    /// Everything that is stored.
+    pub(crate) async fn all(&self) -> Vec<Document> {
+        let found: Vec<RawDocumentBuf> =
+            self.raw().find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+        found.into_iter().map(parsed).collect()
+    }
+
+    /// As a command: the driver's method reads values through serde.
+    async fn distinct(&self, field: &str, query: &Query) -> Done {
+        let mut distinct = doc! {"distinct": self.0.name(), "key": field, "query": query.filter.clone()};
+        if let Some(collation) = &query.terms.collation {
+            distinct.insert("collation", collation.clone());
+        }
+        let namespace = self.0.namespace();
+        let mut reply = self.0.client().database(&namespace.db).run_command(distinct).await?;
+        match reply.remove("values") {
+            Some(Bson::Array(values)) => Ok(Answer::Values(values)),
+            other => panic!("distinct answered {other:?}"),
         }
     }
 
@@ -74,8 +98,9 @@ impl Plain {
             .hint(hint(&query.terms))
             .let_vars(query.terms.variables.clone())
             .build();
-        let cursor = self.0.find(query.filter.clone()).with_options(options).await?;
-        Ok(Answer::Documents(cursor.try_collect().await?))
+        let cursor = self.raw().find(query.filter.clone()).with_options(options).await?;
+        let found: Vec<RawDocumentBuf> = cursor.try_collect().await?;
+        Ok(Answer::Documents(found.into_iter().map(parsed).collect()))
     }
 
     async fn find_one(&self, query: &Query) -> Done {
@@ -87,7 +112,7 @@ impl Plain {
             .hint(hint(&query.terms))
             .let_vars(query.terms.variables.clone())
             .build();
-        Ok(Answer::document(self.0.find_one(query.filter.clone()).with_options(options).await?))
+        Ok(shown_raw(self.raw().find_one(query.filter.clone()).with_options(options).await?))
     }
 
     async fn count(&self, query: &Query) -> Done {
@@ -163,7 +188,7 @@ impl Plain {
             .hint(hint(&delete.terms))
             .let_vars(delete.terms.variables.clone())
             .build();
-        Ok(Answer::document(self.0.find_one_and_delete(delete.filter.clone()).with_options(options).await?))
+        Ok(shown_raw(self.raw().find_one_and_delete(delete.filter.clone()).with_options(options).await?))
     }
 
     async fn find_and_replace(&self, command: &FindAndModify, update: &Update, replacement: &Document) -> Done {
@@ -176,8 +201,10 @@ impl Plain {
             .hint(hint(&update.terms))
             .let_vars(update.terms.variables.clone())
             .build();
-        let replace = self.0.find_one_and_replace(update.filter.clone(), replacement);
-        Ok(Answer::document(replace.with_options(options).await?))
+        let replacement = RawDocumentBuf::try_from(replacement).unwrap();
+        let collection = self.raw();
+        let replace = collection.find_one_and_replace(update.filter.clone(), replacement);
+        Ok(shown_raw(replace.with_options(options).await?))
     }
 
     async fn find_and_update(&self, command: &FindAndModify, update: &Update, change: UpdateModifications) -> Done {
@@ -191,8 +218,9 @@ impl Plain {
             .hint(hint(&update.terms))
             .let_vars(update.terms.variables.clone())
             .build();
-        let update = self.0.find_one_and_update(update.filter.clone(), change);
-        Ok(Answer::document(update.with_options(options).await?))
+        let collection = self.raw();
+        let update = collection.find_one_and_update(update.filter.clone(), change);
+        Ok(shown_raw(update.with_options(options).await?))
     }
 
     async fn bulk(&self, writes: &[Operation], ordered: bool) -> Answer {
@@ -216,6 +244,14 @@ impl Plain {
             Some((code, message)) => Answer::Refused { code, writes: refused, message, duplicate: None },
         }
     }
+}
+
+fn parsed(raw: RawDocumentBuf) -> Document {
+    Document::try_from(raw).unwrap()
+}
+
+fn shown_raw(raw: Option<RawDocumentBuf>) -> Answer {
+    Answer::document(raw.map(parsed))
 }
 
 fn add(total: &mut Written, index: usize, done: Written) {

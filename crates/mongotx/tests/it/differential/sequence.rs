@@ -9,7 +9,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bson::{Bson, Document, doc};
-use futures_util::TryStreamExt;
 use mongotx::{Client, TransactionOptions};
 
 use crate::differential::{
@@ -123,7 +122,7 @@ impl Sequence {
 
     /// Step 3.
     async fn transaction(&mut self, options: TransactionOptions) -> Result<(), String> {
-        let before = all(&self.plain).await;
+        let before = self.plain.all().await;
         let mut session = self.client.session_with(options);
         session.begin().unwrap();
         self.ours.session = Some(session);
@@ -223,7 +222,7 @@ impl Sequence {
         if !self.client.flush(LIMIT).await {
             return Err(format!("{when}: not finished within {LIMIT:?}"));
         }
-        let (plain, ours) = (all(&self.plain).await, all(&self.stored).await);
+        let (plain, ours) = (self.plain.all().await, self.stored.all().await);
         let what = format!("stored {when}, after {} operations", self.tally.operations);
         differs(&Answer::Documents(plain), &Answer::Documents(ours), false, &what)
     }
@@ -276,10 +275,6 @@ fn starting_documents(random: &mut Random) -> Vec<Document> {
 
 fn everything() -> Operation {
     Operation::Find(Query { sort: Some(doc! {"_id": 1}), ..Query::default() })
-}
-
-async fn all(plain: &Plain) -> Vec<Document> {
-    plain.0.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap()
 }
 
 fn differs(plain: &Answer, ours: &Answer, ordered: bool, what: &str) -> Result<(), String> {

@@ -45,9 +45,10 @@ async fn both_versions_are_asked_through_an_index() {
     scene.write_own(random).await;
     let me = scene.session.id().unwrap();
     let stage = GeoNear::of_filter(&Near::parse_near("p", &doc! {"$nearSphere": [0, 0]}).unwrap(), &doc! {});
-    for (pipeline, index) in
-        [(stage.safe_view(Some(me)), "place"), (stage.unsafe_view(me).unwrap(), "_mongotx_unsafe.place")]
-    {
+    for (pipeline, index) in [
+        (stage.safe_view(Some(&me.into())), "place"),
+        (stage.unsafe_view(&me.into()).unwrap(), "_mongotx_unsafe.place"),
+    ] {
         assert_plan(&scene, doc! {"aggregate": "places", "pipeline": pipeline, "cursor": {}}, index).await;
     }
     for (session, index) in [(None, "place"), (Some(&mut scene.session), "_mongotx_unsafe.place")] {

@@ -8,12 +8,14 @@
 //! | [`adopted`] | indexes that were made without MongoTx |
 //! | [`refusals`] | what the server would refuse at the end is refused at the write |
 //! | [`expiry`] | TTL indexes never remove what a transaction holds |
+//! | [`outlived`] | nor what it has prolonged, whatever the server had found before |
 //! | [`validators`] | a write that breaks a validator fails at the write |
 
 mod adopted;
 mod expiry;
 mod interleavings;
 mod listing;
+mod outlived;
 mod refusals;
 mod unique;
 mod validators;

@@ -133,8 +133,14 @@ pub(crate) fn inner(random: &mut Random) -> Document {
     inner
 }
 
+/// An object that looks like Extended JSON: to a server it is one like any other.
+fn lookalike(random: &mut Random) -> Bson {
+    random.pick(&testkit::lookalikes::values()).clone().into()
+}
+
 pub(crate) fn value(random: &mut Random, depth: usize) -> Bson {
     match random.below(10) {
+        4 if random.chance(25) => lookalike(random),
         0 | 1 if depth < 3 => array(random),
         2 | 3 if depth < 3 => {
             let mut fields = Document::new();

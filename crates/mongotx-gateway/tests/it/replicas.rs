@@ -1,0 +1,182 @@
+//! In front of three nodes: what only the old primary has is told as the server tells it, and is no commit.
+
+use crate::common;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bson::{Document, doc};
+use common::commands::{Client, Session, code, has_label, is_ok};
+use futures_util::future::BoxFuture;
+use mongotx::{ClientOptions, Fate, Step, StepHook, TxId};
+use mongotx_gateway::Options;
+use testkit::{ReplicaSet, Server};
+use tokio::sync::Semaphore;
+
+/// The longest that anything is waited for.
+const LIMIT: Duration = Duration::from_secs(90);
+
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, wait).await.unwrap_or_else(|_| panic!("{what}: not within {LIMIT:?}"));
+}
+
+/// Waits until one member has such a document, whatever the others know.
+async fn until_has(member: &Server, db: &str, coll: &str, filter: Document) {
+    let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", member.port());
+    let alone = mongodb::Client::with_uri_str(uri).await.unwrap().database(db).collection::<Document>(coll);
+    until("a document on one member", async || alone.find_one(filter.clone()).await.is_ok_and(|found| found.is_some()))
+        .await;
+}
+
+/// Holds the gateway at every decision after the first ones, until the test lets it go on, and then for ever before it
+/// finishes what was decided, as if it had died.
+struct Gate {
+    free: AtomicUsize,
+    reached_once: AtomicBool,
+    reached: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Gate {
+    fn after(free: usize) -> Arc<Self> {
+        let (reached, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        Arc::new(Self { free: AtomicUsize::new(free), reached_once: AtomicBool::default(), reached, open })
+    }
+}
+
+impl StepHook for Gate {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        let free = |left: usize| left.checked_sub(1);
+        if step == Step::BeforeFinish && self.reached_once.load(SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        let held = step == Step::BeforeDecision && self.free.fetch_update(SeqCst, SeqCst, free).is_err();
+        self.reached_once.fetch_or(held, SeqCst);
+        let (reached, open) = (Arc::clone(&self.reached), Arc::clone(&self.open));
+        Box::pin(async move {
+            if held {
+                reached.add_permits(1);
+                drop(open.acquire().await);
+            }
+        })
+    }
+}
+
+async fn in_front_of(set: &ReplicaSet, hook: Option<Arc<dyn StepHook>>) -> Client {
+    let client = ClientOptions { hook, sweep: false, lease: Duration::from_secs(120), ..ClientOptions::default() };
+    let uri = format!("{}&serverSelectionTimeoutMS=8000", set.uri());
+    Client::in_front_of(uri, testkit::unique_db("gw_replicas"), Options { client, ..Options::default() }).await
+}
+
+async fn roles(set: &ReplicaSet) -> (&Server, &Server) {
+    let primary = set.primary().await.unwrap();
+    (primary, set.members().iter().find(|member| member.port() != primary.port()).unwrap())
+}
+
+/// The other member is primary, and the old one has dropped what it alone had.
+async fn fail_over(set: &ReplicaSet, next: &Server) {
+    set.fail_over_to(next).await.unwrap();
+    set.go_on_replicating().await.unwrap();
+    set.wait().await.unwrap();
+}
+
+fn increment(id: i32) -> Document {
+    doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": {"$inc": {"n": 1}}}]}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_the_old_primary_has_is_no_commit_and_a_write_concern_error() {
+    let set = ReplicaSet::start_with(3, &ReplicaSet::breakable()).await.unwrap();
+    commit_that_is_lost(&set).await;
+    write_that_is_lost(&set).await;
+    more_than_the_majority(&set).await;
+}
+
+async fn commit_that_is_lost(set: &ReplicaSet) {
+    let gate = Gate::after(1);
+    let gateway = Arc::new(in_front_of(set, Some(Arc::clone(&gate) as Arc<dyn StepHook>)).await);
+    gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1, "n": 0}, {"_id": 2, "n": 0}]}).await;
+    let session = Session::new();
+    gateway.ok(session.first(increment(1))).await;
+    gateway.ok(session.next(increment(2))).await;
+    let mut commit = session.commit();
+    commit.insert("writeConcern", doc! {"w": "majority"});
+    commit.insert("$db", "admin");
+    let inner = Arc::clone(&gateway);
+    let commit = tokio::spawn(async move { inner.run_on("admin", commit).await });
+    tokio::time::timeout(LIMIT, gate.reached.acquire()).await.unwrap().unwrap().forget();
+    let (old, next) = roles(set).await;
+    set.stop_replication(next).await.unwrap();
+    gate.open.add_permits(1_000);
+    until_has(old, &format!("{}_tx", gateway.db), "txs", doc! {"committed": 2_i64}).await;
+    fail_over(set, next).await;
+    let told = commit.await.unwrap();
+    assert!(is_ok(&told) || has_label(&told, "TransientTransactionError"), "the new primary can tell: {told}");
+    // A rival, which finds it undecided or decided.
+    let options = ClientOptions { tx_database: format!("{}_tx", gateway.db), sweep: false, ..ClientOptions::default() };
+    let rival = mongotx::Client::connect_with(&set.uri(), options).await.unwrap();
+    let client = rival.clients().await.unwrap().pop().unwrap().id;
+    let fate = rival.kill(TxId { client, seq: 2 }).await.unwrap();
+    assert_eq!(is_ok(&told), fate == Fate::Committed, "acknowledged, and lost: {told}, {fate:?}");
+    let coll = rival.database(&gateway.db).collection::<Document>("c");
+    for id in [1, 2] {
+        let kept = coll.find_one(doc! {"_id": id}).await.unwrap().unwrap();
+        assert_eq!(kept.get_i32("n").unwrap(), i32::from(is_ok(&told)), "{told}, {kept}");
+    }
+}
+
+async fn write_that_is_lost(set: &ReplicaSet) {
+    let gateway = Arc::new(in_front_of(set, None).await);
+    for id in 1..=3 {
+        gateway.ok(doc! {"insert": "c", "documents": [{"_id": id, "n": 0}]}).await;
+    }
+    let (old, next) = roles(set).await;
+    set.stop_replication(next).await.unwrap();
+    let session = Arc::new(Session::new());
+    let modify = doc! {"findAndModify": "c", "query": {"_id": 3}, "update": {"$inc": {"n": 1}}, "new": true};
+    let commands = [session.write(increment(1)), increment(2), modify];
+    let told = commands.map(|command| {
+        let inner = Arc::clone(&gateway);
+        tokio::spawn(async move { inner.run(command).await })
+    });
+    for id in 1..=3 {
+        until_has(old, &gateway.db, "c", doc! {"_id": id, "n": 1}).await;
+    }
+    fail_over(set, next).await;
+    for (place, told) in told.into_iter().enumerate() {
+        let told = told.await.unwrap();
+        let missed = told.get_document("writeConcernError").unwrap_or_else(|_| panic!("{place}: {told}"));
+        assert!(is_ok(&told) && [91, 189, 11_602].contains(&missed.get_i32("code").unwrap()), "{told}");
+        assert_eq!(has_label(&told, "RetryableWriteError"), place == 0, "{told}");
+        match place {
+            2 => assert_eq!(told.get_document("value").unwrap().get_i32("n").unwrap(), 1, "{told}"),
+            _ => assert_eq!(told.get_i32("nModified").unwrap(), 1, "{told}"),
+        }
+    }
+    // Nobody may say that it was made.
+    let again = gateway.run(session.again(increment(1))).await;
+    assert_eq!(code(&again), 89, "{again}");
+    let kept = gateway.all("c").await;
+    assert!(kept.iter().all(|document| document.get_i32("n").unwrap() == 0), "{kept:?}");
+}
+
+async fn more_than_the_majority(set: &ReplicaSet) {
+    let gateway = in_front_of(set, None).await;
+    let mut command = increment(1);
+    command.insert("writeConcern", doc! {"w": 3});
+    let told = gateway.ok(command.clone()).await;
+    assert!(!told.contains_key("writeConcernError"), "{told}");
+    command.insert("writeConcern", doc! {"w": 4, "wtimeout": 500});
+    let told = gateway.run(command).await;
+    assert_eq!(told.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100, "{told}");
+}

@@ -1,0 +1,77 @@
+//! TTL indexes and what a transaction holds: the last look before the decision.
+//!
+//! The server removes expired documents for an index that holds unlocked ones only. But when it
+//! meets a conflict with the statement that locks one, it looks at the document again, and then at
+//! its date alone: a document whose *safe* version had expired when it was locked may be removed
+//! afterwards, however far the transaction has prolonged it.
+//!
+//! 1. Before the decision, the safe version of every such document is taken away, in one step: it
+//!    has expired, so nobody misses it, and without its date the server leaves the document alone.
+//! 2. The same command counts what the transaction holds. A document that is gone was removed
+//!    before that: nothing is decided.
+//!
+//! After it, nothing that the transaction changed can be removed. What had not expired by then, by
+//! the server's clock and after every lock was acknowledged, had not when it was locked, and
+//! whatever the server begins later does not find it. (The one exception are collections where the
+//! date is part of the shard key, which must stay.)
+
+use bson::doc;
+use protocol::TxId;
+use sd2v::{index::Expiry, statement};
+
+use super::{
+    Core,
+    address::{Address, among},
+    finisher::IDS_PER_STATEMENT,
+    transaction::{Transaction, id_key},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+impl Core {
+    /// Both steps, in every collection with a TTL index. An error is certain: nothing is decided.
+    pub(super) async fn outlive(&self, tx: &mut Transaction) -> Result<()> {
+        let Some(me) = tx.id() else { return Ok(()) };
+        for ns in tx.namespaces_locked() {
+            let collection = self.catalog.look_up(&self.server, &ns).await?;
+            let expiries: Vec<Expiry> = collection.indexes.iter().filter_map(|index| index.expiry()).collect();
+            if expiries.is_empty() {
+                continue;
+            }
+            tx.may_insert(&ns);
+            for some in tx.locked(&ns).chunks(IDS_PER_STATEMENT) {
+                self.outlive_some(tx, me, &ns, some, &expiries).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn outlive_some(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        ns: &Namespace,
+        some: &[Address],
+        expiries: &[Expiry],
+    ) -> Result<()> {
+        let key = self.shard_key(ns).await?;
+        let kept: Vec<&str> = key.fields().map(|field| field.split('.').next().unwrap_or(field)).collect();
+        let over = expiries.iter().map(|expiry| statement::outlive(among(some), me, expiry.is_over(), &kept));
+        let statements: Vec<_> = over.chain([statement::look(among(some), me)]).collect();
+        let command = doc! {"update": &ns.coll, "updates": statements};
+        let answer = self.send_prepared(tx, ns, command).await?.ok()?;
+        // The look changes nothing.
+        if answer.n - answer.modified == some.len() as i64 {
+            return Ok(());
+        }
+        let there = self.held_among(ns, some, me).await?;
+        let gone = some.iter().find(|at| !there.contains(&id_key(&at.id)));
+        let which = gone.map_or_else(|| "a document".to_owned(), |at| format!("the document {{_id: {at}}}"));
+        let message = format!(
+            "{which} of {ns} is gone: it had expired when the transaction locked it, and the server has removed it since, or somebody who does not use MongoTx has"
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+}

@@ -1,0 +1,77 @@
+//! Three nodes that keep the data: primaries that step down with what only they have, members that are killed and paused.
+//!
+//! | file | |
+//! | --- | --- |
+//! | [`lost`] | a decision, a prepared write, a plain write that only the old primary has; A, then B, then A again |
+//! | [`away`] | one of three members is down |
+//! | [`bank`] | transfers under all of it, and the properties afterwards |
+//!
+//! One set for all of them, which they use one after the other.
+
+mod away;
+mod bank;
+mod lost;
+
+use std::ops::Deref;
+
+use bson::Document;
+use testkit::{ReplicaSet, Server};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::common::until;
+
+static SET: OnceCell<ReplicaSet> = OnceCell::const_new();
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The set, as long as this test uses it.
+pub(crate) struct Turn(&'static ReplicaSet, #[allow(dead_code, reason = "held")] MutexGuard<'static, ()>);
+
+impl Deref for Turn {
+    type Target = ReplicaSet;
+
+    fn deref(&self) -> &ReplicaSet {
+        self.0
+    }
+}
+
+/// The set, complete, when the tests before are done with it.
+pub(crate) async fn set() -> Turn {
+    let turn = TURN.lock().await;
+    let start = || async { ReplicaSet::start_with(3, &ReplicaSet::breakable()).await };
+    let set = Turn(SET.get_or_try_init(start).await.unwrap(), turn);
+    set.heal().await;
+    set
+}
+
+impl Turn {
+    /// Whatever a test did to it is over.
+    pub(crate) async fn heal(&self) {
+        for member in self.members() {
+            if member.pid().is_none() {
+                member.restart().await.unwrap();
+            }
+            member.resume().unwrap();
+        }
+        self.go_on_replicating().await.unwrap();
+        self.wait().await.unwrap();
+    }
+
+    /// A member that is not the primary, and the primary.
+    pub(crate) async fn roles(&self) -> (&Server, &Server) {
+        let primary = self.primary().await.unwrap();
+        let other = self.members().iter().find(|member| member.port() != primary.port()).unwrap();
+        (primary, other)
+    }
+}
+
+/// What one member has, whatever the others know.
+pub(crate) async fn alone(member: &Server) -> mongodb::Client {
+    let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", member.port());
+    mongodb::Client::with_uri_str(uri).await.unwrap()
+}
+
+/// Waits until one member has such a document.
+pub(crate) async fn until_has(member: &Server, db: &str, coll: &str, filter: Document) {
+    let there = alone(member).await.database(db).collection::<Document>(coll);
+    until("a document on one member", async || there.find_one(filter.clone()).await.ok().flatten()).await;
+}

@@ -1,0 +1,135 @@
+//! What tests do to the members of a replica set: which one is primary, and what the others know of what it has.
+//!
+//! A primary that is cut off is made in three steps, each of which ends before the next one begins: the secondaries take
+//! nothing over any more ([`ReplicaSet::stop_replication`]), the test writes, another member becomes primary
+//! ([`ReplicaSet::fail_over_to`]). Once replication goes on, the old primary drops what it alone had.
+
+use std::time::Instant;
+
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::ready::{self, ask};
+use crate::replica_set::{ReplicaSet, host, not_ready};
+use crate::server::Server;
+
+/// For how many seconds a member that stepped down does not become primary by itself.
+const FROZEN_SECONDS: i32 = 600;
+/// Holds a member before it takes over what the primary has written.
+const FAIL_POINT: &str = "stopReplProducer";
+
+impl ReplicaSet {
+    /// Options of a set whose replication can be stopped.
+    pub fn breakable() -> Options {
+        Options::replica_set().arg("--setParameter").arg("enableTestCommands=1")
+    }
+
+    /// The primary.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] when there is none within a minute.
+    pub async fn primary(&self) -> Result<&Server, Error> {
+        let deadline = Instant::now() + ready::LIMIT;
+        loop {
+            for member in self.members().iter().filter(|member| member.pid().is_some()) {
+                let hello = told(member, doc! {"hello": 1}).await;
+                if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
+                    return Ok(member);
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(not_ready("no member is primary".to_owned()));
+            }
+            tokio::time::sleep(ready::POLL).await;
+        }
+    }
+
+    /// From now on no secondary takes anything over from the primary; `next`, which may have to become it, knows as much as
+    /// the others, or more. Of a [`ReplicaSet::breakable`] set.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] with the server's words.
+    pub async fn stop_replication(&self, next: &Server) -> Result<(), Error> {
+        let primary = self.primary().await?.port();
+        let others = self.members().iter().filter(|member| member.port() != next.port());
+        let others = others.filter(|member| member.pid().is_some() && member.port() != primary);
+        for member in others.chain([next]) {
+            told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
+        }
+        Ok(())
+    }
+
+    /// All take over what they have missed.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::stop_replication`].
+    pub async fn go_on_replicating(&self) -> Result<(), Error> {
+        for member in self.members().iter().filter(|member| member.pid().is_some()) {
+            told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
+        }
+        Ok(())
+    }
+
+    /// The primary steps down at once, whatever the others have, and `next` becomes primary. It has to know as much as the other
+    /// members but the old primary.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] when that takes more than a minute.
+    pub async fn fail_over_to(&self, next: &Server) -> Result<(), Error> {
+        let old = self.primary().await?;
+        if old.port() != next.port() {
+            let down = doc! {"replSetStepDown": FROZEN_SECONDS, "secondaryCatchUpPeriodSecs": 0, "force": true};
+            told(old, down).await?;
+        }
+        self.elect(&[next]).await
+    }
+
+    /// The primary steps down at once, and any other member becomes primary that can.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::fail_over_to`].
+    pub async fn fail_over(&self) -> Result<(), Error> {
+        let old = self.primary().await?;
+        let down = doc! {"replSetStepDown": FROZEN_SECONDS, "secondaryCatchUpPeriodSecs": 0, "force": true};
+        told(old, down).await?;
+        let others: Vec<&Server> = self.members().iter().filter(|member| member.port() != old.port()).collect();
+        self.elect(&others).await
+    }
+
+    /// One of these becomes primary, also if it stepped down before, and also if nobody else is.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::fail_over_to`].
+    pub async fn elect(&self, candidates: &[&Server]) -> Result<(), Error> {
+        let deadline = Instant::now() + ready::LIMIT;
+        for next in candidates.iter().copied().cycle() {
+            // Refused by members that are no secondaries at the moment.
+            let _ = told(next, doc! {"replSetFreeze": 0}).await;
+            let asked = told(next, doc! {"replSetStepUp": 1}).await;
+            if asked.is_ok() {
+                // Elected. It would first take over what the old primary has, and serve after that.
+                let _ = told(next, doc! {"replSetAbortPrimaryCatchUp": 1}).await;
+                let _ = told(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await;
+            }
+            let hello = told(next, doc! {"hello": 1}).await;
+            if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(not_ready(format!("{} does not become primary: {asked:?}", host(next))));
+            }
+            tokio::time::sleep(ready::POLL).await;
+        }
+        Err(not_ready("nobody was to become primary".to_owned()))
+    }
+}
+
+/// One member's answer, whatever it is in its set.
+async fn told(member: &Server, command: Document) -> Result<Document, Error> {
+    let client: Client = ready::connect(member.port()).await?;
+    let answer = ask(&client, command.clone()).await;
+    client.shutdown().immediate(true).await;
+    answer.map_err(|why| not_ready(format!("{}: {command}: {why}", host(member))))
+}
