@@ -327,3 +327,35 @@ async fn doctor_names_a_slot_that_belongs_to_nobody() {
     let (status, said) = place.tool(&["doctor"]);
     assert!(status == 1 && said.contains("_slot") && said.contains("1 document damaged"), "{said}");
 }
+
+/// An index that another tool made cannot hold what a transaction has committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_names_what_cannot_be_finished_and_finishes_it_when_the_cause_is_gone() {
+    let place = Place::new().await;
+    let options =
+        mongotx::ClientOptions { tx_database: TXS.to_owned(), sweep: false, ..mongotx::ClientOptions::default() };
+    let owner = mongotx::Client::connect_with(&place.server.uri(), options).await.unwrap();
+    let accounts = owner.database(DB).collection::<Document>("accounts");
+    let mut session = owner.session();
+    session.begin().unwrap();
+    accounts.update_one(doc! {"_id": 1}, doc! {"$set": {"language": 5}}).session(&mut session).await.unwrap();
+    let raw = place.driver.database(DB).collection::<Document>("accounts");
+    let name = mongodb::options::IndexOptions::builder().name("in_the_way".to_owned()).build();
+    raw.create_index(mongodb::IndexModel::builder().keys(doc! {"words": "text"}).options(name).build()).await.unwrap();
+    session.commit().await.unwrap();
+    assert!(owner.flush(Duration::from_secs(60)).await);
+    for args in [&["doctor"][..], &["doctor", "--repair"]] {
+        let (status, said) = place.tool(args);
+        assert_eq!(status, 1, "{said}");
+        for word in
+            ["Cannot be finished", "bank.accounts", "{_id: 1}", "index in_the_way", "until that index is dropped"]
+        {
+            assert!(said.contains(word), "{word:?} is not in {said}");
+        }
+    }
+    raw.drop_index("in_the_way").await.unwrap();
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert_eq!(status, 0, "{said}");
+    let stored = place.stored("accounts").await;
+    assert_eq!(stored[1], doc! {"_id": 1, "balance": 1_000_i64, "language": 5});
+}

@@ -66,12 +66,22 @@ impl Core {
         if answer.n - answer.modified == some.len() as i64 {
             return Ok(());
         }
-        let there = self.held_among(ns, some, me).await?;
-        let gone = some.iter().find(|at| !there.contains(&id_key(&at.id)));
-        let which = gone.map_or_else(|| "a document".to_owned(), |at| format!("the document {{_id: {at}}}"));
+        let Some(gone) = self.first_gone(me, ns, some).await? else { return Ok(()) };
         let message = format!(
-            "{which} of {ns} is gone: it had expired when the transaction locked it, and the server has removed it since, or somebody who does not use MongoTx has"
+            "the document {{_id: {gone}}} of {ns} is gone: it had expired when the transaction locked it, and the server has removed it since, or somebody who does not use MongoTx has"
         );
         Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Fewer documents than addresses: two addresses may be the same document's, where their `_id`s
+    /// are equal for the server and not the same (numbers of two types, strings of a collation).
+    async fn first_gone<'a>(&self, me: TxId, ns: &Namespace, some: &'a [Address]) -> Result<Option<&'a Address>> {
+        let there = self.held_among(ns, some, me).await?;
+        for at in some.iter().filter(|at| !there.contains(&id_key(&at.id))) {
+            if self.held_among(ns, std::slice::from_ref(at), me).await?.is_empty() {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
     }
 }

@@ -65,7 +65,7 @@ impl Nodes {
     }
 
     /// Lets a query answer only if the server is the primary still: one that was cut off does not know what the others have.
-    pub(crate) fn ask_primary(&self, query: &mut Document) {
+    pub(crate) fn only_from_primary(&self, query: &mut Document) {
         if self.are_several() {
             query.insert("readConcern", doc! {"level": "linearizable"});
             query.insert("maxTimeMS", LONGEST_WAIT_MS);
@@ -121,7 +121,7 @@ mod tests {
     fn one_server_is_asked_for_nothing_that_it_does_not_know() {
         let (one, mut command) = (Nodes::default(), doc! {"x": 1});
         one.on_majority(&mut command);
-        one.ask_primary(&mut command);
+        one.only_from_primary(&mut command);
         one.with_quorum(&mut command);
         assert_eq!(command, doc! {"x": 1});
         assert_eq!(one.durable(), doc! {"w": 1, "j": true});

@@ -167,7 +167,7 @@ impl Core {
                 "batchSize": ROUND as i64,
             };
             // That nothing is left here may let a record go: what is seen must not be lost, nor somebody else's past.
-            self.server.nodes.ask_primary(&mut find);
+            self.server.nodes.only_from_primary(&mut find);
             let found = self.server.collect(&ns.db, find, ROUND).await?;
             let before = (cleaned.repaired, passed_over.len());
             for stored in &found {

@@ -47,6 +47,32 @@ async fn expired_document_that_a_transaction_holds_is_not_removed() {
     );
 }
 
+/// One document, under `_id`s that are equal to the server: nothing is missing when a transaction ends.
+#[tokio::test]
+async fn equal_numbers_and_strings_are_one_document() {
+    let place = Place::new("expiry_equal").await;
+    let insensitive = doc! {"locale": "en", "strength": 2};
+    let database = place.client.database(place.db.name());
+    database.create_collection("words").option("collation", insensitive).await.unwrap();
+    let words = database.collection::<bson::Document>("words");
+    for coll in [&place.coll, &words] {
+        coll.create_index(IndexModel::new(doc! {"at": 1}).expire_after(Duration::ZERO)).await.unwrap();
+        coll.insert_many(&[doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}, doc! {"_id": "a", "n": 0}]).await.unwrap();
+    }
+    for (coll, other) in [(&place.coll, "a"), (&words, "A")] {
+        let mut session = place.begin();
+        for id in [bson::Bson::Int32(1), bson::Bson::Int64(1), bson::Bson::Double(1.0), "a".into(), other.into()] {
+            let done = coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+            assert_eq!(done.modified_count, 1);
+        }
+        coll.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+        assert_eq!(coll.delete_one(doc! {"_id": 2_i64}).session(&mut session).await.unwrap(), 1);
+        session.commit().await.unwrap();
+        let found = coll.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(found, [doc! {"_id": 1, "n": 3}, doc! {"_id": "a", "n": 2}]);
+    }
+}
+
 async fn until(condition: impl AsyncFn() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while !condition().await {
