@@ -269,6 +269,6 @@ mod tests {
         }
         assert_eq!(stripped(stored.clone()).unwrap(), clean);
         assert_eq!(stripped(clean.clone()).unwrap(), clean);
-        assert_eq!(locks(&stored).unwrap(), doc! {"_id": 1, WRITER: "w"});
+        assert_eq!(locks(&stored).unwrap(), doc! {"_id": 1, WRITER: "w", UNSAFE: "object"});
     }
 }

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use mongodb::Client;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, Timestamp, doc};
 
 use crate::error::Error;
 use crate::options::Options;
@@ -55,10 +55,14 @@ impl ReplicaSet {
         let primary = self.primary().await?.port();
         let others = self.members().iter().filter(|member| member.port() != next.port());
         let others = others.filter(|member| member.pid().is_some() && member.port() != primary);
-        for member in others.chain([next]) {
+        let others: Vec<&Server> = others.collect();
+        for member in &others {
             told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
         }
-        Ok(())
+        for member in others {
+            until_as_far_as(next, member).await?;
+        }
+        told(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await.map(drop)
     }
 
     /// All take over what they have missed.
@@ -132,4 +136,30 @@ async fn told(member: &Server, command: Document) -> Result<Document, Error> {
     let answer = ask(&client, command.clone()).await;
     client.shutdown().immediate(true).await;
     answer.map_err(|why| not_ready(format!("{}: {command}: {why}", host(member))))
+}
+
+/// Waits until `next` has applied all that `other` has, which takes nothing over any more but may still apply what it has
+/// fetched before. (A member does not vote for one that knows less than itself.)
+async fn until_as_far_as(next: &Server, other: &Server) -> Result<(), Error> {
+    let deadline = Instant::now() + ready::LIMIT;
+    let mut last = None;
+    loop {
+        let (ahead, follows) = (applied(other).await?, applied(next).await?);
+        if last == Some(ahead) && follows >= ahead {
+            return Ok(());
+        }
+        last = Some(ahead);
+        if Instant::now() >= deadline {
+            return Err(not_ready(format!("{} knows less than {}", host(next), host(other))));
+        }
+        tokio::time::sleep(ready::POLL).await;
+    }
+}
+
+/// The time of the last write that the member has applied.
+async fn applied(member: &Server) -> Result<Timestamp, Error> {
+    let status = told(member, doc! {"replSetGetStatus": 1}).await?;
+    let applied = status.get_document("optimes").and_then(|times| times.get_document("appliedOpTime"));
+    let time = applied.and_then(|applied| applied.get_timestamp("ts"));
+    time.map_err(|_| not_ready(format!("{} does not say what it has applied", host(member))))
 }

@@ -9,6 +9,7 @@ mod corpus;
 mod driver;
 mod durable_writes;
 mod handshake;
+mod histories;
 mod login;
 mod lossless;
 mod lost_connections;

@@ -74,6 +74,12 @@ pub(crate) enum Doubt {
     Message,
 }
 
+/// Does no other `_id` name the same document? A number equals numbers of other types, a string those that a collation
+/// makes equal.
+fn is_equal_only_to_itself(id: &Bson) -> bool {
+    matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
+}
+
 /// The bytes that identify an `_id`.
 pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
     doc! {"": id.clone()}.to_vec().unwrap_or_default()
@@ -120,8 +126,8 @@ impl Transaction {
         let key = id_key(id);
         match held.read.contains_key(&key) {
             true if held.kept.contains(&key) => OwnReadLock::Kept,
-            true => OwnReadLock::Unsure,
-            false => OwnReadLock::None,
+            false if is_equal_only_to_itself(id) => OwnReadLock::None,
+            _ => OwnReadLock::Unsure,
         }
     }
 

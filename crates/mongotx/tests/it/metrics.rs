@@ -244,10 +244,15 @@ async fn a_server_that_goes_is_counted_as_unavailable_and_a_decision_without_ans
     let start = Instant::now();
     let (error, ()) = futures_util::future::join(commit, kill).await;
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    // What it had written may be lost with the server.
     let error = update(&coll, &mut writing, 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
+    let mut fresh = client.session();
+    fresh.begin().unwrap();
+    let error = update(&coll, &mut fresh, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
-    let expected = expect(&before, |m| (m.indeterminate, m.aborts_unavailable) = (1, 1));
+    let expected = expect(&before, |m| (m.indeterminate, m.aborts_expired, m.aborts_unavailable) = (1, 1, 1));
     assert_eq!(events(&client), expected);
 }
 

@@ -65,7 +65,11 @@ fn condition(random: &mut Random, path: &str) -> Bson {
         0..=3 => one(random),
         4..=7 => {
             let operator = *random.pick(&["$gt", "$gte", "$lt", "$lte", "$ne", "$eq"]);
-            doc! {operator: one(random)}.into()
+            match one(random) {
+                // By a wildcard index the server finds less than by others, and which of them it takes is chance.
+                Bson::Null if operator.ends_with("te") => Bson::Null,
+                operand => doc! {operator: operand}.into(),
+            }
         }
         8 => doc! {"$in": random.several(3, one)}.into(),
         9 => doc! {"$nin": random.several(3, one)}.into(),
