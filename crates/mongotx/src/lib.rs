@@ -39,6 +39,7 @@ pub use self::{
     client::{Client, ClientInfo, LockedDocument},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, find_and_modify::Modified, update::UpdateResult},
+    coordinator::strangers::drop_record_database,
     coordinator::{sweep::Swept, txlog::Fate},
     cursor::Cursor,
     database::{CollectionInfo, Database},

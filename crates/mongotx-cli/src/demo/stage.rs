@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mongotx::{Client, ClientOptions};
+use mongotx::{Client, ClientOptions, drop_record_database};
 use testkit::Server;
 
 use super::crew::Crew;
@@ -86,7 +86,7 @@ impl Stage {
     async fn drop_database(&self) -> Result<(), Failure> {
         let driver = self.driver().await?;
         loop {
-            driver.database(&self.database).drop().await?;
+            drop_record_database(&driver, &self.database).await?;
             tokio::time::sleep(Duration::from_millis(100)).await;
             if !driver.list_database_names().await?.contains(&self.database) {
                 return Ok(());

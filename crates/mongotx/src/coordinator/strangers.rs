@@ -55,6 +55,19 @@ pub(crate) async fn note_database(server: &Server, database: &str) {
     }
 }
 
+/// Drops a database that had client records, and the note that it had them: for tools that keep their records in a database of
+/// their own, and have closed all clients that use it.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn drop_record_database(driver: &mongodb::Client, database: &str) -> mongodb::error::Result<()> {
+    driver.database(database).drop().await?;
+    let notes = driver.database(HOME).collection::<Document>(DEPLOYMENT);
+    notes.delete_one(doc! {"_id": database}).await?;
+    // What a client notes right now is lost with it: errors name one database less.
+    if notes.find_one(doc! {}).await?.is_none() { notes.drop().await } else { Ok(()) }
+}
+
 /// The databases that clients of this deployment have noted, the one that was used last first; at most [`NAMED`].
 pub(crate) async fn noted_databases(server: &Server) -> Result<Vec<String>> {
     noted(server, Document::new()).await

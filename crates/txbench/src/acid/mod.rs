@@ -19,6 +19,7 @@ mod stage;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
+use mongotx::drop_record_database;
 
 pub use self::report::{AcidReport, Outcome, TargetReport, TestReport};
 use self::stage::{Place, Stage};
@@ -97,7 +98,7 @@ async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -
     tests.push(consistency::run(&stage).await);
     tests.extend(isolation::run(&stage).await);
     stage.close().await?;
-    server.admin.database(&db).drop().await?;
+    drop_record_database(&server.admin, &db).await?;
     tests.push(durability::run(name, level, seed).await);
     let isolation = (!name.traits().isolations.is_empty()).then_some(level);
     Ok(TargetReport { target: name.as_str().to_owned(), isolation, tests })

@@ -7,6 +7,7 @@ use crate::{
     target::{Connection, Target, registry::TargetName},
     workload::{Broken, Totals, Workload},
 };
+use mongotx::drop_record_database;
 
 /// A target's database, loaded.
 pub(crate) struct Data {
@@ -71,6 +72,6 @@ impl Data {
     /// Removes the database.
     pub(crate) async fn drop(self, server: &Bench) -> Result<(), BenchError> {
         self.target.close().await?;
-        Ok(server.admin.database(&self.connection.db).drop().await?)
+        Ok(drop_record_database(&server.admin, &self.connection.db).await?)
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn measure(server: &str, connections: u32) -> Result<Vec<Memory
     memory.push(Memory::of(&gateway, "all connections open and idle", connections)?);
     drop(idle);
     gateway.end().await?;
-    Client::with_uri_str(server).await?.database(&db).drop().await?;
+    mongotx::drop_record_database(&Client::with_uri_str(server).await?, &db).await?;
     Ok(memory)
 }
 

@@ -19,6 +19,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use mongotx::drop_record_database;
 use txbench::{
     measure::{machine, server::Bench},
     report::{self, table::Report},
@@ -163,5 +164,5 @@ async fn on_one_server(
     }
     findings.memory.push(Memory::of(&gateway, "after all that was measured", 0)?);
     gateway.end().await?;
-    Ok(server.admin.database(&format!("{db}_tx")).drop().await?)
+    Ok(drop_record_database(&server.admin, &format!("{db}_tx")).await?)
 }

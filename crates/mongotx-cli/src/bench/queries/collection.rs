@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document, doc};
 use mongodb::{Client, Collection, Database};
+use mongotx::drop_record_database;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use sd2v::names::RESERVED;
 
@@ -87,7 +88,7 @@ impl TestCollection {
 
     /// Removes the database.
     pub(crate) async fn drop(self) -> Result<(), BenchError> {
-        Ok(self.db.drop().await?)
+        Ok(drop_record_database(self.db.client(), self.db.name()).await?)
     }
 }
 
