@@ -34,7 +34,7 @@ pub struct Faults {
 /// One exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// For messages.
+    /// Name of the plan in messages of tests.
     pub name: &'static str,
     /// How many documents there are, all clean at the start.
     pub docs: usize,

@@ -50,7 +50,7 @@ pub enum Step {
 /// A transaction under way. The ids of all are known from the start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Where it is.
+    /// The step that the actor takes next.
     pub step: Step,
     /// The number of the statement.
     pub op: usize,

@@ -5,7 +5,7 @@ use super::breakage::Breakage;
 /// How often each fault may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A member becomes primary.
+    /// How often a member may become primary.
     pub elections: u8,
     /// The lease of the owner is found expired though it lives.
     pub expiries: u8,

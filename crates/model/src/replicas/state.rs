@@ -54,7 +54,7 @@ pub enum Step {
 pub enum Pump {
     /// None is under way.
     Idle,
-    /// Applied by a primary.
+    /// A primary has applied this write of the record.
     Applied(RecordWrite, Waiting<()>),
     /// Not applied, or unknown: about to read the record.
     Examine(RecordWrite),
