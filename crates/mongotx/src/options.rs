@@ -43,6 +43,19 @@ pub enum Isolation {
     ReadCommitted,
     /// Besides, a document once read does not change until the transaction ends. Readers take read locks.
     RepeatableRead,
+    /// What a transaction that commits has read was so at one moment, and nobody has changed since then what it writes: no lost
+    /// updates, no read skew, no phantoms. Readers take no locks; the commit reads again what was read.
+    Snapshot,
+    /// Besides, the transactions that commit have an order in which they could have run one after the other, and it is that of
+    /// real time. A commit waits for, or gives way to, rivals that are about to change what it has read.
+    Serializable,
+}
+
+impl Isolation {
+    /// Is what was read validated at the commit?
+    pub fn validates(self) -> bool {
+        matches!(self, Self::Snapshot | Self::Serializable)
+    }
 }
 
 /// How the fate of transactions is stored.

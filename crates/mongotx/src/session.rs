@@ -24,7 +24,8 @@ use crate::{
 ///
 /// A conflict, an expired lease, a lost connection end the transaction: it is rolled back at once, and until
 /// [`Session::begin`] everything answers [`ErrorKind::Closed`]. A statement that the server refuses (a duplicate key,
-/// an operator on the wrong type) does *not* end it: what earlier statements wrote is still there.
+/// an operator on the wrong type) ends it, too, at the levels that validate what was read, as with MongoDB's own
+/// transactions. At the weaker ones it does *not*: what earlier statements wrote is still there.
 pub struct Session {
     core: Arc<Core>,
     defaults: TransactionOptions,
@@ -142,7 +143,8 @@ impl Session {
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
         let State::Open(parking) = &self.state else { return error };
         let error = error.for_transaction(parking.id());
-        if !error.ends_transaction() {
+        // What a refused statement has told of the documents is not validated.
+        if !error.ends_transaction() && !parking.validates() {
             return error;
         }
         let State::Open(parking) = std::mem::replace(&mut self.state, State::Broken(error.clone())) else {

@@ -23,7 +23,7 @@ use sd2v::{
 use super::{
     Terms, one_command, output,
     query::{Documents, Query, exactly},
-    repeatable,
+    repeatable, validated,
     views::Resolved,
 };
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// An `aggregate`, as the application asks it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AggregateCommand {
     pub(crate) pipeline: Vec<Document>,
     pub(crate) terms: Terms,
@@ -88,12 +88,16 @@ pub(crate) async fn run(
 /// A pipeline that writes nothing.
 pub(crate) async fn read(
     core: &Core,
-    tx: Option<&mut Transaction>,
+    mut tx: Option<&mut Transaction>,
     ns: &Namespace,
     command: &AggregateCommand,
 ) -> Result<Documents> {
     let terms = command.terms.resolved(core, ns).await?.into_owned();
     let command = &AggregateCommand { terms, ..command.clone() };
+    if let Some(tx) = tx.as_deref_mut().filter(|tx| tx.validates()) {
+        tx.check_alive()?;
+        return validated::aggregate(core, tx, ns, command).await;
+    }
     let mut plan = Plan::of(core, tx.as_deref(), ns, command).await?;
     let Some(tx) = tx else { return plan.run(core).await };
     tx.check_alive()?;
@@ -159,6 +163,16 @@ impl Plan {
     fn map_again(&mut self, stripped: bool) -> Result<()> {
         self.mapped = map_pipeline(main(&self.ns), &self.command.pipeline, &self.sources, stripped)?;
         Ok(())
+    }
+
+    /// The collections that the pipeline reads, and the condition on what it reads there.
+    pub(crate) fn reads(&self) -> Vec<(Namespace, Document)> {
+        self.mapped.reads.iter().map(|read| (self.namespace(&read.collection), self.condition(read))).collect()
+    }
+
+    /// Does it show what the transaction has written?
+    pub(crate) fn sees_own(&self) -> bool {
+        !self.sources.written.is_empty()
     }
 
     /// Read-locks everything that the pipeline reads, and bounds it to that.

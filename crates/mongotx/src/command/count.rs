@@ -11,7 +11,7 @@ use super::{
     aggregate::{self, AggregateCommand, Plan},
     find, one_command, own_view,
     query::Query,
-    repeatable, views,
+    repeatable, validated, views,
 };
 use crate::{
     coordinator::{Core, server::as_i64, transaction::Transaction},
@@ -37,12 +37,16 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
             return Ok(repeatable::lock_all(core, tx, ns, query).await?.len() as u64);
         }
         tx.check_alive()?;
-        return count(core, Some(tx), ns, query).await;
+        if tx.validates() {
+            return validated::count(core, tx, ns, query).await;
+        }
+        return committed(core, Some(tx), ns, query).await;
     }
-    count(core, None, ns, query).await
+    committed(core, None, ns, query).await
 }
 
-async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
+/// At read committed.
+pub(crate) async fn committed(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
     if let Some(tx) = tx.filter(|_| me.is_some()) {
         tx.note_own_view();
@@ -76,7 +80,12 @@ fn number(group: Option<&Document>) -> u64 {
 }
 
 /// By the collection's metadata, corrected by what is pending.
-pub(crate) async fn estimated(core: &Core, tx: Option<&Transaction>, ns: &Namespace) -> Result<u64> {
+pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace) -> Result<u64> {
+    if tx.as_ref().is_some_and(|tx| tx.validates()) {
+        // Metadata is of no moment that could be validated.
+        return documents(core, tx, ns, &Query::default()).await;
+    }
+    let tx = tx.as_deref();
     let me = tx.and_then(Transaction::id);
     if views::is_view(core, ns).await? {
         let all = AggregateCommand::of(vec![count_all()], super::Terms::default());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Document, doc};
 use sd2v::filter::{check_filter, has_special};
 
-use super::{Terms, direct, find, implicit, query::Query, update::write_first};
+use super::{Terms, direct, implicit, query::Query, update::write_first, validated};
 use crate::{
     coordinator::{Core, prepare::Change, prepare_many::Targets, transaction::Transaction},
     error::Result,
@@ -78,7 +78,9 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Delete
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
     let all = Query::of(command.filter.clone(), command.terms.clone());
-    let found = find::addresses(core, Some(tx), ns, &all, core.options.max_documents).await?;
+    let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
     let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
-    Ok(core.prepare_many(tx, &targets, &Change::Remove).await?.matched)
+    let matched = core.prepare_many(tx, &targets, &Change::Remove).await?.matched;
+    validated::check_all_matched(tx, ns, found.len(), matched)?;
+    Ok(matched)
 }

@@ -6,7 +6,7 @@ use sd2v::{stored::check_path, view};
 use super::{
     aggregate, find, own_view,
     query::{Query, exactly},
-    repeatable, views,
+    repeatable, validated, views,
 };
 use crate::{
     coordinator::{Core, transaction::Transaction},
@@ -41,10 +41,14 @@ pub(crate) async fn run(
         return values(core, Some(tx), ns, field, &locked).await;
     }
     tx.check_alive()?;
+    if tx.validates() {
+        return validated::distinct(core, tx, ns, field, query).await;
+    }
     values(core, Some(tx), ns, field, query).await
 }
 
-async fn values(
+/// At read committed.
+pub(crate) async fn values(
     core: &Core,
     tx: Option<&Transaction>,
     ns: &Namespace,

@@ -15,14 +15,16 @@ use protocol::TxId;
 use sd2v::{
     Visible,
     pipeline::{Sources, map_pipeline},
-    projection, view,
+    projection,
+    shard::ShardKey,
+    view,
 };
 
 use super::{
     aggregate::{self, AggregateCommand},
     fetch, one_command, own_view,
     query::{Documents, Query},
-    repeatable, views,
+    repeatable, validated, views,
 };
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
@@ -39,6 +41,7 @@ pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespac
     }
     match tx {
         Some(tx) if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
+        Some(tx) if tx.validates() => validated::find(core, tx, ns, query).await,
         tx => committed(core, tx.as_deref(), ns, query).await,
     }
 }
@@ -160,17 +163,27 @@ pub(crate) async fn addresses(
     limit: usize,
 ) -> Result<Vec<Address>> {
     let key = core.shard_key(ns).await?;
+    let found = committed(core, tx, ns, &of_addresses(query, &key)).await?;
+    parse_addresses(found, &key, limit).await
+}
+
+/// The query of addresses alone.
+pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
     let mut projection = doc! {"_id": 1};
     key.show_in(&mut projection);
-    let addresses_only = Query { projection: Some(projection), ..query.clone() };
-    let found = committed(core, tx, ns, &addresses_only).await?.all(limit.saturating_add(1)).await?;
+    Query { projection: Some(projection), ..query.clone() }
+}
+
+/// Its answer.
+pub(crate) async fn parse_addresses(found: Documents, key: &ShardKey, limit: usize) -> Result<Vec<Address>> {
+    let found = found.all(limit.saturating_add(1)).await?;
     if found.len() > limit {
         return Err(Error::invalid(
             290,
             format!("the query matches more than {limit} documents, the most that one transaction may hold"),
         ));
     }
-    found.iter().map(|document| Address::of(document, &key)).collect()
+    found.iter().map(|document| Address::of(document, key)).collect()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::{
     query::{self, Query, exactly},
     rematch::Rematches,
     update::{self, SELECTIONS, UpdateCommand},
-    upsert,
+    upsert, validated,
 };
 use crate::{
     coordinator::{
@@ -264,13 +264,19 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         Modify::Delete(_) => Change::Remove,
     };
     let named = query::named_id(core, ns, &query.filter, &query.terms).await?;
-    let mut rematches = Rematches::default();
+    let (mut rematches, mark) = (Rematches::default(), tx.reads.mark());
     for _ in 0..SELECTIONS {
+        // A document that was selected and not changed was of no consequence.
+        tx.reads.forget_since(mark);
         let at = match &named {
             Some(id) => Some(core.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
             None => {
                 let first = Query { limit: 1, ..query.clone() };
-                find::addresses(core, Some(tx), ns, &first, 1).await?.pop()
+                match query.sort {
+                    // Which one is the first in order was read.
+                    Some(_) => validated::addresses(core, tx, ns, &first, 1).await?.pop(),
+                    None => find::addresses(core, Some(tx), ns, &first, 1).await?.pop(),
+                }
             }
         };
         if let Some(at) = &at {
@@ -278,6 +284,9 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             if let Some(shown) = one(core, tx, &target, command, &change).await? {
                 return Ok(Modified::found(shown));
             }
+        }
+        if at.is_none() || named.is_some() {
+            validated::note_nothing(core, tx, ns, &query).await?;
         }
         if (at.is_none() || named.is_some())
             && let Some(done) = upserted(core, tx, ns, command, &mut rematches).await?
@@ -306,6 +315,7 @@ async fn one(
     if projection.is_none_or(probe::is_plain_projection)
         && let Some(Shown { before, after }) = core.prepare_shown(tx, target, change).await?
     {
+        validated::settle_shown(core, tx, ns, &at.id, &before).await?;
         let shown = if command.after { after } else { Some(before) };
         return Ok(Some(shown.map(|document| picked(document, projection))));
     }

@@ -16,7 +16,7 @@ use crate::{
         transaction::{Transaction, abandon},
     },
     error::{ErrorKind, Result},
-    options::TransactionOptions,
+    options::{Isolation, TransactionOptions},
 };
 
 /// Runs a command as a transaction of its own, again and again as long as that makes sense. (A macro, because a closure that
@@ -53,7 +53,9 @@ impl<'a> Call<'a> {
     /// A transaction for the next attempt. It waits for a rival for a part of the time only, because two such calls
     /// may wait for each other.
     pub(crate) fn begin(&mut self) -> &mut Transaction {
-        let options = TransactionOptions { lock_wait: self.wait / 4, ..TransactionOptions::default() };
+        // As outside transactions: each document by itself.
+        let isolation = Isolation::ReadCommitted;
+        let options = TransactionOptions { isolation, lock_wait: self.wait / 4, ..TransactionOptions::default() };
         self.open.insert(Transaction::begin(options))
     }
 

@@ -138,6 +138,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         if matches!(before, Before::Removed) {
             tx.note_locked(ns, std::slice::from_ref(&at), false);
         }
+        tx.note_own(ns, [&at.id]);
         return Ok(id);
     }
     Err(too_many_attempts(ns, &id))
@@ -367,8 +368,18 @@ impl Batch {
         placed: &[(usize, Document)],
     ) -> Result<bool> {
         let documents: Vec<&Document> = placed.iter().map(|(_, document)| document).collect();
-        let Some(me) = tx.id().filter(|_| !uniques.is_empty()) else { return Ok(true) };
-        let Some(from) = core.first_duplicate(ns, uniques, &documents, me).await? else { return Ok(true) };
+        let own = |tx: &mut Transaction, these: &[(usize, Document)]| {
+            tx.note_own(ns, these.iter().filter_map(|(_, document)| document.get("_id")));
+        };
+        let asked = match tx.id().filter(|_| !uniques.is_empty()) {
+            Some(me) => core.first_duplicate(ns, uniques, &documents, me).await?.map(|from| (me, from)),
+            None => None,
+        };
+        let Some((me, from)) = asked else {
+            own(tx, placed);
+            return Ok(true);
+        };
+        own(tx, &placed[..from]);
         let key = core.shard_key(ns).await?;
         let mut patience = Patience::new(tx.options.lock_wait);
         for (place, (index, document)) in placed.iter().enumerate().skip(from) {
@@ -380,6 +391,8 @@ impl Batch {
                     core.take_back_inserts(tx, ns, &behind).await?;
                     return Ok(false);
                 }
+            } else {
+                own(tx, std::slice::from_ref(&placed[place]));
             }
         }
         Ok(true)

@@ -6,6 +6,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod bulk;
+pub(crate) mod chance;
 pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod direct;
@@ -26,6 +27,8 @@ pub(crate) mod repeatable;
 pub(crate) mod text;
 pub(crate) mod update;
 pub(crate) mod upsert;
+pub(crate) mod validated;
+pub(crate) mod validation;
 pub(crate) mod views;
 
 use std::{borrow::Cow, time::Duration};
@@ -35,7 +38,7 @@ use bson::{Bson, Document};
 use crate::{coordinator::Core, error::Result, options::Namespace};
 
 /// What a command's filter and update mean besides their own words.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) collation: Option<Document>,
     pub(crate) variables: Option<Document>,

@@ -13,6 +13,7 @@ use crate::{
     coordinator::{
         Core,
         address::{Address, among},
+        read_set::Witness,
         server::in_time,
     },
     document,
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// A `find`, as the application asks it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Query {
     pub(crate) filter: Document,
     pub(crate) sort: Option<Document>,
@@ -56,6 +57,21 @@ impl Query {
         let one = |value: &Bson| !matches!(value, Bson::Document(operators) if operators.contains_key("$in"));
         let by_id = filter::is_only_id(&self.filter) && self.filter.get("_id").is_some_and(one);
         by_id && self.skip == 0 && self.terms.hint.is_none()
+    }
+
+    /// Is its answer one document, as the application wrote it, or none, and nothing else?
+    pub(crate) fn is_whole_document(&self) -> bool {
+        let bare = self.skip == 0 && self.projection.is_none() && self.terms.collation.is_none();
+        bare && self.terms.staleness.is_none() && filter::is_only_id(&self.filter)
+    }
+
+    /// Does it answer every document that matches, with its `_id`?
+    pub(crate) fn lists_documents(&self) -> bool {
+        let shows_id = |projection: &Document| match projection.get("_id") {
+            None | Some(Bson::Boolean(true)) => true,
+            Some(value) => [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0)].contains(value),
+        };
+        self.skip == 0 && self.limit == 0 && self.projection.as_ref().is_none_or(shows_id)
     }
 
     /// # Errors
@@ -159,15 +175,22 @@ pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, ter
 pub(crate) struct Documents {
     ready: VecDeque<RawDocumentBuf>,
     live: Option<Cursor<RawDocumentBuf>>,
+    /// Who is told what is taken out.
+    witness: Option<Witness>,
 }
 
 impl Documents {
     pub(crate) fn at_hand(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Self {
-        Self { ready: documents.into_iter().collect(), live: None }
+        Self { ready: documents.into_iter().collect(), ..Self::default() }
     }
 
     pub(crate) fn streaming(cursor: Cursor<RawDocumentBuf>) -> Self {
-        Self { ready: VecDeque::new(), live: Some(cursor) }
+        Self { live: Some(cursor), ..Self::default() }
+    }
+
+    /// The same documents; the witness is told of each as the application has it.
+    pub(crate) fn witnessed(self, witness: Witness) -> Self {
+        Self { witness: Some(witness), ..self }
     }
 
     /// The first document that is left, as the server sent it.
@@ -189,11 +212,18 @@ impl Documents {
 
     /// The next document as the application has it, as bytes.
     pub(crate) async fn next(&mut self) -> Option<Result<RawDocumentBuf>> {
-        let next = match self.ready.pop_front() {
-            Some(ready) => Ok(ready),
-            None => in_time(self.live.as_mut()?.try_next()).await.transpose()?,
+        let next = match (self.ready.pop_front(), self.live.as_mut()) {
+            (Some(ready), _) => Some(Ok(ready)),
+            (None, Some(live)) => in_time(live.try_next()).await.transpose(),
+            (None, None) => None,
         };
-        Some(next.and_then(document::stripped))
+        let next = next.map(|next| next.and_then(document::stripped));
+        match (&self.witness, &next) {
+            (Some(witness), Some(Ok(document))) => witness.saw(document),
+            (Some(witness), None) => witness.ended(),
+            _ => {}
+        }
+        next
     }
 
     /// The same as a `T`.

@@ -12,7 +12,7 @@ use sd2v::{
     update::{Update, fuse},
 };
 
-use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, rematch::Rematches, upsert};
+use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, rematch::Rematches, upsert, validated};
 use crate::{
     coordinator::{
         Core,
@@ -199,7 +199,9 @@ fn result_of(answer: &WriteAnswer) -> UpdateResult {
 /// Inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let (query, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    let mark = tx.reads.mark();
     loop {
+        tx.reads.forget_since(mark);
         if let Some((_, modified)) = write_first(core, tx, ns, &query, &command.change()).await? {
             return Ok(UpdateResult { matched_count: 1, modified_count: modified.into(), upserted_id: None });
         }
@@ -229,12 +231,24 @@ pub(crate) async fn write_first(
     if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
         let at = core.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
+        if tx.reads.point(ns, &at.id).is_some()
+            && let Some(shown) = core.prepare_shown(tx, &target, change).await?
+        {
+            validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+            return Ok(Some((at, true)));
+        }
         let applied = core.prepare(tx, &target, change).await?;
+        if !applied.matched {
+            validated::note_nothing(core, tx, ns, query).await?;
+        }
         return Ok(applied.matched.then_some((at, applied.modified)));
     }
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else { return Ok(None) };
+        let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
+            validated::note_nothing(core, tx, ns, query).await?;
+            return Ok(None);
+        };
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
         let applied = core.prepare(tx, &target, change).await?;
         if applied.matched {
@@ -250,10 +264,13 @@ pub(crate) async fn write_first(
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let (all, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    let mark = tx.reads.mark();
     loop {
-        let found = find::addresses(core, Some(tx), ns, &all, core.options.max_documents).await?;
+        tx.reads.forget_since(mark);
+        let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
         let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
         let done = core.prepare_many(tx, &targets, &command.change()).await?;
+        validated::check_all_matched(tx, ns, found.len(), done.matched)?;
         if done.matched > 0 {
             let (matched_count, modified_count) = (done.matched, done.modified);
             return Ok(UpdateResult { matched_count, modified_count, upserted_id: None });

@@ -55,6 +55,7 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
                     core.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
                 }
                 core.check_placed(tx, &placed, me, &mut patience).await?;
+                tx.note_own(ns, [&at.id]);
                 return Ok(at);
             }
             Err(error) if error.is_pending_duplicate() => {

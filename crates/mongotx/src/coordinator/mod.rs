@@ -7,6 +7,8 @@
 //! | [`parked`] | transactions between two statements, and those that are left idle |
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
+//! | [`read_set`] | what a transaction has read, to be validated |
+//! | [`changes`] | when transactions last changed each collection |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
@@ -27,6 +29,7 @@
 
 pub(crate) mod address;
 pub(crate) mod catalog;
+pub(crate) mod changes;
 pub(crate) mod client_record;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
@@ -41,6 +44,7 @@ pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;
 pub(crate) mod read_locks;
+pub(crate) mod read_set;
 pub(crate) mod records;
 pub(crate) mod roll;
 pub(crate) mod server;

@@ -47,6 +47,7 @@ enum Place {
 pub(crate) struct Parking {
     place: Mutex<Place>,
     idle_limit: Duration,
+    validates: bool,
     /// Under which the reaper knows it, once it is listed.
     key: u64,
     listed: AtomicBool,
@@ -58,6 +59,7 @@ impl Parking {
         let reaper = Arc::clone(&core.reaper);
         Arc::new(Self {
             idle_limit: tx.options.idle_limit.unwrap_or(core.options.idle_limit),
+            validates: tx.validates(),
             place: Mutex::new(Place::Parked(Box::new(tx), Instant::now())),
             key: reaper.keys.fetch_add(1, Relaxed),
             listed: AtomicBool::new(false),
@@ -100,6 +102,11 @@ impl Parking {
             Place::Parked(tx, _) => tx.id(),
             Place::Out | Place::Reaped(_) => None,
         }
+    }
+
+    /// Is what the transaction reads validated at its commit?
+    pub(crate) fn validates(&self) -> bool {
+        self.validates
     }
 
     /// Was it left idle for too long?

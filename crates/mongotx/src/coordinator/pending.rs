@@ -136,6 +136,23 @@ impl Core {
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
     }
 
+    /// A transaction other than `me` that is not decided and holds a document for writing which may matter to the query.
+    pub(crate) async fn active_writer(
+        &self,
+        ns: &Namespace,
+        filter: &Document,
+        terms: &Terms,
+        me: Option<TxId>,
+    ) -> Result<Option<TxId>> {
+        if !self.catalog.ensure_pending_index(&self.server, ns).await? {
+            return Ok(None);
+        }
+        let writers = self.find_pending(ns, filter, terms, me).await?;
+        let statuses = self.log.statuses(&writers).await?;
+        let of_writer = writers.into_iter().zip(statuses);
+        Ok(of_writer.filter(|(_, status)| *status == TxStatus::Active).map(|(writer, _)| writer).next())
+    }
+
     /// The error that names a document with this writer.
     async fn malformed_writer(&self, ns: &Namespace, writer: &Bson) -> Result<Error> {
         let find =

@@ -18,6 +18,7 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag};
 use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 
 use super::{
+    changes::Changes,
     client_record::Epoch,
     records::TXS,
     server::Server,
@@ -171,11 +172,16 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>> {
+    fn commit(&self, started: Started, concern: Concern, _changed: Vec<String>) -> BoxFuture<'_, Result<Decided>> {
         Box::pin(async move {
             self.decide(started, concern).await?;
             Ok(Decided::by_owner(started.id))
         })
+    }
+
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
+        let message = "the published layout keeps no change stamps, so nothing that was read can be validated";
+        Box::pin(async move { Err(Error::unsupported(message)) })
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

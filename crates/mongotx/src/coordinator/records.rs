@@ -9,16 +9,22 @@
 //! | `low` | Int64 | owner | every number below it is decided and clean |
 //! | `committed`, `rolledBack` | [Int64] | owner | decided numbers from `low` on |
 //! | `aborted` | [Int64] | owner | numbers below `low` that did not commit |
+//! | `changes` | {tag: Int64} | owner | the stamp of the last write that decided a change of each collection; see [`super::changes`] |
 //! | `namespaces` | [String] | owner | collections it may have locked documents in |
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `askedAt` | Date | anybody | makes what was read durable before it is told |
 
+use std::collections::HashMap;
+
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
 
-use super::server::{Server, as_i64};
+use super::{
+    changes::Changes,
+    server::{Server, as_i64},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -141,6 +147,14 @@ impl Records {
         found.iter().map(parse_record).collect()
     }
 
+    /// The change stamps of all records, closed and fenced ones included.
+    pub(crate) async fn changes(&self, server: &Server) -> Result<Changes> {
+        let mut find = doc! {"find": &self.ns.coll, "filter": {"changes": {"$exists": true}}, "projection": {"changes": 1}};
+        server.nodes.only_from_primary(&mut find);
+        let found = server.collect(&self.ns.db, find, 100_000).await?;
+        found.iter().map(parse_changes).collect::<Result<_>>().map(Changes)
+    }
+
     /// Fences a record whose lease has expired. Journaled, because somebody will be told.
     pub(crate) async fn fence_expired(&self, server: &Server, client: ClientId) -> Result<bool> {
         let expired = doc! {"$gt": [{"$subtract": ["$$NOW", "$beat"]}, "$leaseMs"]};
@@ -225,6 +239,13 @@ impl Records {
 /// The command of one statement.
 fn update(ns: &Namespace, statement: Document) -> Document {
     doc! {"update": &ns.coll, "updates": [statement], "ordered": true}
+}
+
+fn parse_changes(stored: &Document) -> Result<(ClientId, HashMap<String, i64>)> {
+    let malformed = || Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field \"changes\""));
+    let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed())?.bytes());
+    let stamps = stored.get_document("changes").map_err(|_| malformed())?;
+    Ok((client, stamps.iter().map(|(tag, stamp)| (tag.clone(), as_i64(stamp))).collect()))
 }
 
 pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {

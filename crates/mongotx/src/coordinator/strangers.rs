@@ -10,7 +10,7 @@
 //!
 //! Both are errors, and nothing is changed. The second is one until the id is old enough: nobody waits for ever.
 
-use bson::{Document, doc};
+use bson::{DateTime, Document, doc};
 use protocol::{
     ClientId,
     id::{DatabaseTag, database_tag},
@@ -81,11 +81,15 @@ async fn noted(server: &Server, filter: Document) -> Result<Vec<String>> {
 
 /// The server's clock: seconds since 1970.
 pub(crate) async fn server_seconds(server: &Server) -> Result<i64> {
+    Ok(server_time(server).await?.timestamp_millis().div_euclid(1_000))
+}
+
+/// The server's time.
+pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
     let hello = server.run("admin", doc! {"hello": 1}).await?;
-    match hello.get_datetime("localTime") {
-        Ok(now) => Ok(now.timestamp_millis().div_euclid(1_000)),
-        Err(_) => Err(Error::unsupported("the server does not tell its time, so client ids cannot be made or judged")),
-    }
+    hello.get_datetime("localTime").copied().map_err(|_| {
+        Error::unsupported("the server does not tell its time, which ids of clients and $$NOW in a transaction are made of")
+    })
 }
 
 /// A client of which there is no record in `database`: may what carries its id be rolled back?

@@ -2,7 +2,7 @@
 //!
 //! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent.
-//! 3. `commit` looks after what may expire ([`super::expiry`]), decides through the log, then hands what is held to the finisher.
+//! 3. `commit` validates what was read ([`crate::command::validation`]), looks after what may expire ([`super::expiry`]), decides through the log, then hands what is held to the finisher.
 //! 4. `roll_back` undoes what is held, then tells the log.
 //!
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
@@ -25,7 +25,9 @@ use tracing::instrument::{Instrument, WithSubscriber};
 use super::{
     Core,
     address::Address,
+    changes::tag_of,
     finisher::{Held, Job},
+    read_set::ReadSet,
     siblings::Claims,
     txlog::Started,
 };
@@ -44,6 +46,8 @@ pub(crate) struct HeldSet {
     locked: HashSet<Vec<u8>>,
     /// Those of them that the server has said are read-locked: what is read under these locks must not change.
     kept: HashSet<Vec<u8>>,
+    /// Of the written ones: those that are known to be this transaction's until it ends, in the order in which they became so.
+    own: HashMap<OwnKey, usize>,
     pub(crate) inserts: bool,
     pub(crate) removes: bool,
 }
@@ -61,6 +65,8 @@ pub(crate) struct Transaction {
     pub(crate) connections: u64,
     /// A statement has answered from what the transaction itself has written.
     own_view: AtomicBool,
+    /// What it has read, if that is to be validated.
+    pub(crate) reads: ReadSet,
 }
 
 /// What is not known of a transaction, should the future of a statement be dropped now.
@@ -80,6 +86,26 @@ fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
 }
 
+/// What identifies a document: its `_id`, where numbers of different types are the same if they are equal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OwnKey {
+    Whole(i64),
+    Bytes(Vec<u8>),
+}
+
+impl OwnKey {
+    pub(crate) fn of(id: &Bson) -> Self {
+        /// Doubles from here on do not tell whole numbers apart.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match id {
+            Bson::Int32(number) => Self::Whole((*number).into()),
+            Bson::Int64(number) => Self::Whole(*number),
+            Bson::Double(number) if number.fract() == 0.0 && number.abs() < EXACT => Self::Whole(*number as i64),
+            other => Self::Bytes(id_key(other)),
+        }
+    }
+}
+
 /// The bytes that identify an `_id`.
 pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
     doc! {"": id.clone()}.to_vec().unwrap_or_default()
@@ -97,6 +123,7 @@ impl Transaction {
             doubt: Doubt::None,
             connections: 0,
             own_view: AtomicBool::new(false),
+            reads: ReadSet::default(),
         }
     }
 
@@ -106,6 +133,15 @@ impl Transaction {
 
     pub(crate) fn is_repeatable(&self) -> bool {
         self.options.isolation == Isolation::RepeatableRead
+    }
+
+    /// Is what it reads validated at the commit?
+    pub(crate) fn validates(&self) -> bool {
+        self.options.isolation.validates()
+    }
+
+    pub(crate) fn is_serializable(&self) -> bool {
+        self.options.isolation == Isolation::Serializable
     }
 
     /// Has it written to this collection?
@@ -182,6 +218,43 @@ impl Transaction {
                 held.locked.insert(key);
             }
         }
+        self.note_own(ns, at.iter().map(|at| &at.id));
+    }
+
+    /// These documents are this transaction's until it ends: locked, or inserted, by commands that were answered.
+    pub(crate) fn note_own<'a>(&mut self, ns: &Namespace, ids: impl IntoIterator<Item = &'a Bson>) {
+        let Some(held) = self.held.get_mut(ns) else { return };
+        for id in ids {
+            let next = held.own.len();
+            held.own.entry(OwnKey::of(id)).or_insert(next);
+        }
+    }
+
+    /// How many documents of this collection are its own.
+    pub(crate) fn count_own(&self, ns: &Namespace) -> usize {
+        self.held.get(ns).map_or(0, |held| held.own.len())
+    }
+
+    /// Was this document among the first `count` that became its own?
+    pub(crate) fn was_own(&self, ns: &Namespace, id: &Bson, count: usize) -> bool {
+        count > 0
+            && self.held.get(ns).and_then(|held| held.own.get(&OwnKey::of(id))).is_some_and(|place| *place < count)
+    }
+
+    /// Is this document its own?
+    pub(crate) fn is_own(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.was_own(ns, id, usize::MAX)
+    }
+
+    /// The `_id`s of its own documents of this collection.
+    pub(crate) fn own_ids(&self, ns: &Namespace) -> Vec<Bson> {
+        let Some(held) = self.held.get(ns) else { return Vec::new() };
+        held.written.values().filter(|at| held.own.contains_key(&OwnKey::of(&at.id))).map(|at| at.id.clone()).collect()
+    }
+
+    /// The tags of the collections that it has written to.
+    fn changed(&self) -> Vec<String> {
+        self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(|(ns, _)| tag_of(ns)).collect()
     }
 
     /// The collections with documents that must be there.
@@ -350,6 +423,12 @@ impl Core {
             counters.add(&counters.aborts_expired, 1);
             return Err(error);
         }
+        if let Err(error) = self.validate(&mut tx).await {
+            self.count_abort(&error);
+            let id = tx.id();
+            self.roll_back(tx).await;
+            return Err(error.for_transaction(id));
+        }
         let Some(started) = tx.started else {
             counters.add(&counters.commits, 1);
             return Ok(());
@@ -364,7 +443,7 @@ impl Core {
         // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
         // kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
         let concern = if wrote { tx.options.concern } else { Concern::Acknowledged };
-        match self.log.commit(started, concern).await {
+        match self.log.commit(started, concern, tx.changed()).await {
             Ok(decided) => {
                 counters.add(&counters.commits, 1);
                 self.finish(tx, decided, wrote).await;
@@ -453,6 +532,19 @@ impl Core {
 
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
+        if options.isolation.validates() && self.options.layout == Layout::Published {
+            let level = options.isolation;
+            return Err(Error::unsupported(format!(
+                "isolation {level:?} validates what was read by change stamps, which the published layout does not keep"
+            )));
+        }
+        if options.isolation.validates() && self.catalog.shards.are_routed() {
+            let level = options.isolation;
+            return Err(Error::unsupported(format!(
+                "isolation {level:?} is not supported behind a router (mongos): what its shards answer is of no one moment that could \
+                 be validated. Read committed and repeatable read are"
+            )));
+        }
         match options.concern {
             // Documents are finished on the strength of a decision: it must not get lost.
             Concern::Acknowledged => Err(Error::invalid(

@@ -5,7 +5,10 @@
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
-use super::standing::{Look, Standing};
+use super::{
+    changes::Changes,
+    standing::{Look, Standing},
+};
 use crate::{error::Result, options::Namespace};
 
 /// A transaction that may send its first prepared write.
@@ -64,8 +67,11 @@ pub(crate) trait TxLog: Send + Sync {
     /// An error if the transaction cannot be committed any more: its record says so, or the server was replaced.
     fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>>;
 
-    /// Decides. Every prepared write was acknowledged before.
-    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>>;
+    /// Decides. Every prepared write was acknowledged before. `changed`: the tags of the collections that it has written to.
+    fn commit(&self, started: Started, concern: Concern, changed: Vec<String>) -> BoxFuture<'_, Result<Decided>>;
+
+    /// The change stamps of all clients' records.
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>>;
 
     /// The owner has rolled it back; its documents may still be locked.
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided>;

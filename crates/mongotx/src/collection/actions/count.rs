@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     command::{Terms, count, query::Query},
-    coordinator::{Core, transaction::Transaction},
+    coordinator::Core,
     error::Result,
     options::Namespace,
     session::Session,
@@ -74,10 +74,7 @@ impl<'a> IntoFuture for EstimatedCount<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, session } = self;
         Box::pin(async move {
-            in_session!(session, |tx| {
-                let tx: Option<&mut Transaction> = tx;
-                async move { count::estimated(core, tx.as_deref(), ns).await }
-            })
+            in_session!(session, |tx| count::estimated(core, tx, ns))
         })
     }
 }

@@ -22,6 +22,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use self::slot::Slot;
 use super::{
+    changes::Changes,
     records::{Records, StoredRecord},
     server::Server,
     standing::{Look, Standing},
@@ -260,14 +261,18 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn commit(&self, started: Started, concern: Concern) -> BoxFuture<'_, Result<Decided>> {
+    fn commit(&self, started: Started, concern: Concern, changed: Vec<String>) -> BoxFuture<'_, Result<Decided>> {
         Box::pin(async move {
             match self.shared.slot(started.id.client) {
-                Some(slot) => slot.commit(started, concern).await?,
+                Some(slot) => slot.commit(started, concern, changed).await?,
                 None => return Err(lost(started.id)),
             }
             Ok(Decided::by_owner(started.id))
         })
+    }
+
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
+        Box::pin(async move { self.shared.records.changes(&self.shared.server).await })
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

@@ -1,7 +1,7 @@
 //! One live record: the state machine, who waits for it, and what it still has to say.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -36,6 +36,8 @@ pub(crate) struct Slot {
 struct State {
     recorder: Recorder,
     waiters: HashMap<Seq, oneshot::Sender<Result<()>>>,
+    /// The tags of the collections that each of those who wait has written to.
+    changed: HashMap<Seq, Vec<String>>,
     listed: HashSet<Namespace>,
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
     last_write: Instant,
@@ -64,6 +66,7 @@ impl Slot {
         let state = State {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
+            changed: HashMap::new(),
             listed: HashSet::from([ns]),
             enlisting: Vec::new(),
             last_write: Instant::now(),
@@ -146,7 +149,7 @@ impl Slot {
         listed.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    pub(super) async fn commit(&self, started: Started, concern: Concern) -> Result<()> {
+    pub(super) async fn commit(&self, started: Started, concern: Concern, changed: Vec<String>) -> Result<()> {
         let decided = {
             let mut state = self.state();
             if state.waiters.len() >= MAX_WAITING {
@@ -160,10 +163,17 @@ impl Slot {
             }
             let (sender, receiver) = oneshot::channel();
             state.waiters.insert(started.id.seq, sender);
+            state.changed.insert(started.id.seq, changed);
             receiver
         };
         self.wake.notify_one();
         decided.await.unwrap_or_else(|_| Err(gone())).map_err(|error| error.for_transaction(Some(started.id)))
+    }
+
+    /// The tags of the collections that these transactions have written to: they wait, so these are known.
+    pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<String> {
+        let state = self.state();
+        decided.iter().filter_map(|seq| state.changed.get(seq)).flatten().cloned().collect()
     }
 
     pub(super) fn retire_when_finished(&self) {
@@ -269,6 +279,7 @@ impl State {
                 Outcome::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
                 Outcome::Indeterminate(seq) => (seq, Err(unanswered())),
             };
+            self.changed.remove(&seq);
             if let Some(waiter) = self.waiters.remove(&seq) {
                 let _ = waiter.send(answer);
             }

@@ -2,11 +2,12 @@
 //! answered.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Weak, atomic::Ordering::SeqCst},
     time::{Duration, Instant},
 };
 
-use bson::{Document, doc, oid::ObjectId};
+use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{
     Concern,
     recorder::{RecordWrite, Verdict},
@@ -118,7 +119,7 @@ async fn abandon(shared: &Shared, slot: &Slot) {
 
 /// One conditional update. True when it was applied.
 async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) -> Result<bool> {
-    let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline(write, names)]};
+    let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline(write, names, &slot.changed_by(&write.decides))]};
     let ns = &shared.records.ns;
     let mut command = doc! {"update": &ns.coll, "updates": [statement]};
     if let Some(concern) = write_concern(&shared.server.nodes, write.concern) {
@@ -131,7 +132,7 @@ async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namesp
 /// The record afterwards, if it has the stamp that the write demands, is not fenced, and none of the group is killed;
 /// otherwise the record as it was, which counts as not modified. The conditions stand here and not in the query, because
 /// a query that says nothing but the `_id` takes the server's shortest way.
-fn pipeline(write: &RecordWrite, names: &[Namespace]) -> Document {
+fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>) -> Document {
     let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
     let killed = doc! {"$ifNull": ["$killed", []]};
     let mut conditions =
@@ -147,6 +148,10 @@ fn pipeline(write: &RecordWrite, names: &[Namespace]) -> Document {
     };
     if !write.aborted.is_empty() {
         fields.insert("aborted", doc! {"$concatArrays": ["$aborted", numbers(&write.aborted)]});
+    }
+    if !changed.is_empty() {
+        let stamps: Document = changed.iter().map(|tag| (tag.clone(), Bson::Int64(write.stamp as i64))).collect();
+        fields.insert("changes", doc! {"$mergeObjects": ["$changes", stamps]});
     }
     if !names.is_empty() {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();

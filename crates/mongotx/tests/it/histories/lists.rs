@@ -101,8 +101,8 @@ impl Run {
             match op {
                 Op::Read(key, _) => done.push(Op::Read(*key, Some(read(*key, random, coll, session).await?))),
                 Op::Append(key, value) => {
-                    // Nothing but repeatable read keeps what was read from changing before it is written over.
-                    if isolation == Isolation::RepeatableRead && random.chance(60) {
+                    // At read committed nothing keeps what was read from changing before it is written over.
+                    if isolation != Isolation::ReadCommitted && random.chance(60) {
                         let seen = write_back(*key, *value, random, coll, session).await?;
                         done.push(Op::Read(*key, Some(seen)));
                     } else {
@@ -186,6 +186,27 @@ async fn lists_at_read_committed() {
 async fn lists_at_repeatable_read() {
     // Documents that are there already and stay: without phantoms, repeatable read is all that there is to wish for.
     run(&[Isolation::RepeatableRead], "strict-serializable").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_at_snapshot() {
+    run(&[Isolation::Snapshot], "strong-snapshot-isolation").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_at_serializable() {
+    run(&[Isolation::Serializable], "strict-serializable").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_at_snapshot_and_serializable() {
+    run(&[Isolation::Snapshot, Isolation::Serializable], "strong-snapshot-isolation").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_at_all_levels() {
+    let all = [Isolation::ReadCommitted, Isolation::Serializable, Isolation::RepeatableRead, Isolation::Snapshot];
+    run(&all, "strong-read-committed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

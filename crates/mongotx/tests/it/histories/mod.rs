@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `lists` | transactions that append to lists and read them, judged by `adya` and by counting |
 //! | `rules` | read-modify-write, counters, upserts, writes that depend on a count: rules that must hold |
+//! | `ranges` | documents that come and go under queries of a range: sums and counts of one moment |
 //! | `single` | single statements outside transactions, the same load on MongoTx and on the server alone |
 //!
 //! With a document taken for removed because no rival holds it *any more* (decision 0017), the lists at repeatable read and at
@@ -14,6 +15,7 @@
 //! seconds are the rule.
 
 mod lists;
+mod ranges;
 mod rules;
 mod single;
 

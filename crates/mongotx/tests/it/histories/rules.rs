@@ -19,8 +19,8 @@ use crate::random::Random;
 
 /// What was acknowledged, and what nobody knows.
 #[derive(Default)]
-struct Told {
-    done: AtomicI64,
+pub(super) struct Told {
+    pub(super) done: AtomicI64,
     unknown: AtomicI64,
     commits: AtomicUsize,
 }
@@ -35,7 +35,7 @@ impl Told {
 
 /// Six tasks run transactions of `isolation` until the time is over: each what `one` does in its session. It answers what a
 /// commit of it adds.
-async fn work<F, Fut>(crew: &[Member], isolation: Isolation, one: F) -> Arc<Told>
+pub(super) async fn work<F, Fut>(crew: &[Member], isolation: Isolation, one: F) -> Arc<Told>
 where
     F: Fn(usize, Collection<Document>, Session, Random) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = (Result<i64>, Session, Random)> + Send + 'static,
@@ -88,11 +88,10 @@ async fn n_of(coll: &Collection<Document>, filter: Document) -> i64 {
     coll.find_one(filter).await.unwrap().unwrap().get_i64("n").unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counters_that_are_read_and_written_back_at_repeatable_read() {
+async fn read_and_write_back(isolation: Isolation) {
     let crew = crew(4).await;
     crew[0].coll.insert_one(&doc! {"_id": 1, "n": 0_i64}).await.unwrap();
-    let told = work(&crew, Isolation::RepeatableRead, |_, coll, mut session, random| async move {
+    let told = work(&crew, isolation, |_, coll, mut session, random| async move {
         let step = async {
             let n = coll.find_one(doc! {"_id": 1}).session(&mut session).await?.unwrap().get_i64("n").unwrap();
             coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": n + 1}}).session(&mut session).await?;
@@ -101,6 +100,21 @@ async fn counters_that_are_read_and_written_back_at_repeatable_read() {
         (step.await, session, random)
     });
     told.await.assert_is(n_of(&crew[0].coll, doc! {}).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_that_are_read_and_written_back_at_repeatable_read() {
+    read_and_write_back(Isolation::RepeatableRead).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_that_are_read_and_written_back_at_snapshot() {
+    read_and_write_back(Isolation::Snapshot).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_that_are_read_and_written_back_at_serializable() {
+    read_and_write_back(Isolation::Serializable).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,13 +162,12 @@ async fn counters_by_find_and_modify_and_by_upserts() {
 }
 
 /// Whoever has counted two on call may leave; nobody leaves last.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_is_always_on_call_at_repeatable_read() {
+async fn somebody_is_always_on_call(isolation: Isolation) {
     let crew = crew(4).await;
     for id in 0..3 {
         crew[0].coll.insert_one(&doc! {"_id": id, "on": true}).await.unwrap();
     }
-    let told = work(&crew, Isolation::RepeatableRead, |nth, coll, mut session, mut random| async move {
+    let told = work(&crew, isolation, |nth, coll, mut session, mut random| async move {
         let step = async {
             let on = || doc! {"on": true};
             let count = match random.below(3) {
@@ -174,4 +187,14 @@ async fn somebody_is_always_on_call_at_repeatable_read() {
     });
     told.await;
     assert!(crew[0].coll.count_documents(doc! {"on": true}).await.unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_is_always_on_call_at_repeatable_read() {
+    somebody_is_always_on_call(Isolation::RepeatableRead).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_is_always_on_call_at_serializable() {
+    somebody_is_always_on_call(Isolation::Serializable).await;
 }

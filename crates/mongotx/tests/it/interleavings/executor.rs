@@ -100,6 +100,7 @@ pub(crate) struct Run<'a> {
     number: i32,
     clients: &'a Clients,
     sessions: Vec<Session>,
+    levels: Vec<Isolation>,
     coll: Vec<Collection<Document>>,
 }
 
@@ -114,7 +115,8 @@ impl<'a> Run<'a> {
         let options = |isolation| TransactionOptions { isolation, ..TransactionOptions::default() };
         let sessions = levels.iter().enumerate().map(|(tx, level)| clients.client(tx).session_with(options(*level)));
         let coll = (0..levels.len()).map(|tx| clients.client(tx).database(&clients.db).collection("items"));
-        let mut run = Self { number: number as i32, clients, sessions: sessions.collect(), coll: coll.collect() };
+        let (number, levels) = (number as i32, levels.to_vec());
+        let mut run = Self { number, clients, sessions: sessions.collect(), levels, coll: coll.collect() };
         run.sessions.iter_mut().for_each(|session| session.begin().unwrap());
         for item in items {
             run.coll[0].insert_one(&run.document(item, Value::INITIAL)).await.unwrap();
@@ -201,6 +203,10 @@ impl Executor for Run<'_> {
         let document = self.document(item, value);
         match self.coll[tx.0].insert_one(&document).session(&mut self.sessions[tx.0]).await {
             Ok(_) => Ok(true),
+            // Where what was read is validated, a refused statement ends the transaction.
+            Err(error) if error.code() == Some(11000) && self.levels[tx.0].validates() => {
+                Err(Refused(error.to_string()))
+            }
             Err(error) if error.code() == Some(11000) => Ok(false),
             Err(error) => Err(refused(error)),
         }

@@ -1,6 +1,6 @@
 //! Histories of three transactions: what two of them cannot show.
 
-use mongotx::Isolation::{ReadCommitted, RepeatableRead};
+use mongotx::Isolation::{ReadCommitted, RepeatableRead, Serializable, Snapshot};
 use txcheck::Anomaly::{G2, G2Item, GSingle, NonRepeatableRead, Phantom};
 
 use super::levels::{check, check_ring};
@@ -38,6 +38,16 @@ cells! {
     deletion_under_a_scan_repeatable_read: RepeatableRead, DELETE, [];
     insertion_under_a_scan_read_committed_allows_phantoms: ReadCommitted, INSERT, [Phantom, G2];
     insertion_under_a_scan_repeatable_read_allows_phantoms: RepeatableRead, INSERT, [Phantom, G2];
+    three_writers_snapshot: Snapshot, WRITERS, [];
+    three_writers_serializable: Serializable, WRITERS, [];
+    two_writers_and_a_reader_snapshot: Snapshot, READER, [];
+    two_writers_and_a_reader_serializable: Serializable, READER, [];
+    read_only_anomaly_snapshot_forbids_unless_commits_overlap: Snapshot, READ_ONLY, [];
+    read_only_anomaly_serializable: Serializable, READ_ONLY, [];
+    deletion_under_a_scan_snapshot: Snapshot, DELETE, [];
+    deletion_under_a_scan_serializable: Serializable, DELETE, [];
+    insertion_under_a_scan_snapshot: Snapshot, INSERT, [];
+    insertion_under_a_scan_serializable: Serializable, INSERT, [];
 }
 
 #[tokio::test]
@@ -48,4 +58,14 @@ async fn write_skew_of_three_read_committed_allows() {
 #[tokio::test]
 async fn write_skew_of_three_repeatable_read_forbids() {
     check_ring(RepeatableRead, &RING, &[]).await;
+}
+
+#[tokio::test]
+async fn write_skew_of_three_snapshot_forbids_unless_commits_overlap() {
+    check_ring(Snapshot, &RING, &[]).await;
+}
+
+#[tokio::test]
+async fn write_skew_of_three_serializable_forbids() {
+    check_ring(Serializable, &RING, &[]).await;
 }

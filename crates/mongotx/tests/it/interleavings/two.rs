@@ -1,6 +1,6 @@
 //! Histories of two transactions: one for each anomaly, at each level.
 
-use mongotx::Isolation::{ReadCommitted, RepeatableRead};
+use mongotx::Isolation::{ReadCommitted, RepeatableRead, Serializable, Snapshot};
 use txcheck::Anomaly::{G2, G2Item, GSingle, LostUpdate, NonRepeatableRead, Phantom};
 
 use super::levels::check;
@@ -74,4 +74,40 @@ cells! {
     phantom_by_id_repeatable_read_allows: RepeatableRead, PHANTOM_BY_ID, [Phantom, G2];
     write_skew_through_a_predicate_read_committed_allows: ReadCommitted, PREDICATE_SKEW, [G2];
     write_skew_through_a_predicate_repeatable_read_allows: RepeatableRead, PREDICATE_SKEW, [G2];
+    dirty_write_snapshot_forbids: Snapshot, DIRTY_WRITE, [];
+    dirty_write_serializable_forbids: Serializable, DIRTY_WRITE, [];
+    dirty_write_rolled_back_snapshot_forbids: Snapshot, DIRTY_WRITE_ROLLED_BACK, [];
+    dirty_write_rolled_back_serializable_forbids: Serializable, DIRTY_WRITE_ROLLED_BACK, [];
+    dirty_delete_snapshot_forbids: Snapshot, DELETE_AND_WRITE, [];
+    dirty_delete_serializable_forbids: Serializable, DELETE_AND_WRITE, [];
+    dirty_insert_snapshot_forbids: Snapshot, TWO_INSERTS, [];
+    dirty_insert_serializable_forbids: Serializable, TWO_INSERTS, [];
+    dirty_and_aborted_read_snapshot_forbids: Snapshot, ABORTED_READ, [];
+    dirty_and_aborted_read_serializable_forbids: Serializable, ABORTED_READ, [];
+    dirty_and_aborted_scan_snapshot_forbids: Snapshot, ABORTED_SCAN, [];
+    dirty_and_aborted_scan_serializable_forbids: Serializable, ABORTED_SCAN, [];
+    intermediate_read_snapshot_forbids: Snapshot, INTERMEDIATE_READ, [];
+    intermediate_read_serializable_forbids: Serializable, INTERMEDIATE_READ, [];
+    circular_information_snapshot_forbids_unless_commits_overlap: Snapshot, CIRCULAR, [];
+    circular_information_serializable_forbids: Serializable, CIRCULAR, [];
+    lost_update_snapshot_forbids: Snapshot, LOST, [];
+    lost_update_serializable_forbids: Serializable, LOST, [];
+    non_repeatable_read_snapshot_forbids: Snapshot, REPEATED, [];
+    non_repeatable_read_serializable_forbids: Serializable, REPEATED, [];
+    non_repeatable_read_of_a_deleted_document_snapshot_forbids: Snapshot, REPEATED_DELETE, [];
+    non_repeatable_read_of_a_deleted_document_serializable_forbids: Serializable, REPEATED_DELETE, [];
+    read_skew_snapshot_forbids: Snapshot, READ_SKEW, [];
+    read_skew_serializable_forbids: Serializable, READ_SKEW, [];
+    read_skew_of_scans_snapshot_forbids: Snapshot, READ_SKEW_SCANS, [];
+    read_skew_of_scans_serializable_forbids: Serializable, READ_SKEW_SCANS, [];
+    write_skew_snapshot_forbids_unless_commits_overlap: Snapshot, WRITE_SKEW, [];
+    write_skew_serializable_forbids: Serializable, WRITE_SKEW, [];
+    write_skew_of_scans_snapshot_forbids_unless_commits_overlap: Snapshot, WRITE_SKEW_SCANS, [];
+    write_skew_of_scans_serializable_forbids: Serializable, WRITE_SKEW_SCANS, [];
+    phantom_snapshot_forbids: Snapshot, PHANTOM, [];
+    phantom_serializable_forbids: Serializable, PHANTOM, [];
+    phantom_by_id_snapshot_forbids: Snapshot, PHANTOM_BY_ID, [];
+    phantom_by_id_serializable_forbids: Serializable, PHANTOM_BY_ID, [];
+    write_skew_through_a_predicate_snapshot_forbids_unless_commits_overlap: Snapshot, PREDICATE_SKEW, [];
+    write_skew_through_a_predicate_serializable_forbids: Serializable, PREDICATE_SKEW, [];
 }

@@ -1,0 +1,386 @@
+//! Reads of transactions that are validated at their commit: answered as at read committed, and noted.
+//!
+//! | read | what is noted |
+//! | --- | --- |
+//! | of one whole document by its `_id` | the document's digest |
+//! | of collections to which the transaction has written nothing | the command, and a digest of its answer |
+//! | a list of documents with their `_id`s, of a collection that it has written to | the same of those that are not its own |
+//! | any other of such collections, or one that answers by chance | in place of the command, the documents of others that matter to it ([`Bracket`]) |
+//! | of a document that is its own, or that the statement itself locks | nothing: the lock keeps it |
+//!
+//! [`super::validation`] asks all of it again.
+
+use std::borrow::Cow;
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
+
+use super::{
+    Terms,
+    aggregate::{AggregateCommand, Plan},
+    chance, count, distinct, find,
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::{
+        Core,
+        address::Address,
+        changes::{ChangeLook, tag_of},
+        read_set::{Digest, Entry, Point, Read, Witness, changed},
+        transaction::Transaction,
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Times that an answer and what went into it are read because the collections changed in between.
+const BRACKETS: usize = 16;
+/// Own documents that one filter names.
+const MAX_EXCLUDED: usize = 5_000;
+
+fn entry(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Entry {
+    Entry { ns: ns.clone(), read, pinned: None, own, witness, collections: vec![ns.clone()] }
+}
+
+/// The query, to be asked again: also if its first answer could be a little old, it must be the latest.
+fn latest(query: &Query) -> Query {
+    Query { terms: Terms { staleness: None, ..query.terms.clone() }, ..query.clone() }
+}
+
+fn latest_pipeline(command: &AggregateCommand) -> AggregateCommand {
+    AggregateCommand { terms: Terms { staleness: None, ..command.terms.clone() }, ..command.clone() }
+}
+
+/// The `_id` of a document as it is answered.
+fn id_of(document: &RawDocument) -> Option<Bson> {
+    Bson::try_from(document.get("_id").ok()??).ok()
+}
+
+/// `find`.
+pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
+    let query = &*bound(core, query).await?;
+    if let Some(id) = query.pinned_id(core, ns).await? {
+        return find_pinned(core, tx, ns, query, id).await;
+    }
+    let written = tx.has_written(ns);
+    if chance::is_in_query(query) || (written && !query.lists_documents()) {
+        return find_in_bracket(core, tx, ns, query).await;
+    }
+    let found = find::committed(core, Some(tx), ns, query).await?;
+    let read = Read::Find(latest(query));
+    if let Some(before) = tx.reads.same(ns, &read, tx.count_own(ns)) {
+        return repeated(core, ns, found, before).await;
+    }
+    if !written {
+        let witness = Witness::default();
+        tx.reads.note(entry(ns, read, 0, witness.clone()), core.options.max_documents)?;
+        return Ok(found.witnessed(witness));
+    }
+    let found = at_hand(core, found).await?;
+    let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.is_own(ns, &id)));
+    let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
+    let own = tx.count_own(ns);
+    tx.reads.note(entry(ns, read, own, witness), core.options.max_documents)?;
+    Ok(Documents::at_hand(found))
+}
+
+/// A query that was asked, and read to its end, before the transaction wrote to the collection: another answer than then could
+/// not be committed.
+async fn repeated(core: &Core, ns: &Namespace, found: Documents, before: Digest) -> Result<Documents> {
+    let found = at_hand(core, found).await?;
+    match Digest::of(found.iter().map(AsRef::as_ref)) == before {
+        true => Ok(Documents::at_hand(found)),
+        false => Err(changed(ns, None)),
+    }
+}
+
+async fn find_pinned(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    query: &Query,
+    id: Bson,
+) -> Result<Documents> {
+    let found = find::committed(core, Some(tx), ns, query).await?;
+    if tx.is_own(ns, &id) {
+        return Ok(found);
+    }
+    let found = at_hand(core, found).await?;
+    let digest = Digest::of(found.iter().map(AsRef::as_ref));
+    let limit = core.options.max_documents;
+    if query.is_whole_document() {
+        tx.reads.note_point(ns, Point { id, digest }, limit)?;
+    } else {
+        let entry = entry(ns, Read::Find(latest(query)), 0, Witness::of(digest));
+        tx.reads.note(Entry { pinned: Some(id), ..entry }, limit)?;
+    }
+    Ok(Documents::at_hand(found))
+}
+
+async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
+    loop {
+        bracket.open().await?;
+        let found = at_hand(core, find::committed(core, Some(tx), ns, query).await?).await?;
+        if bracket.close(tx).await? {
+            return Ok(Documents::at_hand(found));
+        }
+    }
+}
+
+/// Where the documents are that a query finds: as [`find::addresses`].
+pub(crate) async fn addresses(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    query: &Query,
+    limit: usize,
+) -> Result<Vec<Address>> {
+    if !tx.validates() {
+        return find::addresses(core, Some(tx), ns, query, limit).await;
+    }
+    let key = core.shard_key(ns).await?;
+    let found = find(core, tx, ns, &find::of_addresses(query, &key)).await?;
+    find::parse_addresses(found, &key, limit).await
+}
+
+/// A write of many has locked what matched when it was locked: that must be all that was selected.
+pub(crate) fn check_all_matched(tx: &Transaction, ns: &Namespace, selected: usize, matched: u64) -> Result<()> {
+    if !tx.validates() || matched == selected as u64 {
+        return Ok(());
+    }
+    Err(changed(ns, None).for_transaction(tx.id()))
+}
+
+/// A write has found nothing that matches.
+pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<()> {
+    if !tx.validates() {
+        return Ok(());
+    }
+    let pinned = query.pinned_id(core, ns).await?;
+    if pinned.as_ref().is_some_and(|id| tx.is_own(ns, id)) {
+        return Ok(());
+    }
+    let own = tx.count_own(ns);
+    let limit = if own == 0 { 1 } else { 0 };
+    let query = Query { limit, sort: None, projection: Some(doc! {"_id": 1}), ..query.clone() };
+    let nothing = entry(ns, Read::Find(query), own, Witness::of(Digest::of([])));
+    tx.reads.note(Entry { pinned, ..nothing }, core.options.max_documents)
+}
+
+/// `count`, exactly.
+pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<u64> {
+    let query = &*bound(core, query).await?;
+    if !tx.has_written(ns) && !chance::is_in_query(query) {
+        let counted = count::committed(core, Some(tx), ns, query).await?;
+        let witness = Witness::of(digest_of_count(counted));
+        tx.reads.note(entry(ns, Read::Count(latest(query)), 0, witness), core.options.max_documents)?;
+        return Ok(counted);
+    }
+    let matter = Query { projection: Some(doc! {"_id": 1}), ..matters_to(tx, ns, query) };
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matter)]);
+    loop {
+        bracket.open().await?;
+        let counted = count::committed(core, Some(tx), ns, query).await?;
+        if bracket.close(tx).await? {
+            return Ok(counted);
+        }
+    }
+}
+
+pub(crate) fn digest_of_count(counted: u64) -> Digest {
+    Digest::of([&*rawdoc! {"n": counted as i64}])
+}
+
+/// `distinct`.
+pub(crate) async fn distinct(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    field: &str,
+    query: &Query,
+) -> Result<Vec<Bson>> {
+    let query = &*bound(core, query).await?;
+    if !tx.has_written(ns) && !chance::is_in_query(query) {
+        let values = distinct::values(core, Some(tx), ns, field, query).await?;
+        let witness = Witness::of(digest_of_values(&values)?);
+        let read = Read::Distinct(field.to_owned(), latest(query));
+        tx.reads.note(entry(ns, read, 0, witness), core.options.max_documents)?;
+        return Ok(values);
+    }
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
+    loop {
+        bracket.open().await?;
+        let values = distinct::values(core, Some(tx), ns, field, query).await?;
+        if bracket.close(tx).await? {
+            return Ok(values);
+        }
+    }
+}
+
+pub(crate) fn digest_of_values(values: &[Bson]) -> Result<Digest> {
+    let documents: Vec<RawDocumentBuf> =
+        values.iter().map(|value| RawDocumentBuf::try_from(&doc! {"v": value.clone()})).collect::<Result<_, _>>()?;
+    Ok(Digest::of(documents.iter().map(AsRef::as_ref)))
+}
+
+/// `aggregate`, of a pipeline that writes nothing.
+pub(crate) async fn aggregate(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &AggregateCommand,
+) -> Result<Documents> {
+    let command = &*chance::bound_pipeline(core, command).await?;
+    let plan = Plan::of(core, Some(tx), ns, command).await?;
+    let reads = plan.reads();
+    if reads.is_empty() {
+        return plan.run(core).await;
+    }
+    if !plan.sees_own() && !chance::is_in_pipeline(&command.pipeline) {
+        let witness = Witness::default();
+        let collections = reads.into_iter().map(|(ns, _)| ns).collect();
+        let entry = entry(ns, Read::Aggregate(latest_pipeline(command)), 0, witness.clone());
+        tx.reads.note(Entry { collections, ..entry }, core.options.max_documents)?;
+        return Ok(plan.run(core).await?.witnessed(witness));
+    }
+    let matter = reads.into_iter().map(|(ns, condition)| {
+        let condition = if chance::is_in(&condition) { Document::new() } else { condition };
+        let terms = Terms { hint: None, staleness: None, ..command.terms.clone() };
+        let matter = matters_to(tx, &ns, &Query::of(condition, terms));
+        (ns, matter)
+    });
+    let mut bracket = Bracket::of(core, tx, matter.collect());
+    loop {
+        bracket.open().await?;
+        let plan = Plan::of(core, Some(tx), ns, command).await?;
+        let found = at_hand(core, plan.run(core).await?).await?;
+        if bracket.close(tx).await? {
+            return Ok(Documents::at_hand(found));
+        }
+    }
+}
+
+/// The documents of others that the query would find if it were theirs alone.
+fn matters_to(tx: &Transaction, ns: &Namespace, query: &Query) -> Query {
+    let terms = Terms { staleness: None, ..query.terms.clone() };
+    if chance::is_in(&query.filter) {
+        return Query::of(Document::new(), terms);
+    }
+    let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), terms) };
+    let own = tx.own_ids(ns);
+    // Strings may equal those of others under a collation.
+    if query.limit == 0 || own.len() > MAX_EXCLUDED || !own.iter().all(is_equal_by_bytes) {
+        return all;
+    }
+    // As many of the others as there can be in the answer.
+    let filter = match own.is_empty() {
+        true => all.filter.clone(),
+        false => doc! {"$and": [all.filter.clone(), {"_id": {"$nin": own}}]},
+    };
+    Query { filter, limit: query.skip.saturating_add(query.limit), ..all }
+}
+
+fn is_equal_by_bytes(id: &Bson) -> bool {
+    !matches!(id, Bson::String(_) | Bson::Symbol(_) | Bson::Document(_) | Bson::Array(_))
+}
+
+/// An answer that cannot be asked for again in the same words, because it shows what the transaction has written, or rests on
+/// chance. Between two looks at the change stamps that agree, it and the documents that matter to it are read: these are noted
+/// in its place, and at one moment they were what the answer was made of.
+struct Bracket<'a> {
+    core: &'a Core,
+    /// What matters to the answer, by collection.
+    matter: Vec<(Namespace, Query)>,
+    /// How many documents of each collection are the transaction's own.
+    own: Vec<usize>,
+    look: Option<ChangeLook>,
+    left: usize,
+}
+
+impl<'a> Bracket<'a> {
+    fn of(core: &'a Core, tx: &Transaction, matter: Vec<(Namespace, Query)>) -> Self {
+        let own = matter.iter().map(|(ns, _)| tx.count_own(ns)).collect();
+        Self { core, matter, own, look: None, left: BRACKETS }
+    }
+
+    /// Before the answer is asked for.
+    async fn open(&mut self) -> Result<()> {
+        if self.look.is_none() {
+            self.look = Some(self.core.look_at_changes().await?);
+        }
+        Ok(())
+    }
+
+    /// After it was given. False: it has to be asked for again.
+    async fn close(&mut self, tx: &mut Transaction) -> Result<bool> {
+        let mut entries = Vec::new();
+        for ((ns, query), own) in self.matter.iter().zip(&self.own) {
+            let found = at_hand(self.core, find::committed(self.core, None, ns, query).await?).await?;
+            let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.was_own(ns, &id, *own)));
+            let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
+            entries.push(entry(ns, Read::Find(latest(query)), *own, witness));
+        }
+        let later = self.core.look_at_changes().await?;
+        let tags = self.matter.iter().map(|(ns, _)| tag_of(ns)).collect();
+        let unchanged = self.look.as_ref().is_some_and(|look| look.is_unchanged_at(&later, &tags, self.core.same_server(tx)));
+        self.look = Some(later);
+        if unchanged {
+            entries.into_iter().try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;
+            return Ok(true);
+        }
+        self.left -= 1;
+        if self.left > 0 {
+            return Ok(false);
+        }
+        let message = format!("collections changed {BRACKETS} times while they were read beside the transaction's own writes");
+        Err(Error::new(ErrorKind::Conflict, message).for_transaction(tx.id()))
+    }
+}
+
+/// All documents of an answer.
+async fn at_hand(core: &Core, found: Documents) -> Result<Vec<RawDocumentBuf>> {
+    let limit = core.options.max_documents;
+    let found = found.all_raw(limit.saturating_add(1)).await?;
+    if found.len() <= limit {
+        return Ok(found);
+    }
+    let message = format!(
+        "a query of what the transaction has written itself answers at most {limit} documents, so that they can be validated"
+    );
+    Err(Error::invalid(290, message))
+}
+
+/// The document was locked by a statement that shows it as it was: it must be what was read.
+pub(crate) async fn settle_shown(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    id: &Bson,
+    shown: &Document,
+) -> Result<()> {
+    let Some(point) = tx.reads.point(ns, id) else { return Ok(()) };
+    // Bytes that a document has no other form for may have become others on the way: then the commit compares them.
+    if Digest::of([&*RawDocumentBuf::try_from(shown)?]) == point.digest {
+        tx.reads.settle_point(ns, id);
+        return Ok(());
+    }
+    match core.check_point(tx, ns, id).await? {
+        true => Ok(()),
+        false => Err(changed(ns, Some(id)).for_transaction(tx.id())),
+    }
+}
+
+/// With the time in place of `$$NOW`.
+async fn bound<'q>(core: &Core, query: &'q Query) -> Result<Cow<'q, Query>> {
+    let filter = chance::bound(core, &query.filter).await?;
+    let projection = match &query.projection {
+        Some(projection) => chance::bound(core, projection).await?.map(Some),
+        None => None,
+    };
+    if filter.is_none() && projection.is_none() {
+        return Ok(Cow::Borrowed(query));
+    }
+    let filter = filter.unwrap_or_else(|| query.filter.clone());
+    let projection = projection.unwrap_or_else(|| query.projection.clone());
+    Ok(Cow::Owned(Query { filter, projection, ..query.clone() }))
+}

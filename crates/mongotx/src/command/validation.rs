@@ -1,0 +1,253 @@
+//! Validation: at the commit, with all write locks held, what was read is read again.
+//!
+//! 1. Look at the change stamps of the collections that were read.
+//! 2. Ask everything again that is not the transaction's own, as if by somebody who has written nothing. An answer differs: a
+//!    conflict.
+//! 3. Look again. The same stamps: between the two looks no transaction was decided that has written there, so the answers are
+//!    those of one moment, which is after the last lock was taken. Other stamps: again from 2.
+//!
+//! If nothing is left but what the transaction holds and one document beside it, reading these once *is* one moment.
+//!
+//! At serializable, besides: no rival that is not decided may hold a document that matters to a read, because it is about to
+//! change it. A transaction without locks waits for it, one with locks only if it is the older one, so that no two wait for each
+//! other; both for a bounded time.
+
+use std::{collections::HashMap, time::Duration};
+
+use bson::{Bson, RawDocumentBuf, doc};
+use futures_util::future::try_join_all;
+use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use sd2v::stored::whole_lock_state;
+
+use super::{
+    Terms,
+    aggregate::Plan,
+    count, distinct, find,
+    query::Documents,
+    validated::{digest_of_count, digest_of_values},
+};
+use crate::{
+    coordinator::{
+        Core,
+        changes::ChangeLook,
+        meet::Patience,
+        read_set::{Digest, Entry, Point, Read, changed},
+        transaction::{OwnKey, Transaction},
+    },
+    document,
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Times that everything is read again because the collections changed in between.
+const ROUNDS: usize = 16;
+/// Documents that one command fetches.
+const TOGETHER: usize = 500;
+/// How long a transaction waits, at least, for a rival that holds what it has read.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// Times that a document is fetched again because its writer finished between two commands.
+const FETCHES: usize = 64;
+
+/// What reading again has shown, if it was not a conflict.
+type Rival = Option<TxId>;
+
+impl Core {
+    /// Makes sure that what the transaction has read is so at one moment after its last write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`]: it is not, or a rival is about to change it.
+    #[tracing::instrument(name = "mongotx.validate", level = "debug", skip_all)]
+    pub(crate) async fn validate(&self, tx: &mut Transaction) -> Result<()> {
+        if !tx.validates() || tx.reads.is_empty() || (!tx.is_serializable() && tx.only_read_one_document()) {
+            return Ok(());
+        }
+        let (one_moment, tags) = (tx.reads_one_moment(), tx.reads.tags());
+        let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
+        let mut look: Option<ChangeLook> = None;
+        let mut left = ROUNDS;
+        while left > 0 {
+            let first = match look.take() {
+                None if !one_moment => Some(self.look_at_changes().await?),
+                known => known,
+            };
+            if let Some(rival) = self.read_again(tx).await? {
+                self.wait_or_give_way(tx, rival, &mut patience).await?;
+                continue;
+            }
+            let Some(first) = first else { return Ok(()) };
+            let later = self.look_at_changes().await?;
+            if first.is_unchanged_at(&later, &tags, self.same_server(tx)) {
+                return Ok(());
+            }
+            look = Some(later);
+            left -= 1;
+        }
+        let message = format!("what the transaction has read changed {ROUNDS} times while it was validated");
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    async fn wait_or_give_way(&self, tx: &Transaction, rival: TxId, patience: &mut Patience) -> Result<()> {
+        let may_wait = tx.id().is_none_or(|me| me < rival);
+        if !may_wait || std::time::Instant::now() >= patience.deadline() {
+            let message = format!("the transaction {rival} holds what this one has read, and is not decided");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let counters = &self.server.counters;
+        counters.add(&counters.waits, 1);
+        patience.breathe().await;
+        Ok(())
+    }
+
+    /// Step 2.
+    async fn read_again(&self, tx: &Transaction) -> Result<Rival> {
+        let points = tx.reads.points().flat_map(|(ns, points)| {
+            let points: Vec<&Point> = points.values().collect();
+            points.chunks(TOGETHER).map(|some| (ns, some.to_vec())).collect::<Vec<_>>()
+        });
+        let points = points.map(|(ns, some)| async move { self.check_points(tx, ns, &some).await });
+        let entries = tx.reads.entries().iter().map(|entry| self.check_entry(tx, entry));
+        let (points, entries) = futures_util::future::try_join(try_join_all(points), try_join_all(entries)).await?;
+        Ok(points.into_iter().chain(entries).flatten().next())
+    }
+
+    /// Is one document still what was read? It is the transaction's own by now.
+    pub(crate) async fn check_point(&self, tx: &Transaction, ns: &Namespace, id: &Bson) -> Result<bool> {
+        let Some(point) = tx.reads.point(ns, id) else { return Ok(true) };
+        match self.check_points(tx, ns, &[point]).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            checked => checked.map(|_| true),
+        }
+    }
+
+    async fn check_points(&self, tx: &Transaction, ns: &Namespace, points: &[&Point]) -> Result<Rival> {
+        let mut left: Vec<&Point> = points.to_vec();
+        let mut rival = None;
+        for _ in 0..FETCHES {
+            let stored = self.fetch_points(ns, &left).await?;
+            let writers: Vec<TxId> = stored.values().filter_map(|(_, writer)| *writer).collect();
+            let statuses = self.log.statuses(&writers).await?;
+            let status = |id: TxId| writers.iter().position(|other| *other == id).map(|at| statuses[at]);
+            let mut again = Vec::new();
+            for point in left {
+                let found = stored.get(&OwnKey::of(&point.id));
+                let Some(version) = shown(found, |id| status(id).unwrap_or(TxStatus::RolledBack))? else {
+                    again.push(point);
+                    continue;
+                };
+                if Digest::of(version.as_deref()) != point.digest {
+                    return Err(changed(ns, Some(&point.id)));
+                }
+                let writer = found.and_then(|(_, writer)| *writer).filter(|writer| Some(*writer) != tx.id());
+                if tx.is_serializable() {
+                    rival = rival.or(writer.filter(|writer| status(*writer) == Some(TxStatus::Active)));
+                }
+            }
+            left = again;
+            if left.is_empty() {
+                return Ok(rival);
+            }
+        }
+        let message = format!("documents of {ns} were finished {FETCHES} times while they were validated");
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    /// The documents as they are stored, and who holds them.
+    async fn fetch_points(&self, ns: &Namespace, points: &[&Point]) -> Result<HashMap<OwnKey, Stored>> {
+        let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
+        let find = doc! {"find": &ns.coll, "filter": {"_id": {"$in": ids}}};
+        let found = self.server.collect_raw(&ns.db, find, points.len()).await?;
+        let parse = |raw: RawDocumentBuf| {
+            let locks = document::locks(&raw)?;
+            let writer = whole_lock_state(&locks)?.writer;
+            Ok((OwnKey::of(locks.get("_id").unwrap_or(&Bson::Null)), (raw, writer)))
+        };
+        found.into_iter().map(parse).collect()
+    }
+
+    async fn check_entry(&self, tx: &Transaction, entry: &Entry) -> Result<Rival> {
+        let is_own = entry.pinned.as_ref().is_some_and(|id| tx.is_own(&entry.ns, id));
+        let rival = if tx.is_serializable() && !is_own { self.rival_of(tx, entry).await? } else { None };
+        if rival.is_none() && self.ask_again(tx, entry).await? != entry.witness.digest() {
+            return Err(changed(&entry.ns, entry.pinned.as_ref()));
+        }
+        Ok(rival)
+    }
+
+    /// The digest of as much of the answer as was read at first.
+    async fn ask_again(&self, tx: &Transaction, entry: &Entry) -> Result<Digest> {
+        let answer = match &entry.read {
+            Read::Find(query) => find::committed(self, None, &entry.ns, query).await?,
+            Read::Aggregate(command) => Plan::of(self, None, &entry.ns, command).await?.run(self).await?,
+            Read::Count(query) => return Ok(digest_of_count(count::committed(self, None, &entry.ns, query).await?)),
+            Read::Distinct(field, query) => {
+                return digest_of_values(&distinct::values(self, None, &entry.ns, field, query).await?);
+            }
+        };
+        digest_like(answer, entry, tx).await
+    }
+
+    /// An active transaction that holds a document which matters to the read.
+    async fn rival_of(&self, tx: &Transaction, entry: &Entry) -> Result<Rival> {
+        let conditions = match &entry.read {
+            Read::Find(query) | Read::Count(query) | Read::Distinct(_, query) => {
+                vec![(entry.ns.clone(), query.filter.clone(), query.terms.clone())]
+            }
+            Read::Aggregate(command) => {
+                let terms = Terms { collation: command.terms.collation.clone(), ..Terms::default() };
+                let reads = Plan::of(self, None, &entry.ns, command).await?.reads();
+                reads.into_iter().map(|(ns, condition)| (ns, condition, terms.clone())).collect()
+            }
+        };
+        for (ns, condition, terms) in &conditions {
+            if let Some(rival) = self.active_writer(ns, condition, terms, tx.id()).await? {
+                return Ok(Some(rival));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A document as stored, and its writer.
+type Stored = (RawDocumentBuf, Option<TxId>);
+
+/// What somebody sees who has written nothing: the outer `None`, if it has to be fetched again.
+fn shown(
+    found: Option<&Stored>,
+    status: impl Fn(TxId) -> TxStatus,
+) -> Result<Option<Option<RawDocumentBuf>>> {
+    let Some((raw, writer)) = found else { return Ok(Some(None)) };
+    if writer.is_none() {
+        return document::stripped(raw.clone()).map(|document| Some(Some(document)));
+    }
+    let lock = whole_lock_state(&document::locks(raw)?)?;
+    Ok(match visible_version(&lock, None, status) {
+        Some(Version::Absent) => Some(None),
+        Some(Version::Safe) => Some(Some(document::stripped(raw.clone())?)),
+        Some(Version::Unsafe) => Some(document::unsafe_version(raw)),
+        None => None,
+    })
+}
+
+/// The digest of the documents of others, up to as many as were read at first if that was not all.
+async fn digest_like(mut answer: Documents, entry: &Entry, tx: &Transaction) -> Result<Digest> {
+    let (mut digest, before) = (Digest::default(), entry.witness.digest());
+    while before.complete || digest.documents < before.documents {
+        let Some(document) = answer.next().await else {
+            digest.complete = before.complete;
+            return Ok(digest);
+        };
+        let document = document?;
+        if !is_own(&document, entry, tx) {
+            digest.add(&document);
+        }
+        if digest.documents > before.documents {
+            return Ok(digest);
+        }
+    }
+    Ok(digest)
+}
+
+fn is_own(document: &RawDocumentBuf, entry: &Entry, tx: &Transaction) -> bool {
+    let id = |document: &RawDocumentBuf| Bson::try_from(document.get("_id").ok()??).ok();
+    entry.own > 0 && id(document).is_some_and(|id| tx.was_own(&entry.ns, &id, entry.own))
+}

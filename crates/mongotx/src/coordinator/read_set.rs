@@ -1,0 +1,265 @@
+//! What a transaction has read, as far as it is validated at the commit: for each read the command and a digest of what it was
+//! answered, never the documents themselves. See docs/isolation.md, "How validation works".
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+};
+
+use bson::{Bson, RawDocument};
+
+use super::{
+    changes::tag_of,
+    transaction::{OwnKey, Transaction},
+};
+use crate::{
+    command::{aggregate::AggregateCommand, query::Query},
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// The digest of an answer: the documents in it, whatever their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub(crate) documents: u64,
+    sum: u64,
+    /// It was read to its end.
+    pub(crate) complete: bool,
+}
+
+/// Reads that another one is compared with.
+const COMPARED: usize = 64;
+
+/// Different in each process, so that nobody can make two documents with the same hash.
+static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+impl Digest {
+    pub(crate) fn add(&mut self, document: &RawDocument) {
+        self.documents += 1;
+        self.sum = self.sum.wrapping_add(HASH.hash_one(document.as_bytes()));
+    }
+
+    /// Of an answer that is at hand.
+    pub(crate) fn of<'a>(documents: impl IntoIterator<Item = &'a RawDocument>) -> Self {
+        let mut digest = Self { complete: true, ..Self::default() };
+        documents.into_iter().for_each(|document| digest.add(document));
+        digest
+    }
+}
+
+/// The digest of an answer that may still be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Witness(Arc<Mutex<Digest>>);
+
+impl Witness {
+    pub(crate) fn of(digest: Digest) -> Self {
+        Self(Arc::new(Mutex::new(digest)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, Digest> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn saw(&self, document: &RawDocument) {
+        self.state().add(document);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.state().complete = true;
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        *self.state()
+    }
+}
+
+/// What was asked. It is asked again as if by somebody who has written nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Read {
+    Find(Query),
+    Aggregate(AggregateCommand),
+    Count(Query),
+    Distinct(String, Query),
+}
+
+/// One read.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) ns: Namespace,
+    pub(crate) read: Read,
+    /// The answer depends on the document with this `_id` alone.
+    pub(crate) pinned: Option<Bson>,
+    /// The answer is that of the documents other than the first so many that the transaction had made its own.
+    pub(crate) own: usize,
+    pub(crate) witness: Witness,
+    /// The collections that it reads.
+    pub(crate) collections: Vec<Namespace>,
+}
+
+/// A whole document that was read by its `_id`.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) id: Bson,
+    pub(crate) digest: Digest,
+}
+
+/// Everything that one transaction has read and that nothing else makes sure of.
+#[derive(Default)]
+pub(crate) struct ReadSet {
+    points: HashMap<Namespace, HashMap<OwnKey, Point>>,
+    count: usize,
+    entries: Vec<Entry>,
+}
+
+impl ReadSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.entries.is_empty()
+    }
+
+    pub(crate) fn points(&self) -> impl Iterator<Item = (&Namespace, &HashMap<OwnKey, Point>)> {
+        self.points.iter().filter(|(_, points)| !points.is_empty())
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The document that was read by this `_id`, if it was.
+    pub(crate) fn point(&self, ns: &Namespace, id: &Bson) -> Option<&Point> {
+        self.points.get(ns)?.get(&OwnKey::of(id))
+    }
+
+    /// The document is locked, as it was read: nothing is left to validate.
+    pub(crate) fn settle_point(&mut self, ns: &Namespace, id: &Bson) {
+        let removed = self.points.get_mut(ns).and_then(|points| points.remove(&OwnKey::of(id)));
+        self.count -= usize::from(removed.is_some());
+    }
+
+    /// Notes a whole document.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`]: it was read before, and was another.
+    pub(crate) fn note_point(&mut self, ns: &Namespace, point: Point, limit: usize) -> Result<()> {
+        let key = OwnKey::of(&point.id);
+        if let Some(before) = self.points.get(ns).and_then(|points| points.get(&key)) {
+            return if before.digest == point.digest { Ok(()) } else { Err(changed(ns, Some(&point.id))) };
+        }
+        self.check_room(limit)?;
+        self.count += 1;
+        self.points.entry(ns.clone()).or_default().insert(key, point);
+        Ok(())
+    }
+
+    /// Notes any other read.
+    pub(crate) fn note(&mut self, entry: Entry, limit: usize) -> Result<()> {
+        self.check_room(limit)?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn check_room(&self, limit: usize) -> Result<()> {
+        if self.count + self.entries.len() < limit {
+            return Ok(());
+        }
+        let message = format!("a transaction may make at most {limit} reads that are validated at its commit");
+        Err(Error::invalid(290, message))
+    }
+
+    /// The answer to the same command, if it was read to its end and nothing of its collection was the transaction's own.
+    pub(crate) fn same(&self, ns: &Namespace, read: &Read, own: usize) -> Option<Digest> {
+        let recent = self.entries.iter().rev().take(COMPARED).filter(|entry| own == 0 && entry.own == 0);
+        let same = recent.filter(|entry| entry.ns == *ns && entry.read == *read).map(|entry| entry.witness.digest());
+        same.filter(|digest| digest.complete).next()
+    }
+
+    /// How many entries there are now, to go back to.
+    pub(crate) fn mark(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What was read since the mark was of no consequence.
+    pub(crate) fn forget_since(&mut self, mark: usize) {
+        self.entries.truncate(mark);
+    }
+
+    /// The tags of all collections that were read.
+    pub(crate) fn tags(&self) -> HashSet<String> {
+        let of_points = self.points().map(|(ns, _)| ns);
+        of_points.chain(self.entries.iter().flat_map(|entry| &entry.collections)).map(tag_of).collect()
+    }
+}
+
+impl Transaction {
+    /// Is everything that is left to validate one moment by itself: what the transaction holds, and at most one document beside
+    /// it?
+    pub(crate) fn reads_one_moment(&self) -> bool {
+        let loose_points = self.reads.points().flat_map(|(ns, points)| points.values().map(move |point| (ns, &point.id)));
+        let loose_points = loose_points.filter(|(ns, id)| !self.is_own(ns, id)).count();
+        let loose = |entry: &&Entry| !entry.pinned.as_ref().is_some_and(|id| self.is_own(&entry.ns, id));
+        let loose_entries: Vec<&Entry> = self.reads.entries().iter().filter(loose).collect();
+        loose_points + loose_entries.len() <= 1 && loose_entries.iter().all(|entry| entry.pinned.is_some())
+    }
+
+    /// Has it read one document, and written nothing?
+    pub(crate) fn only_read_one_document(&self) -> bool {
+        self.id().is_none() && self.reads_one_moment()
+    }
+}
+
+/// What was read is not so any more.
+pub(crate) fn changed(ns: &Namespace, id: Option<&Bson>) -> Error {
+    let what = match id {
+        Some(id) => format!("the document {{_id: {id}}} of {ns}"),
+        None => format!("what matches a query of {ns}"),
+    };
+    Error::new(ErrorKind::Conflict, format!("{what} was changed by another transaction since this one has read it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    fn ns() -> Namespace {
+        Namespace::new("d", "c")
+    }
+
+    fn point(id: Bson, value: i32) -> Point {
+        Point { id, digest: Digest::of([&*rawdoc! {"v": value}]) }
+    }
+
+    #[test]
+    fn digest_of_the_same_documents_in_another_order_is_the_same() {
+        let (a, b) = (rawdoc! {"a": 1}, rawdoc! {"a": 1.0});
+        assert_eq!(Digest::of([&*a, &*b]), Digest::of([&*b, &*a]));
+        assert_ne!(Digest::of([&*a, &*a]), Digest::of([&*a, &*b]));
+        assert_ne!(Digest::of([&*a]), Digest::of([&*a, &*a]));
+        let half = Witness::default();
+        half.saw(&a);
+        assert_ne!(half.digest(), Digest::of([&*a]));
+        half.ended();
+        assert_eq!(half.digest(), Digest::of([&*a]));
+    }
+
+    #[test]
+    fn note_point_that_was_another_is_a_conflict_that_names_it() {
+        let mut reads = ReadSet::default();
+        reads.note_point(&ns(), point(1.into(), 5), 9).unwrap();
+        reads.note_point(&ns(), point(1_i64.into(), 5), 9).unwrap();
+        let error = reads.note_point(&ns(), point(1.0.into(), 6), 9).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(error.to_string().contains("d.c"), "{error}");
+        reads.settle_point(&ns(), &1.into());
+        assert!(reads.is_empty());
+    }
+
+    #[test]
+    fn note_beyond_the_limit_is_refused() {
+        let mut reads = ReadSet::default();
+        reads.note_point(&ns(), point(1.into(), 5), 1).unwrap();
+        assert_eq!(reads.note_point(&ns(), point(2.into(), 5), 1).unwrap_err().code(), Some(290));
+    }
+}
