@@ -1,0 +1,291 @@
+//! The end of a transaction: its entries are run again between two looks, then it is decided.
+//!
+//! 1. First look: the stamps of one record after the other.
+//! 2. Every entry is run again, one after the other.
+//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first.
+//! 4. Evidence, and the decision, which sets the stamps of the collections that were written.
+//!
+//! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its collection again.
+
+use protocol::TxStatus;
+
+use super::{
+    breakage::Breakage,
+    judge,
+    plan::{Level, Plan},
+    query::Docs,
+    scan::{Command, Outcome},
+    state::{Entry, Goal, State, Step},
+};
+
+/// What is done next in a bracket.
+enum Stage {
+    Look(usize),
+    Run,
+    Over,
+}
+
+/// Begins the end of a transaction: is there anything to be validated?
+pub fn begin(plan: &Plan, state: &mut State, t: usize) {
+    let run = &state.runs[t];
+    let is_done = run.early && run.op == plan.txs[t].ops.len();
+    if is_done || is_exempt(plan, state, t) {
+        return valid(plan, state, t);
+    }
+    let points = run.entries.iter().all(|entry| entry.query.point);
+    let once = points && (run.entries.len() == 1 || plan.has(Breakage::SeveralReadAgainOnce));
+    bracket(state, t, if once { Goal::Once } else { Goal::Validate });
+    advance(plan, state, t, if once { Goal::Once } else { Goal::Validate });
+}
+
+fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
+    let run = &state.runs[t];
+    let read_only = run.own.docs == 0 && !run.early;
+    let snapshot = plan.txs[t].level == Level::Snapshot;
+    let may_have_met = snapshot || plan.has(Breakage::LockedExempt);
+    let is_light = |entry: &Entry| entry.query.point && (may_have_met || !entry.met);
+    run.entries.is_empty()
+        || read_only && run.entries.len() == 1 && is_light(&run.entries[0])
+        || read_only && plan.has(Breakage::SeveralExempt) && run.entries.iter().all(|entry| entry.query.point)
+        || read_only && plan.has(Breakage::ScanExempt) && run.entries.len() == 1
+        || read_only && plan.has(Breakage::ReadOnlyExempt)
+}
+
+/// Begins to convert an entry of the own view.
+pub fn convert(plan: &Plan, state: &mut State, t: usize, entry: usize) {
+    bracket(state, t, Goal::Convert(entry));
+    advance(plan, state, t, Goal::Convert(entry));
+}
+
+fn bracket(state: &mut State, t: usize, goal: Goal) {
+    let run = &mut state.runs[t];
+    run.looks = [Vec::new(), Vec::new()];
+    (run.next, run.step) = (0, Step::Bracket(goal));
+}
+
+/// How many reads are run again, and how many of them between the looks.
+fn runs(plan: &Plan, state: &State, t: usize, goal: Goal) -> (usize, usize) {
+    let all = match goal {
+        Goal::Convert(_) => 2,
+        _ => state.runs[t].entries.len() - usize::from(plan.has(Breakage::LastAnswerIgnored)),
+    };
+    (all, if plan.has(Breakage::SecondLookEarly) { all - 1 } else { all })
+}
+
+fn stage(plan: &Plan, state: &State, t: usize, goal: Goal) -> Stage {
+    let (run, (all, between)) = (&state.runs[t], runs(plan, state, t, goal));
+    let unlooked = match goal {
+        Goal::Once => [false, false],
+        Goal::Convert(_) if plan.has(Breakage::ConvertedWithoutLooks) => [false, false],
+        _ => [0, 1].map(|at| run.looks[at].len() < plan.writers().len()),
+    };
+    let first = unlooked[0] && !plan.has(Breakage::NoLooks);
+    let second = unlooked[1] && !plan.has(Breakage::NoLooks) && !plan.has(Breakage::OneLook);
+    match () {
+        () if first && !(run.next == 0 && plan.has(Breakage::FirstLookLate)) => Stage::Look(0),
+        () if run.next < between => Stage::Run,
+        () if second => Stage::Look(1),
+        () if run.next < all => Stage::Run,
+        () => Stage::Over,
+    }
+}
+
+/// The next step of a bracket.
+pub fn advance(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
+    if state.runs[t].command.is_some() {
+        run_again(plan, state, t, goal);
+    } else {
+        match stage(plan, state, t, goal) {
+            Stage::Look(which) => look(plan, state, t, which),
+            Stage::Run => {
+                let command = command(plan, state, t, goal);
+                state.runs[t].command = Some(command);
+                run_again(plan, state, t, goal);
+            }
+            Stage::Over => {}
+        }
+    }
+    let idle = state.runs[t].step == Step::Bracket(goal) && state.runs[t].command.is_none();
+    if idle && matches!(stage(plan, state, t, goal), Stage::Over) {
+        conclude(plan, state, t, goal);
+    }
+}
+
+fn look(plan: &Plan, state: &mut State, t: usize, which: usize) {
+    if which == 0 && state.runs[t].looks[0].is_empty() {
+        state.runs[t].look_boot = state.boot;
+    }
+    let record = plan.writers()[state.runs[t].looks[which].len()];
+    let stamps = state.now.records[record].changes;
+    state.runs[t].looks[which].push(stamps);
+}
+
+fn command(plan: &Plan, state: &State, t: usize, goal: Goal) -> Command {
+    let run = &state.runs[t];
+    match goal {
+        Goal::Convert(entry) if run.next == 0 => Command::new(plan, run.entries[entry].query, true),
+        Goal::Convert(entry) => Command::new(plan, run.entries[entry].query.without(run.own.docs), false),
+        _ => {
+            let entry = &run.entries[run.next];
+            Command::new(plan, entry.query, entry.own || plan.has(Breakage::OwnViewAgain) && !entry.query.point)
+        }
+    }
+}
+
+fn run_again(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
+    let Some(command) = state.runs[t].command.take() else { return };
+    match command.step(plan, state, t) {
+        Err(going_on) => state.runs[t].command = Some(going_on),
+        Ok(outcome) => compare(plan, state, t, (goal, outcome)),
+    }
+}
+
+fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Outcome)) {
+    let run = &mut state.runs[t];
+    let expected = match goal {
+        Goal::Convert(entry) if run.next == 0 => run.entries[entry].result,
+        Goal::Convert(_) => {
+            run.part = outcome.result;
+            outcome.result
+        }
+        _ => run.entries[run.next].result,
+    };
+    run.next += 1;
+    if outcome.result != expected {
+        return state.roll_back(t);
+    }
+    let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::RivalsIgnored);
+    if strict && outcome.active != 0 && !matches!(goal, Goal::Convert(_)) {
+        meet_rivals(plan, state, t, outcome.active);
+    }
+}
+
+/// The older waits for active rivals, the younger gives way.
+fn meet_rivals(plan: &Plan, state: &mut State, t: usize, rivals: u8) {
+    let is_oldest = rivals.trailing_zeros() as usize > t;
+    if is_oldest || plan.has(Breakage::NoOrderOfAges) {
+        state.runs[t].step = Step::Waiting(rivals);
+    } else {
+        state.roll_back(t);
+    }
+}
+
+/// Are the looks equal, for what was read?
+fn is_undisturbed(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
+    let (run, read) = (&state.runs[t], plan.collections(read));
+    let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
+    let pairs = run.looks[0].iter().zip(&run.looks[1]);
+    same_process && pairs.into_iter().all(|(one, two)| (0..2).all(|ns| read >> ns & 1 == 0 || one[ns] == two[ns]))
+}
+
+fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
+    let read = match goal {
+        Goal::Convert(entry) => state.runs[t].entries[entry].query.bits,
+        _ => state.runs[t].entries.iter().fold(0, |read, entry| read | entry.query.bits),
+    };
+    let looked = !state.runs[t].looks[1].is_empty();
+    if looked && !is_undisturbed(plan, state, t, read) {
+        return again(state, t);
+    }
+    state.runs[t].looks = [Vec::new(), Vec::new()];
+    (state.runs[t].next, state.runs[t].look_boot) = (0, 0);
+    let Goal::Convert(entry) = goal else { return valid(plan, state, t) };
+    let (own, part) = (state.runs[t].own.docs, std::mem::take(&mut state.runs[t].part));
+    let converted = &mut state.runs[t].entries[entry];
+    converted.query = converted.query.without(own);
+    converted.own = false;
+    converted.result = part;
+    state.runs[t].step = Step::Begin;
+}
+
+/// Again between two looks: the second look is the next first one, unless it is of another server process.
+fn again(state: &mut State, t: usize) {
+    let run = &mut state.runs[t];
+    let second = std::mem::take(&mut run.looks[1]);
+    run.looks[0] = if run.look_boot == state.boot { second } else { Vec::new() };
+    (run.next, run.disturbed) = (0, true);
+}
+
+/// Everything that was read is the truth of one moment.
+fn valid(plan: &Plan, state: &mut State, t: usize) {
+    let run = &mut state.runs[t];
+    if run.early && run.op < plan.txs[t].ops.len() {
+        run.step = Step::Begin;
+    } else if run.own.docs == 0 {
+        judge::committed(plan, state, t);
+        end(state, t);
+    } else {
+        run.step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
+        run.entries.clear();
+    }
+}
+
+/// Evidence: the server process in which the transaction began runs, and has journaled its locks.
+pub fn prove(state: &mut State, t: usize) {
+    if state.runs[t].boot != state.boot {
+        return state.roll_back(t);
+    }
+    state.journal_end = None;
+    state.runs[t].step = Step::Deciding;
+}
+
+/// The one write to the record that decides.
+pub fn decide(plan: &Plan, state: &mut State, t: usize) {
+    judge::committed(plan, state, t);
+    let stamp = next_stamp(plan, state, t);
+    state.runs[t].stamp = stamp;
+    state.now.records[plan.txs[t].client].committed |= 1 << t;
+    state.happens(state.runs[t].own);
+    judge::ordered(plan, state, t);
+    if plan.has(Breakage::StampsAfterDecision) {
+        state.runs[t].step = Step::Stamping;
+        return;
+    }
+    set_stamps(plan, state, t);
+    if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(state, t) }
+}
+
+fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
+    let client = plan.txs[t].client;
+    let last = state.runs.iter().zip(&plan.txs).filter(|(_, tx)| tx.client == client).map(|(run, _)| run.stamp).max();
+    let decided = state.now.records[client].committed.count_ones() as u8;
+    match (state.runs[t].stamp, plan.has(Breakage::StampUsedTwice)) {
+        (_, true) => 1 + decided % 2,
+        (0, false) => last.unwrap_or(0) + 1,
+        (sent, false) => sent,
+    }
+}
+
+fn set_stamps(plan: &Plan, state: &mut State, t: usize) {
+    let mut written = plan.collections(state.runs[t].own.docs);
+    if plan.has(Breakage::OneCollectionStamped) {
+        written = 1 << written.trailing_zeros();
+    }
+    let stamp = state.runs[t].stamp;
+    let changes = &mut state.now.records[plan.txs[t].client].changes;
+    for (_, change) in changes.iter_mut().enumerate().filter(|(ns, _)| written >> ns & 1 == 1) {
+        *change = stamp;
+    }
+}
+
+/// Broken on purpose: the stamps come after the decision.
+pub fn stamp(plan: &Plan, state: &mut State, t: usize) {
+    set_stamps(plan, state, t);
+    end(state, t);
+}
+
+/// The decision is journaled; or a restart has lost it, and it is sent again with the same content.
+pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
+    if state.status(plan, t) == TxStatus::Committed {
+        state.journal_end = None;
+        end(state, t);
+    } else {
+        decide(plan, state, t);
+    }
+}
+
+fn end(state: &mut State, t: usize) {
+    state.committed |= 1 << t;
+    state.runs[t].forget();
+    state.runs[t].step = Step::Over;
+}
