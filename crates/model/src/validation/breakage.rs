@@ -15,6 +15,8 @@ pub enum Breakage {
     StampsAfterDecision,
     /// The decision sets the stamp of one of the collections that were written, not of all.
     OneCollectionStamped,
+    /// One write decides several transactions and sets the stamps of the first one only.
+    OneOfSeveralStamped,
     /// A stamp is used again, for another content.
     StampUsedTwice,
     /// The two looks may be of different server processes.
@@ -51,6 +53,8 @@ pub enum Breakage {
     LastAnswerIgnored,
     /// A rival that was once active counts as active when entries are run again.
     StatusRemembered,
+    /// A document by its `_id` is answered in the unsafe version that was fetched before its writer was decided.
+    EarlierVersionMapped,
     /// A scan looks for pending documents after it has read the safe versions.
     ProbeAfterScan,
     /// At serializable nobody looks for active rivals.

@@ -16,7 +16,7 @@
 //! - `judge`: moments and serial orders by brute force; `properties`: what must hold.
 //!
 //! Left out, because other models explore it: kills and fences, late messages, unique values, replica sets. Left out
-//! altogether: several decisions in one write to a record, freezes, time (a wait ends when the rival is decided), cursors that are not
+//! altogether: freezes, time (a wait ends when the rival is decided), cursors that are not
 //! read to their end, sorts with a limit, reads that change by themselves (`$$NOW`, `$rand`), aggregations that read several
 //! collections, closed records.
 

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::{plan::Plan, properties as p, state::State, statement};
+use super::{plan::Plan, properties as p, state::State, statement, validating};
 use crate::explore::{Report, run, told};
 
 /// One step.
@@ -10,6 +10,8 @@ use crate::explore::{Report, run, told};
 pub enum Action {
     /// A transaction goes on.
     Run(usize),
+    /// One write decides all the transactions of a client that are ready.
+    Group(usize),
     /// Somebody, the owner or another, finishes or undoes a document of a decided transaction.
     Clean(usize),
     /// A single write outside transactions.
@@ -73,6 +75,10 @@ impl Model for ValidationModel {
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.progress(state, actions);
         self.directs(state, actions);
+        if self.plan.restarts == 0 {
+            let several = |client: &usize| validating::together(&self.plan, state, *client).len() > 1;
+            actions.extend(self.plan.writers().into_iter().filter(several).map(Action::Group));
+        }
         if state.restarts > 0 {
             actions.push(if state.journal_end.is_some() { Action::Restart } else { Action::ForeseeRestart });
         }
@@ -82,6 +88,7 @@ impl Model for ValidationModel {
         let mut next = state.clone();
         match action {
             Action::Run(t) => statement::advance(&self.plan, &mut next, t),
+            Action::Group(client) => validating::decide_together(&self.plan, &mut next, client),
             Action::Clean(doc) => next.clean(&self.plan, doc),
             Action::Direct(at) => next.write_directly(at, self.plan.directs[at]),
             Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),

@@ -75,6 +75,8 @@ pub struct Plan {
     pub one_by_one: bool,
     /// The older wait for write locks. Otherwise whoever meets one gives way at once.
     pub lock_waits: bool,
+    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the way.
+    pub refined: bool,
     /// What is broken on purpose.
     pub breakage: Option<Breakage>,
 }

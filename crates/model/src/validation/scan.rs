@@ -8,7 +8,8 @@
 //! 3. The statuses of those found in 1, one record after the other. If somebody is decided, his documents are cleaned, and all
 //!    begins again.
 //!
-//! A document by its `_id` is fetched with its lock; if it is locked, 3 follows, and says which version is the answer.
+//! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version that was fetched before
+//! the writer was decided is never the answer: the writer may have changed it once more before its commit.
 
 use protocol::TxStatus;
 
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub result: Docs,
     /// Active rivals that hold what matches in one of their versions.
     pub active: u8,
+    /// Those of them whose unsafe version may have another answer.
+    pub changing: u8,
     /// Was a lock met?
     pub met: bool,
 }
@@ -136,9 +139,6 @@ impl Command {
             }
         } else {
             self.decided |= 1 << rival;
-            if self.query.point && state.status(plan, rival) == TxStatus::Committed {
-                self.found = self.pending;
-            }
         }
     }
 
@@ -148,8 +148,12 @@ impl Command {
     }
 
     /// What follows once everybody was asked.
-    fn conclude(self, plan: &Plan, state: &mut State) -> Result<Outcome, Self> {
-        if self.decided != 0 && !self.query.point {
+    fn conclude(mut self, plan: &Plan, state: &mut State) -> Result<Outcome, Self> {
+        if self.query.point && plan.has(Breakage::EarlierVersionMapped) {
+            let committed =
+                self.decided != 0 && state.status(plan, self.decided.trailing_zeros() as usize) == TxStatus::Committed;
+            self.found = if committed { self.pending } else { self.found };
+        } else if self.decided != 0 {
             for doc in 0..state.now.docs.len() {
                 let holder = state.now.docs[doc].pending;
                 if holder.is_some_and(|(rival, _)| self.decided >> rival & 1 == 1) {
@@ -161,7 +165,10 @@ impl Command {
         if !self.scanned {
             return Err(Self { phase: Phase::Scanning(0), ..self });
         }
-        Ok(Outcome { result: self.query.answer(self.found), active: self.active, met: self.rivals != 0 })
+        let result = self.query.answer(self.found);
+        let same = self.query.point && self.query.answer(self.pending) == result;
+        let changing = if same { 0 } else { self.active };
+        Ok(Outcome { result, active: self.active, changing, met: self.rivals != 0 })
     }
 
     /// One step of the read for transaction `t`.

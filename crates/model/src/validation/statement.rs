@@ -218,7 +218,7 @@ fn effect(op: Op, now: Values) -> (bool, Values) {
 }
 
 fn matched_nothing(plan: &Plan, state: &mut State, t: usize, query: Query) {
-    let outcome = Outcome { result: 0, active: 0, met: false };
+    let outcome = Outcome { result: 0, active: 0, changing: 0, met: false };
     let (own, unnoted) = (state.runs[t].own.docs & query.bits != 0, plan.has(Breakage::NoMatchWithoutEntry));
     let now = with(first(state.runs[t].to_lock), state.value_for(t, first(state.runs[t].to_lock)));
     state.runs[t].told(query, query.answer(now));
@@ -229,8 +229,12 @@ fn matched_nothing(plan: &Plan, state: &mut State, t: usize, query: Query) {
     }
 }
 
-/// A document that was read by its `_id` must be, under the lock, what it was; then its entry is done with.
+/// A document that was read by its `_id`, and is written by its `_id`, must be under the lock what it was; then its entry is done
+/// with.
 fn keeps_entry(plan: &Plan, state: &mut State, t: usize, doc: usize) -> bool {
+    if matches!(plan.txs[t].ops[state.runs[t].op], Op::WriteMany(..)) {
+        return true;
+    }
     let safe = with(doc, state.now.docs[doc].safe);
     let of_it = |entry: &Entry| entry.query.point && entry.query.bits & with(doc, ANY) != 0;
     let entries = &mut state.runs[t].entries;

@@ -13,7 +13,7 @@ use super::{
     breakage::Breakage,
     judge,
     plan::{Level, Plan},
-    query::Docs,
+    query::{Docs, Written},
     scan::{Command, Outcome},
     state::{Entry, Goal, State, Step},
 };
@@ -33,9 +33,11 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) {
         return valid(plan, state, t);
     }
     let points = run.entries.iter().all(|entry| entry.query.point);
-    let once = points && (run.entries.len() == 1 || plan.has(Breakage::SeveralReadAgainOnce));
-    bracket(state, t, if once { Goal::Once } else { Goal::Validate });
-    advance(plan, state, t, if once { Goal::Once } else { Goal::Validate });
+    let free = run.entries.iter().filter(|entry| entry.query.bits & run.own.docs == 0).count();
+    let once = points && (free <= 1 || plan.has(Breakage::SeveralReadAgainOnce));
+    let goal = if once { Goal::Once } else { Goal::Validate };
+    bracket(state, t, goal);
+    advance(plan, state, t, goal);
 }
 
 fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
@@ -155,8 +157,9 @@ fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Out
         return state.roll_back(t);
     }
     let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::RivalsIgnored);
-    if strict && outcome.active != 0 && !matches!(goal, Goal::Convert(_)) {
-        meet_rivals(plan, state, t, outcome.active);
+    let rivals = if plan.refined { outcome.changing } else { outcome.active };
+    if strict && rivals != 0 && !matches!(goal, Goal::Convert(_)) {
+        meet_rivals(plan, state, t, rivals);
     }
 }
 
@@ -231,18 +234,47 @@ pub fn prove(state: &mut State, t: usize) {
 
 /// The one write to the record that decides.
 pub fn decide(plan: &Plan, state: &mut State, t: usize) {
-    judge::committed(plan, state, t);
-    let stamp = next_stamp(plan, state, t);
-    state.runs[t].stamp = stamp;
-    state.now.records[plan.txs[t].client].committed |= 1 << t;
-    state.happens(state.runs[t].own);
-    judge::ordered(plan, state, t);
+    decide_all(plan, state, &[t]);
     if plan.has(Breakage::StampsAfterDecision) {
         state.runs[t].step = Step::Stamping;
         return;
     }
-    set_stamps(plan, state, t);
+    set_stamps(plan, state, t, state.runs[t].own.docs);
     if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(state, t) }
+}
+
+/// The transactions of a client that can be decided by one write.
+pub fn together(plan: &Plan, state: &State, client: usize) -> Vec<usize> {
+    let is_ready = |t: &usize| plan.txs[*t].client == client && state.runs[*t].step == Step::Deciding;
+    (0..state.runs.len()).filter(is_ready).collect()
+}
+
+/// One write decides all the transactions of a client that are ready.
+pub fn decide_together(plan: &Plan, state: &mut State, client: usize) {
+    let ready = together(plan, state, client);
+    decide_all(plan, state, &ready);
+    let several = if plan.has(Breakage::OneOfSeveralStamped) { &ready[..1] } else { &ready[..] };
+    let written = several.iter().fold(0, |docs, t| docs | state.runs[*t].own.docs);
+    set_stamps(plan, state, ready[0], written);
+    for t in ready {
+        end(state, t);
+    }
+}
+
+fn decide_all(plan: &Plan, state: &mut State, ready: &[usize]) {
+    let mut written = Written::default();
+    for t in ready.iter().copied() {
+        judge::committed(plan, state, t);
+        let own = state.runs[t].own;
+        written = Written { docs: written.docs | own.docs, values: written.values | own.values };
+    }
+    let stamp = next_stamp(plan, state, ready[0]);
+    for t in ready.iter().copied() {
+        state.runs[t].stamp = stamp;
+        state.now.records[plan.txs[t].client].committed |= 1 << t;
+    }
+    state.happens(written);
+    judge::ordered(plan, state, ready[0]);
 }
 
 fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
@@ -256,8 +288,9 @@ fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
     }
 }
 
-fn set_stamps(plan: &Plan, state: &mut State, t: usize) {
-    let mut written = plan.collections(state.runs[t].own.docs);
+/// The stamp of the write that decides `t` becomes that of the collections of these documents.
+fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
+    let mut written = plan.collections(docs);
     if plan.has(Breakage::OneCollectionStamped) {
         written = 1 << written.trailing_zeros();
     }
@@ -270,7 +303,7 @@ fn set_stamps(plan: &Plan, state: &mut State, t: usize) {
 
 /// Broken on purpose: the stamps come after the decision.
 pub fn stamp(plan: &Plan, state: &mut State, t: usize) {
-    set_stamps(plan, state, t);
+    set_stamps(plan, state, t, state.runs[t].own.docs);
     end(state, t);
 }
 

@@ -1,6 +1,7 @@
 //! Snapshot and serializable by validation hold in every state that each plan can reach; each deliberate breakage is found,
 //! under a plan that holds without it.
 
+mod every;
 mod plans;
 
 use model::validation::{Breakage, Plan, explore};
@@ -25,6 +26,7 @@ fn fails(plan: Plan, breakage: Breakage, property: &str) {
 fn points_hold() {
     holds(values_come_back(), &["all commit", "somebody is disturbed"]);
     holds(read_then_write(), &["all commit", "somebody gives way"]);
+    holds(changed_twice(), &["all commit"]);
     holds(read_skew(), &["all commit", "somebody gives way"]);
     holds(counters(), &["all commit", "somebody gives way"]);
     holds(stricter(values_come_back()), &["all commit"]);
@@ -33,6 +35,7 @@ fn points_hold() {
 #[test]
 fn scans_hold() {
     holds(moved_past_the_cursor(), &["a disturbed one commits"]);
+    holds(decided_together(), &["a disturbed one commits"]);
     for plan in [torn_scan(), moved_past_the_cursor(), two_collections(), scan_then_write(), scanned_counters()] {
         holds(plan.clone(), &["all commit", "somebody gives way"]);
         holds(one_by_one(plan.clone()), &["all commit"]);
@@ -96,6 +99,7 @@ fn looks_are_needed() {
     }
     fails(values_come_back(), Breakage::StampUsedTwice, "V1");
     fails(two_collections(), Breakage::OneCollectionStamped, "V1");
+    fails(decided_together(), Breakage::OneOfSeveralStamped, "V1");
     fails(restarts(), Breakage::EpochIgnored, "V1");
 }
 
@@ -139,6 +143,7 @@ fn a_wrong_order_is_found() {
         fails(plan, Breakage::LastAnswerIgnored, "V1");
     }
     fails(read_skew(), Breakage::StatusRemembered, "V1");
+    fails(changed_twice(), Breakage::EarlierVersionMapped, "V1");
     fails(moved_past_the_cursor(), Breakage::ProbeAfterScan, "V1");
 }
 

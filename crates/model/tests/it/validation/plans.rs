@@ -51,6 +51,16 @@ pub(super) fn read_skew() -> Plan {
     }
 }
 
+/// A reader of one document, and a transaction that changes it twice.
+pub(super) fn changed_twice() -> Plan {
+    Plan {
+        name: "changed_twice",
+        docs: docs(&[ZERO]),
+        txs: vec![snapshot(0, &[Point(0)]), snapshot(1, &[Write(0, ONE), Write(0, ZERO)])],
+        ..Plan::default()
+    }
+}
+
 /// A scan, and one transaction that moves two documents.
 pub(super) fn torn_scan() -> Plan {
     Plan {
@@ -81,6 +91,23 @@ pub(super) fn two_collections() -> Plan {
     plan.txs[0].ops = vec![Count(1, ANY)];
     plan.txs[1..].iter_mut().for_each(|tx| tx.ops.insert(0, Write(2, ONE)));
     plan
+}
+
+/// A reader of two collections, and a client that may decide its changes of both by one write, to and fro.
+pub(super) fn decided_together() -> Plan {
+    let change = |doc, value| snapshot(1, &[Write(doc, value)]);
+    Plan {
+        name: "decided_together",
+        docs: vec![Start { ns: 0, value: ZERO }, Start { ns: 1, value: ONE }, Start { ns: 1, value: ZERO }],
+        txs: vec![
+            snapshot(0, &[Count(1, ANY)]),
+            change(0, ONE),
+            change(1, ZERO),
+            then(2, change(1, ONE)),
+            then(3, change(1, ZERO)),
+        ],
+        ..Plan::default()
+    }
 }
 
 /// A transaction writes what rests on a document, which another changes.
