@@ -3,7 +3,8 @@
 use super::{
     plan::{Level, Plan},
     query::Docs,
-    state::{Flaw, Run, State},
+    state::{Flaw, State},
+    transaction::Run,
 };
 
 /// Judges the answers of a transaction that is about to be committed.
@@ -12,8 +13,7 @@ pub fn committed(plan: &Plan, state: &mut State, t: usize) {
         ordered(plan, state, t);
     }
     let run = &state.runs[t];
-    let from = run.locked_at.min(state.latest());
-    let moments = &state.now.history[from..];
+    let moments = &state.now.history[run.locked_at..];
     let untouched = |at: usize| moments[at + 1..].iter().all(|later| later.wrote & run.own.docs == 0);
     let has_moment = (0..moments.len()).any(|at| is_told(run, moments[at].docs) && untouched(at));
     if !has_moment {

@@ -11,16 +11,17 @@
 //! index on the value moves documents past a scan's cursor.
 //!
 //! - `plan`: what one exploration contains; `breakage`: what can be broken on purpose; `query`: values and queries as bits.
-//! - `state`: what there is; `scan`: the steps of one read; `statement`: those of a transaction's statements; `validating`:
-//!   those of its end; `model`: which steps there are.
+//! - `state`, `transaction`: what there is; `scan`: the steps of one read; `statement`: those of a transaction's statements;
+//!   `validating`, `deciding`: those of its end; `model`: which steps there are.
 //! - `judge`: moments and serial orders by brute force; `properties`: what must hold.
 //!
 //! Left out, because other models explore it: kills and fences, late messages, unique values, replica sets. Left out
 //! altogether: freezes, time (a wait ends when the rival is decided), cursors that are not
-//! read to their end, sorts with a limit, reads that change by themselves (`$$NOW`, `$rand`), aggregations that read several
+//! read to their end, reads that change by themselves (`$$NOW`, `$rand`), aggregations that read several
 //! collections, closed records.
 
 pub mod breakage;
+pub mod deciding;
 pub mod judge;
 pub mod model;
 pub mod plan;
@@ -29,6 +30,7 @@ pub mod query;
 pub mod scan;
 pub mod state;
 pub mod statement;
+pub mod transaction;
 pub mod validating;
 
 pub use breakage::Breakage;

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::{plan::Plan, properties as p, state::State, statement, validating};
+use super::{deciding, plan::Plan, properties as p, state::State, statement};
 use crate::explore::{Report, run, told};
 
 /// One step.
@@ -76,7 +76,7 @@ impl Model for ValidationModel {
         self.progress(state, actions);
         self.directs(state, actions);
         if self.plan.restarts == 0 {
-            let several = |client: &usize| validating::together(&self.plan, state, *client).len() > 1;
+            let several = |client: &usize| deciding::together(&self.plan, state, *client).len() > 1;
             actions.extend(self.plan.writers().into_iter().filter(several).map(Action::Group));
         }
         if state.restarts > 0 {
@@ -88,7 +88,7 @@ impl Model for ValidationModel {
         let mut next = state.clone();
         match action {
             Action::Run(t) => statement::advance(&self.plan, &mut next, t),
-            Action::Group(client) => validating::decide_together(&self.plan, &mut next, client),
+            Action::Group(client) => deciding::decide_together(&self.plan, &mut next, client),
             Action::Clean(doc) => next.clean(&self.plan, doc),
             Action::Direct(at) => next.write_directly(at, self.plan.directs[at]),
             Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),

@@ -14,6 +14,8 @@ pub enum Op {
     Scan(usize, Values),
     /// Counts them.
     Count(usize, Values),
+    /// Reads the first of them, by value.
+    First(usize, Values),
     /// Gives a document a value.
     Write(usize, Values),
     /// Gives a document a value if it has one of the first.
@@ -112,6 +114,7 @@ impl Plan {
             Op::Point(doc) => Query::by_id(doc, ANY, Fold::Documents),
             Op::Scan(ns, values) => scan(ns, values, Fold::Documents),
             Op::Count(ns, values) => scan(ns, values, Fold::Count),
+            Op::First(ns, values) => scan(ns, values, Fold::First),
             Op::WriteMany(ns, values, _) => scan(ns, values, Fold::Ids),
             Op::WriteIf(doc, values, _) => Query::by_id(doc, values, Fold::Ids),
             Op::Write(doc, _) | Op::Insert(doc, _) | Op::Remove(doc) => Query::by_id(doc, ANY, Fold::Ids),
@@ -131,6 +134,6 @@ impl Plan {
 impl Op {
     /// Does it write?
     pub fn writes(&self) -> bool {
-        !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Count(..))
+        !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Count(..) | Self::First(..))
     }
 }

@@ -4,7 +4,8 @@ use protocol::TxStatus;
 
 use super::{
     model::ValidationModel,
-    state::{Flaw, State, Step},
+    state::{Flaw, State},
+    transaction::Step,
 };
 
 /// V1: there is a moment, not before its last lock, at which all answers of a committed transaction are the answers.

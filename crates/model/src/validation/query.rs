@@ -26,6 +26,13 @@ pub fn value(docs: Docs, doc: usize) -> Values {
     docs >> (2 * doc) & ANY
 }
 
+/// All documents that have the value 0.
+const ZEROS: Docs = 0b0101_0101;
+
+fn lowest(docs: Docs) -> Docs {
+    docs & docs.wrapping_neg()
+}
+
 /// How the documents that match become an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
@@ -35,6 +42,8 @@ pub enum Fold {
     Ids,
     /// Only how many they are.
     Count,
+    /// Only the first of them, by value.
+    First,
 }
 
 /// What is read.
@@ -59,8 +68,10 @@ impl Query {
         let found = docs & self.bits;
         match self.fold {
             Fold::Documents => found,
-            Fold::Ids => (found | found >> 1) & 0b0101_0101,
+            Fold::Ids => (found | found >> 1) & ZEROS,
             Fold::Count => found.count_ones() as Docs,
+            Fold::First if found & ZEROS != 0 => lowest(found & ZEROS),
+            Fold::First => lowest(found),
         }
     }
 

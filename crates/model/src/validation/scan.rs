@@ -16,7 +16,7 @@ use protocol::TxStatus;
 use super::{
     breakage::Breakage,
     plan::Plan,
-    query::{Docs, Query, value, with},
+    query::{Docs, Fold, Query, value, with},
     state::State,
 };
 
@@ -118,7 +118,8 @@ impl Command {
             false => entry(doc, stored.safe),
             true => (doc, with(doc, state.value_for(t, doc))),
         });
-        let next = entries.filter(|(at, found)| *at >= from && found & self.query.bits != 0).min();
+        let is_full = self.query.fold == Fold::First && self.found != 0 && !self.own;
+        let next = entries.filter(|_| !is_full).filter(|(at, found)| *at >= from && found & self.query.bits != 0).min();
         if let Some((at, found)) = next {
             self.found |= found;
             self.phase = Phase::Scanning(at + 1);

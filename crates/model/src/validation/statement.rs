@@ -5,10 +5,12 @@ use protocol::TxStatus;
 
 use super::{
     breakage::Breakage,
+    deciding,
     plan::{Op, Plan},
     query::{ABSENT, ANY, Fold, Query, Values, value, with},
     scan::{Command, Outcome, is_own_view},
-    state::{Entry, State, Step},
+    state::State,
+    transaction::{Entry, Step},
     validating,
 };
 
@@ -20,10 +22,10 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         Step::Locking => lock(plan, state, t),
         Step::Bracket(goal) => validating::advance(plan, state, t, goal),
         Step::Waiting(_) => validating::begin(plan, state, t),
-        Step::Proving => validating::prove(state, t),
-        Step::Deciding => validating::decide(plan, state, t),
-        Step::Decided => validating::acknowledge(plan, state, t),
-        Step::Stamping => validating::stamp(plan, state, t),
+        Step::Proving => deciding::prove(state, t),
+        Step::Deciding => deciding::decide(plan, state, t),
+        Step::Decided => deciding::acknowledge(plan, state, t),
+        Step::Stamping => deciding::stamp(plan, state, t),
         Step::Over => {}
     }
 }
@@ -75,11 +77,10 @@ fn begin(plan: &Plan, state: &mut State, t: usize) {
         return validating::convert(plan, state, t, entry);
     }
     match op {
-        Op::Point(doc) | Op::Insert(doc, _) | Op::Remove(doc) | Op::Write(doc, _) | Op::WriteIf(doc, ..)
-            if op.writes() || state.runs[t].own.has(doc) =>
-        {
+        Op::Point(doc) if state.runs[t].own.has(doc) => see_own(state, t, doc),
+        Op::Write(doc, _) | Op::WriteIf(doc, ..) | Op::Insert(doc, _) | Op::Remove(doc) => {
             (state.runs[t].to_lock, state.runs[t].step) = (1 << doc, Step::Locking);
-            if op.writes() { lock(plan, state, t) } else { see_own(state, t, doc) }
+            lock(plan, state, t);
         }
         _ => select(plan, state, t, plan.query(op)),
     }
@@ -98,7 +99,6 @@ fn see_own(state: &mut State, t: usize, doc: usize) {
     let query = Query::by_id(doc, ANY, Fold::Documents);
     let run = &mut state.runs[t];
     run.told(query, query.answer(run.own.values));
-    run.to_lock = 0;
     done(state, t);
 }
 
@@ -148,7 +148,7 @@ fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
 /// Leaves an entry. `false`: the same read had another answer before.
 fn remember(plan: &Plan, state: &mut State, t: usize, query: Query, outcome: Outcome) -> bool {
     let viewed = is_own_view(plan, state, t, query);
-    let own = viewed && (query.fold == Fold::Count || plan.has(Breakage::OwnViewAgain));
+    let own = viewed && (matches!(query.fold, Fold::Count | Fold::First) || plan.has(Breakage::OwnViewAgain));
     let mut entry = Entry { query, own, result: outcome.result, met: outcome.met };
     if viewed && !own {
         entry.query = query.without(state.runs[t].own.docs);
@@ -213,7 +213,7 @@ fn effect(op: Op, now: Values) -> (bool, Values) {
         Op::WriteIf(_, values, new) | Op::WriteMany(_, values, new) => (now & values != 0, new),
         Op::Insert(_, new) => (now == ABSENT, new),
         Op::Remove(_) => (now != ABSENT, ABSENT),
-        Op::Point(_) | Op::Scan(..) | Op::Count(..) => (false, now),
+        Op::Point(_) | Op::Scan(..) | Op::Count(..) | Op::First(..) => (false, now),
     }
 }
 

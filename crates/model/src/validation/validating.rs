@@ -1,21 +1,20 @@
-//! The end of a transaction: its entries are run again between two looks, then it is decided.
+//! Validation: the entries of a transaction are run again between two looks.
 //!
 //! 1. First look: the stamps of one record after the other.
 //! 2. Every entry is run again, one after the other.
 //! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first.
-//! 4. Evidence, and the decision, which sets the stamps of the collections that were written.
+//! 4. Evidence, and the decision: see `deciding`.
 //!
 //! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its collection again.
 
-use protocol::TxStatus;
-
 use super::{
     breakage::Breakage,
-    judge,
+    deciding, judge,
     plan::{Level, Plan},
-    query::{Docs, Written},
+    query::Docs,
     scan::{Command, Outcome},
-    state::{Entry, Goal, State, Step},
+    state::State,
+    transaction::{Entry, Goal, Step},
 };
 
 /// What is done next in a bracket.
@@ -216,109 +215,9 @@ fn valid(plan: &Plan, state: &mut State, t: usize) {
         run.step = Step::Begin;
     } else if run.own.docs == 0 {
         judge::committed(plan, state, t);
-        end(state, t);
+        deciding::end(state, t);
     } else {
         run.step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
         run.entries.clear();
     }
-}
-
-/// Evidence: the server process in which the transaction began runs, and has journaled its locks.
-pub fn prove(state: &mut State, t: usize) {
-    if state.runs[t].boot != state.boot {
-        return state.roll_back(t);
-    }
-    state.journal_end = None;
-    state.runs[t].step = Step::Deciding;
-}
-
-/// The one write to the record that decides.
-pub fn decide(plan: &Plan, state: &mut State, t: usize) {
-    decide_all(plan, state, &[t]);
-    if plan.has(Breakage::StampsAfterDecision) {
-        state.runs[t].step = Step::Stamping;
-        return;
-    }
-    set_stamps(plan, state, t, state.runs[t].own.docs);
-    if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(state, t) }
-}
-
-/// The transactions of a client that can be decided by one write.
-pub fn together(plan: &Plan, state: &State, client: usize) -> Vec<usize> {
-    let is_ready = |t: &usize| plan.txs[*t].client == client && state.runs[*t].step == Step::Deciding;
-    (0..state.runs.len()).filter(is_ready).collect()
-}
-
-/// One write decides all the transactions of a client that are ready.
-pub fn decide_together(plan: &Plan, state: &mut State, client: usize) {
-    let ready = together(plan, state, client);
-    decide_all(plan, state, &ready);
-    let several = if plan.has(Breakage::OneOfSeveralStamped) { &ready[..1] } else { &ready[..] };
-    let written = several.iter().fold(0, |docs, t| docs | state.runs[*t].own.docs);
-    set_stamps(plan, state, ready[0], written);
-    for t in ready {
-        end(state, t);
-    }
-}
-
-fn decide_all(plan: &Plan, state: &mut State, ready: &[usize]) {
-    let mut written = Written::default();
-    for t in ready.iter().copied() {
-        judge::committed(plan, state, t);
-        let own = state.runs[t].own;
-        written = Written { docs: written.docs | own.docs, values: written.values | own.values };
-    }
-    let stamp = next_stamp(plan, state, ready[0]);
-    for t in ready.iter().copied() {
-        state.runs[t].stamp = stamp;
-        state.now.records[plan.txs[t].client].committed |= 1 << t;
-    }
-    state.happens(written);
-    judge::ordered(plan, state, ready[0]);
-}
-
-fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
-    let client = plan.txs[t].client;
-    let last = state.runs.iter().zip(&plan.txs).filter(|(_, tx)| tx.client == client).map(|(run, _)| run.stamp).max();
-    let decided = state.now.records[client].committed.count_ones() as u8;
-    match (state.runs[t].stamp, plan.has(Breakage::StampUsedTwice)) {
-        (_, true) => 1 + decided % 2,
-        (0, false) => last.unwrap_or(0) + 1,
-        (sent, false) => sent,
-    }
-}
-
-/// The stamp of the write that decides `t` becomes that of the collections of these documents.
-fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
-    let mut written = plan.collections(docs);
-    if plan.has(Breakage::OneCollectionStamped) {
-        written = 1 << written.trailing_zeros();
-    }
-    let stamp = state.runs[t].stamp;
-    let changes = &mut state.now.records[plan.txs[t].client].changes;
-    for (_, change) in changes.iter_mut().enumerate().filter(|(ns, _)| written >> ns & 1 == 1) {
-        *change = stamp;
-    }
-}
-
-/// Broken on purpose: the stamps come after the decision.
-pub fn stamp(plan: &Plan, state: &mut State, t: usize) {
-    set_stamps(plan, state, t, state.runs[t].own.docs);
-    end(state, t);
-}
-
-/// The decision is journaled; or a restart has lost it, and it is sent again with the same content.
-pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
-    if state.status(plan, t) == TxStatus::Committed {
-        state.journal_end = None;
-        end(state, t);
-    } else {
-        decide(plan, state, t);
-    }
-}
-
-fn end(state: &mut State, t: usize) {
-    state.committed |= 1 << t;
-    state.runs[t].forget();
-    state.runs[t].step = Step::Over;
 }

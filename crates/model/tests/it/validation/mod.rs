@@ -7,6 +7,7 @@ mod plans;
 use model::validation::{Breakage, Plan, explore};
 
 use self::plans::*;
+use crate::deep;
 
 /// `possible`: what has to happen somewhere, so that the plan explores what it is for.
 fn holds(plan: Plan, possible: &[&str]) {
@@ -52,7 +53,7 @@ fn restarts_hold() {
 fn serializable_holds() {
     holds(write_skew(), &["all commit", "somebody waits", "somebody gives way"]);
     holds(roster(2), &["all commit", "somebody waits", "somebody gives way"]);
-    holds(roster(3), &["all commit", "somebody waits", "somebody gives way"]);
+    holds(roster(usize::from(deep(3))), &["all commit", "somebody waits", "somebody gives way"]);
     holds(phantoms(), &["all commit", "somebody waits", "somebody gives way"]);
     holds(read_only_anomaly(), &["all commit", "somebody gives way"]);
     holds(one_document_afterwards(), &["all commit", "somebody gives way"]);

@@ -101,10 +101,10 @@ pub(super) fn decided_together() -> Plan {
         docs: vec![Start { ns: 0, value: ZERO }, Start { ns: 1, value: ONE }, Start { ns: 1, value: ZERO }],
         txs: vec![
             snapshot(0, &[Count(1, ANY)]),
-            change(0, ONE),
             change(1, ZERO),
-            then(2, change(1, ONE)),
-            then(3, change(1, ZERO)),
+            then(1, change(1, ONE)),
+            then(2, change(0, ONE)),
+            then(2, change(1, ZERO)),
         ],
         ..Plan::default()
     }
