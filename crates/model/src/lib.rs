@@ -16,11 +16,12 @@
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
 //! - `replicas`: a replica set whose primaries change.
+//! - `validation`: snapshot and serializable by validation.
 //!
 //! The tests explore each plan completely, in a minute or two for all of them on two cores. `MODEL_DEEP=1 cargo test -p model`
 //! gives the plans that grow fastest one more fault, which takes several times as long.
 //!
-//! Left out, besides what each file's header says: serializable reads, one-phase commit, shards, rotation of
+//! Left out, besides what each file's header says: one-phase commit, shards, rotation of
 //! records, concerns below "journaled", time. A document that is deleted from outside is not judged any more, as far as
 //! the writes that were deleted with it go; everything else is.
 
@@ -42,6 +43,7 @@ pub mod state;
 pub mod together;
 pub mod transaction;
 pub mod unique;
+pub mod validation;
 
 pub use explore::{Report, explore};
 pub use mutation::Mutation;

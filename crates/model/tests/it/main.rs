@@ -11,6 +11,7 @@ mod plans;
 mod reading;
 mod replicas;
 mod unique;
+mod validation;
 
 use std::sync::LazyLock;
 

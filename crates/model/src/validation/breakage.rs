@@ -1,0 +1,66 @@
+//! Deliberate breakages. Each must make the checker find a violation.
+
+/// What is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breakage {
+    /// Validation compares answers and never looks at the stamps.
+    NoLooks,
+    /// Validation looks before it runs the entries again, and not afterwards.
+    OneLook,
+    /// The first look is sent after the first entry was run again.
+    FirstLookLate,
+    /// The second look is sent before the last entry is run again.
+    SecondLookEarly,
+    /// The stamps are set by a write of their own, after the decision.
+    StampsAfterDecision,
+    /// The decision sets the stamp of one of the collections that were written, not of all.
+    OneCollectionStamped,
+    /// One write decides several transactions and sets the stamps of the first one only.
+    OneOfSeveralStamped,
+    /// A stamp is used again, for another content.
+    StampUsedTwice,
+    /// The two looks may be of different server processes.
+    EpochIgnored,
+    /// The selection of an update of many documents leaves no entry.
+    PredicateWriteWithoutEntry,
+    /// A write that matched nothing leaves no entry.
+    NoMatchWithoutEntry,
+    /// An insert that met a duplicate leaves no entry.
+    DuplicateWithoutEntry,
+    /// The entry of a duplicate is kept though the document had gone when the entry was read.
+    DuplicateUnconfirmed,
+    /// An update of many documents passes over a document that does not match any more when it is to be locked.
+    UnmatchedPassedOver,
+    /// A read-only transaction that read several documents by their `_id`s is not validated.
+    SeveralExempt,
+    /// Several documents that are read by their `_id`s and not held are read again once, without looks.
+    SeveralReadAgainOnce,
+    /// A read-only transaction of one scan is not validated.
+    ScanExempt,
+    /// Read-only transactions are not validated.
+    ReadOnlyExempt,
+    /// At serializable, one document that was locked when it was read is exempt.
+    LockedExempt,
+    /// The lock of a document that was read is taken without a comparison, and the entry is done with.
+    NoComparisonUnderLock,
+    /// Every entry is run again as the transaction sees it, its later writes included.
+    OwnViewAgain,
+    /// Entries of the own view are converted without looks.
+    ConvertedWithoutLooks,
+    /// Validation comes before the last write.
+    ValidatedBeforeLastLock,
+    /// The decision does not wait for the last entry's answer.
+    LastAnswerIgnored,
+    /// A rival that was once active counts as active when entries are run again.
+    StatusRemembered,
+    /// A document by its `_id` is answered in the unsafe version that was fetched before its writer was decided.
+    EarlierVersionMapped,
+    /// A scan looks for pending documents after it has read the safe versions.
+    ProbeAfterScan,
+    /// At serializable nobody looks for active rivals.
+    RivalsIgnored,
+    /// At serializable everybody waits for active rivals, the younger too.
+    NoOrderOfAges,
+    /// The younger wait for write locks, too.
+    LockWaitsWithoutAges,
+}

@@ -1,0 +1,114 @@
+//! Evidence, and the write to the client's record that decides one transaction or several and sets the stamps of the
+//! collections that they wrote.
+
+use protocol::TxStatus;
+
+use super::{
+    breakage::Breakage,
+    judge,
+    plan::Plan,
+    query::{Docs, Written},
+    state::State,
+    transaction::Step,
+};
+
+/// Evidence: the server process in which the transaction began runs, and has journaled its locks.
+pub fn prove(state: &mut State, t: usize) {
+    if state.runs[t].boot != state.boot {
+        return state.roll_back(t);
+    }
+    state.journal_end = None;
+    state.runs[t].step = Step::Deciding;
+}
+
+/// The one write to the record that decides.
+pub fn decide(plan: &Plan, state: &mut State, t: usize) {
+    decide_all(plan, state, &[t]);
+    if plan.has(Breakage::StampsAfterDecision) {
+        state.runs[t].step = Step::Stamping;
+        return;
+    }
+    set_stamps(plan, state, t, state.runs[t].own.docs);
+    if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(state, t) }
+}
+
+/// The transactions of a client that can be decided by one write.
+pub fn together(plan: &Plan, state: &State, client: usize) -> Vec<usize> {
+    let is_ready = |t: &usize| plan.txs[*t].client == client && state.runs[*t].step == Step::Deciding;
+    (0..state.runs.len()).filter(is_ready).collect()
+}
+
+/// One write decides all the transactions of a client that are ready.
+pub fn decide_together(plan: &Plan, state: &mut State, client: usize) {
+    let ready = together(plan, state, client);
+    decide_all(plan, state, &ready);
+    let several = if plan.has(Breakage::OneOfSeveralStamped) { &ready[..1] } else { &ready[..] };
+    let written = several.iter().fold(0, |docs, t| docs | state.runs[*t].own.docs);
+    set_stamps(plan, state, ready[0], written);
+    for t in ready {
+        end(state, t);
+    }
+}
+
+fn decide_all(plan: &Plan, state: &mut State, ready: &[usize]) {
+    let mut written = Written::default();
+    for t in ready.iter().copied() {
+        judge::committed(plan, state, t);
+        let own = state.runs[t].own;
+        written = Written { docs: written.docs | own.docs, values: written.values | own.values };
+    }
+    let stamp = next_stamp(plan, state, ready[0]);
+    for t in ready.iter().copied() {
+        state.runs[t].stamp = stamp;
+        state.now.records[plan.txs[t].client].committed |= 1 << t;
+    }
+    state.happens(written);
+    judge::ordered(plan, state, ready[0]);
+}
+
+fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
+    let client = plan.txs[t].client;
+    let last = state.runs.iter().zip(&plan.txs).filter(|(_, tx)| tx.client == client).map(|(run, _)| run.stamp).max();
+    let decided = state.now.records[client].committed.count_ones() as u8;
+    match (state.runs[t].stamp, plan.has(Breakage::StampUsedTwice)) {
+        (_, true) => 1 + decided % 2,
+        (0, false) => last.unwrap_or(0) + 1,
+        (sent, false) => sent,
+    }
+}
+
+/// The stamp of the write that decides `t` becomes that of the collections of these documents.
+fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
+    let mut written = plan.collections(docs);
+    if plan.has(Breakage::OneCollectionStamped) {
+        written = 1 << written.trailing_zeros();
+    }
+    let stamp = state.runs[t].stamp;
+    let changes = &mut state.now.records[plan.txs[t].client].changes;
+    for (_, change) in changes.iter_mut().enumerate().filter(|(ns, _)| written >> ns & 1 == 1) {
+        *change = stamp;
+    }
+}
+
+/// Broken on purpose: the stamps come after the decision.
+pub fn stamp(plan: &Plan, state: &mut State, t: usize) {
+    set_stamps(plan, state, t, state.runs[t].own.docs);
+    end(state, t);
+}
+
+/// The decision is journaled; or a restart has lost it, and it is sent again with the same content.
+pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
+    if state.status(plan, t) == TxStatus::Committed {
+        state.journal_end = None;
+        end(state, t);
+    } else {
+        decide(plan, state, t);
+    }
+}
+
+/// The transaction is committed, and has been told so.
+pub fn end(state: &mut State, t: usize) {
+    state.committed |= 1 << t;
+    state.runs[t].forget();
+    state.runs[t].step = Step::Over;
+}

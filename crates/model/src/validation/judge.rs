@@ -1,0 +1,56 @@
+//! Judges of a transaction at its decision, by brute force over moments and over orders.
+
+use super::{
+    plan::{Level, Plan},
+    query::Docs,
+    state::{Flaw, State},
+    transaction::Run,
+};
+
+/// Judges the answers of a transaction that is about to be committed.
+pub fn committed(plan: &Plan, state: &mut State, t: usize) {
+    if state.runs[t].own.docs == 0 {
+        ordered(plan, state, t);
+    }
+    let run = &state.runs[t];
+    let moments = &state.now.history[run.locked_at..];
+    let untouched = |at: usize| moments[at + 1..].iter().all(|later| later.wrote & run.own.docs == 0);
+    let has_moment = (0..moments.len()).any(|at| is_told(run, moments[at].docs) && untouched(at));
+    if !has_moment {
+        let flaw = if untouched(0) { Flaw::NoMoment } else { Flaw::LostUpdate };
+        state.flaw.get_or_insert(flaw);
+    }
+}
+
+/// Are the answers of a transaction true if these documents were committed?
+fn is_told(run: &Run, docs: Docs) -> bool {
+    run.answers.iter().all(|answer| answer.query.answer(answer.own.over(docs)) == answer.result)
+}
+
+/// Judges whether the transactions that are committed, `t` among them, have a serial order.
+pub fn ordered(plan: &Plan, state: &mut State, t: usize) {
+    let strict = plan.txs.iter().any(|tx| tx.level == Level::Serializable);
+    let members = state.committed | decided(state) | 1 << t;
+    if strict && !has_order(plan, state, (members, state.now.history[0].docs)) {
+        state.flaw.get_or_insert(Flaw::NoOrder);
+    }
+}
+
+/// The transactions whose decision is in a record.
+fn decided(state: &State) -> u8 {
+    state.now.records.iter().fold(0, |all, record| all | record.committed)
+}
+
+/// Can the transactions that are left be run one after the other, so that they end in what is committed now? None before one that
+/// had ended before it began; the answers of those at serializable are true.
+fn has_order(plan: &Plan, state: &State, (left, docs): (u8, Docs)) -> bool {
+    if left == 0 {
+        return docs == state.now.history[state.latest()].docs;
+    }
+    (0..plan.txs.len()).filter(|t| left >> t & 1 == 1).any(|t| {
+        let run = &state.runs[t];
+        let follows = run.before & left != 0;
+        let is_true = plan.txs[t].level == Level::Snapshot || is_told(run, docs);
+        !follows && is_true && has_order(plan, state, (left & !(1 << t), run.own.over(docs)))
+    })
+}

@@ -1,0 +1,114 @@
+//! The model as `stateright` explores it: which steps are possible in a state, and what they do.
+
+use stateright::{Model, Property};
+
+use super::{deciding, plan::Plan, properties as p, state::State, statement};
+use crate::explore::{Report, run, told};
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A transaction goes on.
+    Run(usize),
+    /// One write decides all the transactions of a client that are ready.
+    Group(usize),
+    /// Somebody, the owner or another, finishes or undoes a document of a decided transaction.
+    Clean(usize),
+    /// A single write outside transactions.
+    Direct(usize),
+    /// Nothing that is written from here on will survive the next restart.
+    ForeseeRestart,
+    /// The foreseen restart.
+    Restart,
+}
+
+/// The protocol under one plan.
+#[derive(Clone, Debug)]
+pub struct ValidationModel {
+    /// What is constant.
+    pub plan: Plan,
+}
+
+/// Explores every state that `plan` can reach.
+pub fn explore(plan: Plan) -> Report {
+    let title = format!("validation {} {:?}", plan.name, plan.breakage);
+    told(&title, || explore_quietly(plan))
+}
+
+/// Explores every state that `plan` can reach, and prints nothing.
+pub fn explore_quietly(plan: Plan) -> Report {
+    run(ValidationModel { plan })
+}
+
+impl ValidationModel {
+    /// What somebody does of his own accord.
+    fn progress(&self, state: &State, actions: &mut Vec<Action>) {
+        let enabled = |t: &usize| statement::is_enabled(&self.plan, state, *t);
+        actions.extend((0..state.runs.len()).filter(enabled).map(Action::Run));
+        actions.extend((0..state.now.docs.len()).filter(|doc| state.is_left(&self.plan, *doc)).map(Action::Clean));
+    }
+
+    /// Is anybody able to go on, faults and single writes aside?
+    pub fn has_progress(&self, state: &State) -> bool {
+        let mut actions = Vec::new();
+        self.progress(state, &mut actions);
+        !actions.is_empty()
+    }
+
+    fn directs(&self, state: &State, actions: &mut Vec<Action>) {
+        for (at, (doc, _)) in self.plan.directs.iter().enumerate() {
+            if state.directs >> at & 1 == 0 && state.now.docs[*doc].pending.is_none() {
+                actions.push(Action::Direct(at));
+            }
+        }
+    }
+}
+
+impl Model for ValidationModel {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(&self.plan)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.progress(state, actions);
+        self.directs(state, actions);
+        if self.plan.restarts == 0 {
+            let several = |client: &usize| deciding::together(&self.plan, state, *client).len() > 1;
+            actions.extend(self.plan.writers().into_iter().filter(several).map(Action::Group));
+        }
+        if state.restarts > 0 {
+            actions.push(if state.journal_end.is_some() { Action::Restart } else { Action::ForeseeRestart });
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        match action {
+            Action::Run(t) => statement::advance(&self.plan, &mut next, t),
+            Action::Group(client) => deciding::decide_together(&self.plan, &mut next, client),
+            Action::Clean(doc) => next.clean(&self.plan, doc),
+            Action::Direct(at) => next.write_directly(at, self.plan.directs[at]),
+            Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),
+            Action::Restart => next.restart(),
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("V1 answers are of one moment", p::answers_are_of_one_moment),
+            Property::always("V2 no update is lost", p::no_update_is_lost),
+            Property::always("V3 a serial order exists", p::a_serial_order_exists),
+            Property::always("V4 nobody waits for ever", p::nobody_waits_for_ever),
+            Property::always("V5 finishing changes nothing", p::finishing_changes_nothing),
+            Property::sometimes("all commit", p::all_commit),
+            Property::sometimes("somebody is disturbed", p::somebody_is_disturbed),
+            Property::sometimes("a disturbed one commits", p::a_disturbed_one_commits),
+            Property::sometimes("somebody waits", p::somebody_waits),
+            Property::sometimes("somebody gives way", p::somebody_gives_way),
+        ]
+    }
+}

@@ -1,0 +1,139 @@
+//! What one exploration contains: the documents, the transactions and the faults that may happen.
+
+use super::{
+    breakage::Breakage,
+    query::{ANY, Docs, Fold, Query, Values, with},
+};
+
+/// One statement of a transaction. Collections and documents have numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Reads a document by its `_id`.
+    Point(usize),
+    /// Reads the documents of a collection that have one of these values.
+    Scan(usize, Values),
+    /// Counts them.
+    Count(usize, Values),
+    /// Reads the first of them, by value.
+    First(usize, Values),
+    /// Gives a document a value.
+    Write(usize, Values),
+    /// Gives a document a value if it has one of the first.
+    WriteIf(usize, Values, Values),
+    /// Gives a value to all documents of a collection that have one of the first.
+    WriteMany(usize, Values, Values),
+    /// Inserts a document. That it is there already is an error that the transaction survives.
+    Insert(usize, Values),
+    /// Removes a document.
+    Remove(usize),
+}
+
+/// The level of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Its answers are those of one moment, and nobody else writes over that moment what it writes.
+    #[default]
+    Snapshot,
+    /// Besides, it has a place in a serial order.
+    Serializable,
+}
+
+/// A transaction. Those with lower numbers are older.
+#[derive(Clone, Debug, Default)]
+pub struct TxPlan {
+    /// Its statements, in their order; then it commits.
+    pub ops: Vec<Op>,
+    /// Its level.
+    pub level: Level,
+    /// Whose it is: in this client's record it is decided.
+    pub client: usize,
+    /// It begins after this one has ended.
+    pub after: Option<usize>,
+}
+
+/// A document at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Its collection.
+    pub ns: usize,
+    /// Its value, `ABSENT` too.
+    pub value: Values,
+}
+
+/// One exploration.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Name of the plan in messages of tests.
+    pub name: &'static str,
+    /// The documents, at most four.
+    pub docs: Vec<Start>,
+    /// The transactions.
+    pub txs: Vec<TxPlan>,
+    /// Single writes outside transactions, at any time: of this document, this value.
+    pub directs: Vec<(usize, Values)>,
+    /// How often the server may restart and lose a suffix of what is not journaled.
+    pub restarts: u8,
+    /// Scans ask for statuses before they read safe versions. Otherwise everything is read in one command, and asked afterwards.
+    pub one_by_one: bool,
+    /// The older wait for write locks. Otherwise whoever meets one gives way at once.
+    pub lock_waits: bool,
+    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the way.
+    pub refined: bool,
+    /// What is broken on purpose.
+    pub breakage: Option<Breakage>,
+}
+
+impl Plan {
+    /// Is this broken on purpose?
+    pub fn has(&self, breakage: Breakage) -> bool {
+        self.breakage == Some(breakage)
+    }
+
+    /// The same plan with something broken.
+    pub fn broken(mut self, breakage: Breakage) -> Self {
+        self.breakage = Some(breakage);
+        self
+    }
+
+    /// The documents of a collection that have one of these values.
+    pub fn matching(&self, ns: usize, values: Values) -> Docs {
+        let docs = self.docs.iter().enumerate().filter(|(_, doc)| doc.ns == ns);
+        docs.map(|(doc, _)| with(doc, values)).sum()
+    }
+
+    /// One bit for each collection of these documents.
+    pub fn collections(&self, docs: Docs) -> u8 {
+        let of = |(doc, start): (usize, &Start)| u8::from(docs & with(doc, ANY) != 0) << start.ns;
+        self.docs.iter().enumerate().map(of).fold(0, |all, one| all | one)
+    }
+
+    /// What a statement reads.
+    pub fn query(&self, op: Op) -> Query {
+        let scan = |ns, values, fold| Query { bits: self.matching(ns, values), fold, point: false };
+        match op {
+            Op::Point(doc) => Query::by_id(doc, ANY, Fold::Documents),
+            Op::Scan(ns, values) => scan(ns, values, Fold::Documents),
+            Op::Count(ns, values) => scan(ns, values, Fold::Count),
+            Op::First(ns, values) => scan(ns, values, Fold::First),
+            Op::WriteMany(ns, values, _) => scan(ns, values, Fold::Ids),
+            Op::WriteIf(doc, values, _) => Query::by_id(doc, values, Fold::Ids),
+            Op::Write(doc, _) | Op::Insert(doc, _) | Op::Remove(doc) => Query::by_id(doc, ANY, Fold::Ids),
+        }
+    }
+
+    /// The clients that write in transactions: only they have records.
+    pub fn writers(&self) -> Vec<usize> {
+        let mut clients: Vec<usize> =
+            self.txs.iter().filter(|tx| tx.ops.iter().any(Op::writes)).map(|tx| tx.client).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        clients
+    }
+}
+
+impl Op {
+    /// Does it write?
+    pub fn writes(&self) -> bool {
+        !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Count(..) | Self::First(..))
+    }
+}

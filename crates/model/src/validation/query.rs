@@ -1,0 +1,109 @@
+//! Sets of documents with their values, packed into bits, and the queries that select from them.
+
+/// Two bits for each document: is it there with the value 0, is it there with the value 1? Neither: it is absent.
+/// Both, in an answer: a scan has met the document twice.
+pub type Docs = u8;
+
+/// One bit for each of the values that a predicate takes.
+pub type Values = u8;
+
+/// Only the value 0.
+pub const ZERO: Values = 1;
+/// Only the value 1.
+pub const ONE: Values = 2;
+/// Both values.
+pub const ANY: Values = 3;
+/// No value: the document is absent.
+pub const ABSENT: Values = 0;
+
+/// The document with this value.
+pub fn with(doc: usize, values: Values) -> Docs {
+    values << (2 * doc)
+}
+
+/// The value of a document.
+pub fn value(docs: Docs, doc: usize) -> Values {
+    docs >> (2 * doc) & ANY
+}
+
+/// All documents that have the value 0.
+const ZEROS: Docs = 0b0101_0101;
+
+fn lowest(docs: Docs) -> Docs {
+    docs & docs.wrapping_neg()
+}
+
+/// How the documents that match become an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fold {
+    /// The documents themselves.
+    Documents,
+    /// Only which they are.
+    Ids,
+    /// Only how many they are.
+    Count,
+    /// Only the first of them, by value.
+    First,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Query {
+    /// Which documents match, with which values.
+    pub bits: Docs,
+    /// What the answer says of them.
+    pub fold: Fold,
+    /// Does the query pin one `_id`?
+    pub point: bool,
+}
+
+impl Query {
+    /// A query by `_id`, for these values of the document.
+    pub fn by_id(doc: usize, values: Values, fold: Fold) -> Self {
+        Self { bits: with(doc, values), fold, point: true }
+    }
+
+    /// The answer, if these are all the documents.
+    pub fn answer(&self, docs: Docs) -> Docs {
+        let found = docs & self.bits;
+        match self.fold {
+            Fold::Documents => found,
+            Fold::Ids => (found | found >> 1) & ZEROS,
+            Fold::Count => found.count_ones() as Docs,
+            Fold::First if found & ZEROS != 0 => lowest(found & ZEROS),
+            Fold::First => lowest(found),
+        }
+    }
+
+    /// The same query, of other documents only.
+    pub fn without(self, docs: Docs) -> Self {
+        Self { bits: self.bits & !docs, ..self }
+    }
+}
+
+/// What a transaction has written: these documents have other values for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Written {
+    /// Both bits of each document that it has written.
+    pub docs: Docs,
+    /// Their values.
+    pub values: Docs,
+}
+
+impl Written {
+    /// These documents with what was written.
+    pub fn over(&self, docs: Docs) -> Docs {
+        docs & !self.docs | self.values
+    }
+
+    /// One more write.
+    pub fn add(&mut self, doc: usize, values: Values) {
+        self.docs |= with(doc, ANY);
+        self.values = self.values & !with(doc, ANY) | with(doc, values);
+    }
+
+    /// Was this document written?
+    pub fn has(&self, doc: usize) -> bool {
+        value(self.docs, doc) != 0
+    }
+}

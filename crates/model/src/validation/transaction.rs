@@ -1,0 +1,147 @@
+//! A transaction under way: its statement, what it has written, what it remembers of its reads.
+
+use super::{
+    plan::Plan,
+    query::{Docs, Query, Written},
+    scan::Command,
+};
+
+/// What entries are run again for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Goal {
+    /// The entry with this number becomes one of the documents that the transaction has not written.
+    Convert(usize),
+    /// Validation by looks.
+    Validate,
+    /// Validation of at most one document that is not held: it needs no looks.
+    Once,
+}
+
+/// Where a transaction is: in the statement with the number `Run::op`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// About to begin the statement.
+    Begin,
+    /// The statement, or its selection, is being read.
+    Reading,
+    /// About to lock and change the first of `Run::to_lock`.
+    Locking,
+    /// Looks, and entries that are run again.
+    Bracket(Goal),
+    /// At serializable: waiting for these active rivals.
+    Waiting(u8),
+    /// About to write evidence.
+    Proving,
+    /// About to decide.
+    Deciding,
+    /// The decision is sent, but not acknowledged.
+    Decided,
+    /// Broken on purpose: about to set the stamps.
+    Stamping,
+    /// It is decided.
+    Over,
+}
+
+/// What the transaction remembers of a read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// What was read, of documents that the transaction did not hold.
+    pub query: Query,
+    /// Does the answer include what the transaction itself has written?
+    pub own: bool,
+    /// The answer.
+    pub result: Docs,
+    /// Was a rival's lock met?
+    pub met: bool,
+}
+
+/// Auxiliary: an answer that the transaction was given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Answer {
+    /// What was read.
+    pub query: Query,
+    /// What the transaction had written by then.
+    pub own: Written,
+    /// What was answered.
+    pub result: Docs,
+}
+
+/// A transaction under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// The step that it takes next.
+    pub step: Step,
+    /// The number of the statement.
+    pub op: usize,
+    /// The server process in which it began.
+    pub boot: u8,
+    /// The read under way.
+    pub command: Option<Command>,
+    /// One bit for each document that the statement has still to lock.
+    pub to_lock: u8,
+    /// What it has written.
+    pub own: Written,
+    /// What it remembers of its reads.
+    pub entries: Vec<Entry>,
+    /// The two looks: the stamps of one record after the other.
+    pub looks: [Vec<[u8; 2]>; 2],
+    /// The server process of the first look.
+    pub look_boot: u8,
+    /// The entry that is run again next.
+    pub next: usize,
+    /// The answer of the others' part of an entry that is converted.
+    pub part: Docs,
+    /// Rivals that were found active (remembered only if that is broken on purpose).
+    pub known: u8,
+    /// Was it validated before its end? (Only if that is broken on purpose.)
+    pub early: bool,
+    /// Have looks differed?
+    pub disturbed: bool,
+    /// Its stamp, once it has one.
+    pub stamp: u8,
+    /// Auxiliary: the transactions that had ended before it began.
+    pub before: u8,
+    /// Auxiliary: the moment of its last lock; without locks, of its beginning.
+    pub locked_at: usize,
+    /// Auxiliary: what it was answered.
+    pub answers: Vec<Answer>,
+}
+
+impl Run {
+    /// The transaction before it begins.
+    pub fn new(plan: &Plan, t: usize) -> Self {
+        Self {
+            step: if plan.txs[t].ops.is_empty() { Step::Over } else { Step::Begin },
+            op: 0,
+            boot: 0,
+            command: None,
+            to_lock: 0,
+            own: Written::default(),
+            entries: Vec::new(),
+            looks: [Vec::new(), Vec::new()],
+            look_boot: 0,
+            next: 0,
+            part: 0,
+            known: 0,
+            early: false,
+            disturbed: false,
+            stamp: 0,
+            before: 0,
+            locked_at: 0,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Notes an answer for the judges.
+    pub fn told(&mut self, query: Query, result: Docs) {
+        self.answers.push(Answer { query, own: self.own, result });
+    }
+
+    /// Forgets what only a transaction under way needs.
+    pub fn forget(&mut self) {
+        self.entries.clear();
+        self.looks = [Vec::new(), Vec::new()];
+        (self.command, self.to_lock, self.next, self.part, self.known) = (None, 0, 0, 0, 0);
+        (self.look_boot, self.boot, self.op) = (0, 0, 0);
+    }
+}

@@ -1,0 +1,223 @@
+//! Validation: the entries of a transaction are run again between two looks.
+//!
+//! 1. First look: the stamps of one record after the other.
+//! 2. Every entry is run again, one after the other.
+//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first.
+//! 4. Evidence, and the decision: see `deciding`.
+//!
+//! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its collection again.
+
+use super::{
+    breakage::Breakage,
+    deciding, judge,
+    plan::{Level, Plan},
+    query::Docs,
+    scan::{Command, Outcome},
+    state::State,
+    transaction::{Entry, Goal, Step},
+};
+
+/// What is done next in a bracket.
+enum Stage {
+    Look(usize),
+    Run,
+    Over,
+}
+
+/// Begins the end of a transaction: is there anything to be validated?
+pub fn begin(plan: &Plan, state: &mut State, t: usize) {
+    let run = &state.runs[t];
+    let is_done = run.early && run.op == plan.txs[t].ops.len();
+    if is_done || is_exempt(plan, state, t) {
+        return valid(plan, state, t);
+    }
+    let points = run.entries.iter().all(|entry| entry.query.point);
+    let free = run.entries.iter().filter(|entry| entry.query.bits & run.own.docs == 0).count();
+    let once = points && (free <= 1 || plan.has(Breakage::SeveralReadAgainOnce));
+    let goal = if once { Goal::Once } else { Goal::Validate };
+    bracket(state, t, goal);
+    advance(plan, state, t, goal);
+}
+
+fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
+    let run = &state.runs[t];
+    let read_only = run.own.docs == 0 && !run.early;
+    let snapshot = plan.txs[t].level == Level::Snapshot;
+    let may_have_met = snapshot || plan.has(Breakage::LockedExempt);
+    let is_light = |entry: &Entry| entry.query.point && (may_have_met || !entry.met);
+    run.entries.is_empty()
+        || read_only && run.entries.len() == 1 && is_light(&run.entries[0])
+        || read_only && plan.has(Breakage::SeveralExempt) && run.entries.iter().all(|entry| entry.query.point)
+        || read_only && plan.has(Breakage::ScanExempt) && run.entries.len() == 1
+        || read_only && plan.has(Breakage::ReadOnlyExempt)
+}
+
+/// Begins to convert an entry of the own view.
+pub fn convert(plan: &Plan, state: &mut State, t: usize, entry: usize) {
+    bracket(state, t, Goal::Convert(entry));
+    advance(plan, state, t, Goal::Convert(entry));
+}
+
+fn bracket(state: &mut State, t: usize, goal: Goal) {
+    let run = &mut state.runs[t];
+    run.looks = [Vec::new(), Vec::new()];
+    (run.next, run.step) = (0, Step::Bracket(goal));
+}
+
+/// How many reads are run again, and how many of them between the looks.
+fn runs(plan: &Plan, state: &State, t: usize, goal: Goal) -> (usize, usize) {
+    let all = match goal {
+        Goal::Convert(_) => 2,
+        _ => state.runs[t].entries.len() - usize::from(plan.has(Breakage::LastAnswerIgnored)),
+    };
+    (all, if plan.has(Breakage::SecondLookEarly) { all - 1 } else { all })
+}
+
+fn stage(plan: &Plan, state: &State, t: usize, goal: Goal) -> Stage {
+    let (run, (all, between)) = (&state.runs[t], runs(plan, state, t, goal));
+    let unlooked = match goal {
+        Goal::Once => [false, false],
+        Goal::Convert(_) if plan.has(Breakage::ConvertedWithoutLooks) => [false, false],
+        _ => [0, 1].map(|at| run.looks[at].len() < plan.writers().len()),
+    };
+    let first = unlooked[0] && !plan.has(Breakage::NoLooks);
+    let second = unlooked[1] && !plan.has(Breakage::NoLooks) && !plan.has(Breakage::OneLook);
+    match () {
+        () if first && !(run.next == 0 && plan.has(Breakage::FirstLookLate)) => Stage::Look(0),
+        () if run.next < between => Stage::Run,
+        () if second => Stage::Look(1),
+        () if run.next < all => Stage::Run,
+        () => Stage::Over,
+    }
+}
+
+/// The next step of a bracket.
+pub fn advance(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
+    if state.runs[t].command.is_some() {
+        run_again(plan, state, t, goal);
+    } else {
+        match stage(plan, state, t, goal) {
+            Stage::Look(which) => look(plan, state, t, which),
+            Stage::Run => {
+                let command = command(plan, state, t, goal);
+                state.runs[t].command = Some(command);
+                run_again(plan, state, t, goal);
+            }
+            Stage::Over => {}
+        }
+    }
+    let idle = state.runs[t].step == Step::Bracket(goal) && state.runs[t].command.is_none();
+    if idle && matches!(stage(plan, state, t, goal), Stage::Over) {
+        conclude(plan, state, t, goal);
+    }
+}
+
+fn look(plan: &Plan, state: &mut State, t: usize, which: usize) {
+    if which == 0 && state.runs[t].looks[0].is_empty() {
+        state.runs[t].look_boot = state.boot;
+    }
+    let record = plan.writers()[state.runs[t].looks[which].len()];
+    let stamps = state.now.records[record].changes;
+    state.runs[t].looks[which].push(stamps);
+}
+
+fn command(plan: &Plan, state: &State, t: usize, goal: Goal) -> Command {
+    let run = &state.runs[t];
+    match goal {
+        Goal::Convert(entry) if run.next == 0 => Command::new(plan, run.entries[entry].query, true),
+        Goal::Convert(entry) => Command::new(plan, run.entries[entry].query.without(run.own.docs), false),
+        _ => {
+            let entry = &run.entries[run.next];
+            Command::new(plan, entry.query, entry.own || plan.has(Breakage::OwnViewAgain) && !entry.query.point)
+        }
+    }
+}
+
+fn run_again(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
+    let Some(command) = state.runs[t].command.take() else { return };
+    match command.step(plan, state, t) {
+        Err(going_on) => state.runs[t].command = Some(going_on),
+        Ok(outcome) => compare(plan, state, t, (goal, outcome)),
+    }
+}
+
+fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Outcome)) {
+    let run = &mut state.runs[t];
+    let expected = match goal {
+        Goal::Convert(entry) if run.next == 0 => run.entries[entry].result,
+        Goal::Convert(_) => {
+            run.part = outcome.result;
+            outcome.result
+        }
+        _ => run.entries[run.next].result,
+    };
+    run.next += 1;
+    if outcome.result != expected {
+        return state.roll_back(t);
+    }
+    let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::RivalsIgnored);
+    let rivals = if plan.refined { outcome.changing } else { outcome.active };
+    if strict && rivals != 0 && !matches!(goal, Goal::Convert(_)) {
+        meet_rivals(plan, state, t, rivals);
+    }
+}
+
+/// The older waits for active rivals, the younger gives way.
+fn meet_rivals(plan: &Plan, state: &mut State, t: usize, rivals: u8) {
+    let is_oldest = rivals.trailing_zeros() as usize > t;
+    if is_oldest || plan.has(Breakage::NoOrderOfAges) {
+        state.runs[t].step = Step::Waiting(rivals);
+    } else {
+        state.roll_back(t);
+    }
+}
+
+/// Are the looks equal, for what was read?
+fn is_undisturbed(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
+    let (run, read) = (&state.runs[t], plan.collections(read));
+    let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
+    let pairs = run.looks[0].iter().zip(&run.looks[1]);
+    same_process && pairs.into_iter().all(|(one, two)| (0..2).all(|ns| read >> ns & 1 == 0 || one[ns] == two[ns]))
+}
+
+fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
+    let read = match goal {
+        Goal::Convert(entry) => state.runs[t].entries[entry].query.bits,
+        _ => state.runs[t].entries.iter().fold(0, |read, entry| read | entry.query.bits),
+    };
+    let looked = !state.runs[t].looks[1].is_empty();
+    if looked && !is_undisturbed(plan, state, t, read) {
+        return again(state, t);
+    }
+    state.runs[t].looks = [Vec::new(), Vec::new()];
+    (state.runs[t].next, state.runs[t].look_boot) = (0, 0);
+    let Goal::Convert(entry) = goal else { return valid(plan, state, t) };
+    let (own, part) = (state.runs[t].own.docs, std::mem::take(&mut state.runs[t].part));
+    let converted = &mut state.runs[t].entries[entry];
+    converted.query = converted.query.without(own);
+    converted.own = false;
+    converted.result = part;
+    state.runs[t].step = Step::Begin;
+}
+
+/// Again between two looks: the second look is the next first one, unless it is of another server process.
+fn again(state: &mut State, t: usize) {
+    let run = &mut state.runs[t];
+    let second = std::mem::take(&mut run.looks[1]);
+    run.looks[0] = if run.look_boot == state.boot { second } else { Vec::new() };
+    (run.next, run.disturbed) = (0, true);
+}
+
+/// Everything that was read is the truth of one moment.
+fn valid(plan: &Plan, state: &mut State, t: usize) {
+    let run = &mut state.runs[t];
+    if run.early && run.op < plan.txs[t].ops.len() {
+        run.step = Step::Begin;
+    } else if run.own.docs == 0 {
+        judge::committed(plan, state, t);
+        deciding::end(state, t);
+    } else {
+        run.step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
+        run.entries.clear();
+    }
+}

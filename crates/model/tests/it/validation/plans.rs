@@ -1,0 +1,317 @@
+//! The plans.
+
+use model::validation::{
+    Level::{Serializable, Snapshot},
+    Op,
+    Op::{Count, Insert, Point, Remove, Scan, Write, WriteIf, WriteMany},
+    Plan, Start, TxPlan,
+    query::{ABSENT, ANY, ONE, Values, ZERO},
+};
+
+/// Documents of one collection.
+fn docs(values: &[Values]) -> Vec<Start> {
+    values.iter().map(|value| Start { ns: 0, value: *value }).collect()
+}
+
+fn snapshot(client: usize, ops: &[Op]) -> TxPlan {
+    TxPlan { ops: ops.to_vec(), level: Snapshot, client, after: None }
+}
+
+fn serializable(client: usize, ops: &[Op]) -> TxPlan {
+    TxPlan { level: Serializable, ..snapshot(client, ops) }
+}
+
+fn then(after: usize, tx: TxPlan) -> TxPlan {
+    TxPlan { after: Some(after), ..tx }
+}
+
+/// A reader of two documents, and a client whose transactions change both, there and back again.
+pub(super) fn values_come_back() -> Plan {
+    let both = |value| snapshot(1, &[Write(0, value), Write(1, value)]);
+    Plan {
+        name: "values_come_back",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![snapshot(0, &[Point(0), Point(1)]), both(ONE), then(1, both(ZERO)), then(2, both(ONE))],
+        ..Plan::default()
+    }
+}
+
+/// The same, and a restart may lose a decision, which is sent again.
+pub(super) fn restarts() -> Plan {
+    Plan { name: "restarts", restarts: 1, ..values_come_back() }
+}
+
+/// A reader of two documents, and one transaction that changes both.
+pub(super) fn read_skew() -> Plan {
+    Plan {
+        name: "read_skew",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![snapshot(0, &[Point(0), Point(1)]), snapshot(1, &[Write(0, ONE), Write(1, ONE)])],
+        ..Plan::default()
+    }
+}
+
+/// A reader of one document, and a transaction that changes it twice.
+pub(super) fn changed_twice() -> Plan {
+    Plan {
+        name: "changed_twice",
+        docs: docs(&[ZERO]),
+        txs: vec![snapshot(0, &[Point(0)]), snapshot(1, &[Write(0, ONE), Write(0, ZERO)])],
+        ..Plan::default()
+    }
+}
+
+/// A scan, and one transaction that moves two documents.
+pub(super) fn torn_scan() -> Plan {
+    Plan {
+        name: "torn_scan",
+        docs: docs(&[ZERO, ONE]),
+        txs: vec![snapshot(0, &[Scan(0, ANY)]), snapshot(1, &[Write(0, ONE), Write(1, ZERO)])],
+        ..Plan::default()
+    }
+}
+
+/// A count, and a client that moves a document to and fro behind its cursor.
+pub(super) fn moved_past_the_cursor() -> Plan {
+    let moved = |value| snapshot(1, &[Write(0, value)]);
+    Plan {
+        name: "moved_past_the_cursor",
+        docs: docs(&[ONE, ZERO]),
+        txs: vec![snapshot(0, &[Count(0, ANY)]), moved(ZERO), then(1, moved(ONE)), then(2, moved(ZERO))],
+        ..Plan::default()
+    }
+}
+
+/// The same, and each of these transactions changes a document of another collection, too.
+pub(super) fn two_collections() -> Plan {
+    let mut plan = moved_past_the_cursor();
+    plan.name = "two_collections";
+    plan.docs.iter_mut().for_each(|doc| doc.ns = 1);
+    plan.docs.push(Start { ns: 0, value: ZERO });
+    plan.txs[0].ops = vec![Count(1, ANY)];
+    plan.txs[1..].iter_mut().for_each(|tx| tx.ops.insert(0, Write(2, ONE)));
+    plan
+}
+
+/// A reader of two collections, and a client that may decide its changes of both by one write, to and fro.
+pub(super) fn decided_together() -> Plan {
+    let change = |doc, value| snapshot(1, &[Write(doc, value)]);
+    Plan {
+        name: "decided_together",
+        docs: vec![Start { ns: 0, value: ZERO }, Start { ns: 1, value: ONE }, Start { ns: 1, value: ZERO }],
+        txs: vec![
+            snapshot(0, &[Count(1, ANY)]),
+            change(1, ZERO),
+            then(1, change(1, ONE)),
+            then(2, change(0, ONE)),
+            then(2, change(1, ZERO)),
+        ],
+        ..Plan::default()
+    }
+}
+
+/// A transaction writes what rests on a document, which another changes.
+pub(super) fn read_then_write() -> Plan {
+    Plan {
+        name: "read_then_write",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![snapshot(0, &[Point(0), Write(1, ONE)]), snapshot(1, &[Write(0, ONE)])],
+        ..Plan::default()
+    }
+}
+
+/// A transaction scans, and sets a document to what the scan has found; another changes it.
+pub(super) fn scan_then_write() -> Plan {
+    Plan {
+        name: "scan_then_write",
+        docs: docs(&[ZERO, ONE]),
+        txs: vec![snapshot(0, &[Scan(0, ZERO), Write(0, ZERO)]), snapshot(1, &[Write(0, ONE)])],
+        ..Plan::default()
+    }
+}
+
+/// Two transactions read a document by its `_id` and write what rests on it.
+pub(super) fn counters() -> Plan {
+    let counter = |client| snapshot(client, &[Point(0), Write(0, ONE)]);
+    Plan { name: "counters", docs: docs(&[ZERO]), txs: vec![counter(0), counter(1)], ..Plan::default() }
+}
+
+/// The same, read by a scan; one sets the document to what the other has read.
+pub(super) fn scanned_counters() -> Plan {
+    Plan {
+        name: "scanned_counters",
+        docs: docs(&[ZERO, ONE]),
+        txs: vec![snapshot(0, &[Scan(0, ZERO), Write(0, ZERO)]), snapshot(1, &[Scan(0, ZERO), Write(0, ONE)])],
+        ..Plan::default()
+    }
+}
+
+/// Each reads what the other writes.
+pub(super) fn write_skew() -> Plan {
+    Plan {
+        name: "write_skew",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![serializable(0, &[Point(0), Write(1, ONE)]), serializable(1, &[Point(1), Write(0, ONE)])],
+        ..Plan::default()
+    }
+}
+
+/// Doctors on duty: each counts how many there are, and leaves.
+pub(super) fn roster(doctors: usize) -> Plan {
+    let leaves = |doctor| serializable(doctor, &[Count(0, ONE), Write(doctor, ZERO)]);
+    Plan { name: "roster", docs: docs(&vec![ONE; doctors]), txs: (0..doctors).map(leaves).collect(), ..Plan::default() }
+}
+
+/// Each counts documents and inserts one.
+pub(super) fn phantoms() -> Plan {
+    let inserts = |client| serializable(client, &[Count(0, ONE), Insert(client, ONE)]);
+    Plan { name: "phantoms", docs: docs(&[ABSENT, ABSENT]), txs: vec![inserts(0), inserts(1)], ..Plan::default() }
+}
+
+/// A reader beside two writers that have an order only without it.
+pub(super) fn read_only_anomaly() -> Plan {
+    Plan {
+        name: "read_only_anomaly",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![
+            serializable(0, &[Point(1), Write(0, ONE)]),
+            serializable(1, &[Write(1, ONE)]),
+            serializable(2, &[Point(0), Point(1)]),
+        ],
+        ..Plan::default()
+    }
+}
+
+/// The same, with a reader of one document that begins after one of the two.
+pub(super) fn one_document_afterwards() -> Plan {
+    let mut plan = read_only_anomaly();
+    plan.name = "one_document_afterwards";
+    plan.txs[2] = then(1, serializable(2, &[Point(0)]));
+    plan
+}
+
+/// A transaction at serializable beside two at snapshot that write.
+pub(super) fn weaker_rivals() -> Plan {
+    Plan {
+        name: "weaker_rivals",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![
+            snapshot(0, &[Point(1), Write(0, ONE)]),
+            serializable(1, &[Scan(0, ANY), Write(1, ONE)]),
+            snapshot(2, &[Write(0, ZERO)]),
+        ],
+        ..Plan::default()
+    }
+}
+
+/// Inserts, counts and inserts, beside a client that moves a document to and fro.
+pub(super) fn own_view() -> Plan {
+    let moved = |value| snapshot(1, &[Write(2, value)]);
+    Plan {
+        name: "own_view",
+        docs: docs(&[ABSENT, ABSENT, ONE]),
+        txs: vec![snapshot(0, &[Insert(0, ONE), Count(0, ONE), Insert(1, ONE)]), moved(ZERO), then(1, moved(ONE))],
+        ..Plan::default()
+    }
+}
+
+/// Counts two documents of others in its own view, and writes again; both are changed, to and fro.
+pub(super) fn converted() -> Plan {
+    let moved = |values: [Values; 2]| snapshot(1, &[Write(1, values[0]), Write(2, values[1])]);
+    Plan {
+        name: "converted",
+        docs: docs(&[ZERO, ONE, ZERO]),
+        txs: vec![
+            snapshot(0, &[Write(0, ONE), Count(0, ONE), Write(0, ZERO)]),
+            moved([ZERO, ONE]),
+            then(1, moved([ONE, ZERO])),
+        ],
+        ..Plan::default()
+    }
+}
+
+/// An update of many documents, and a rival that makes one more match.
+pub(super) fn one_more_matches() -> Plan {
+    Plan {
+        name: "one_more_matches",
+        docs: docs(&[ONE, ZERO]),
+        txs: vec![snapshot(0, &[WriteMany(0, ONE, ZERO)]), snapshot(1, &[Write(1, ONE)])],
+        ..Plan::default()
+    }
+}
+
+/// An update of many documents, and a client that makes one not match, and match again.
+pub(super) fn matches_again() -> Plan {
+    Plan {
+        name: "matches_again",
+        docs: docs(&[ONE, ONE]),
+        txs: vec![
+            snapshot(0, &[WriteMany(0, ONE, ZERO)]),
+            snapshot(1, &[Write(0, ZERO)]),
+            then(1, snapshot(1, &[Write(0, ONE)])),
+        ],
+        ..Plan::default()
+    }
+}
+
+/// An update that matches nothing, and a rival that makes it match.
+pub(super) fn nothing_matches() -> Plan {
+    Plan {
+        name: "nothing_matches",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![
+            snapshot(0, &[WriteIf(0, ONE, ZERO), Write(1, ONE)]),
+            snapshot(1, &[Write(0, ONE)]),
+            snapshot(2, &[Remove(1)]),
+        ],
+        ..Plan::default()
+    }
+}
+
+/// An insert that meets a duplicate, and a rival that removes it.
+pub(super) fn duplicate() -> Plan {
+    Plan {
+        name: "duplicate",
+        docs: docs(&[ONE, ZERO]),
+        txs: vec![snapshot(0, &[Insert(0, ONE), Write(1, ONE)]), snapshot(1, &[Remove(0)])],
+        ..Plan::default()
+    }
+}
+
+/// The older reads what the younger has locked, and the younger wants what the older has locked.
+pub(super) fn lock_waits() -> Plan {
+    Plan {
+        name: "lock_waits",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![serializable(0, &[Write(0, ONE), Point(1)]), serializable(1, &[Write(1, ONE), Write(0, ZERO)])],
+        lock_waits: true,
+        ..Plan::default()
+    }
+}
+
+/// A reader of two documents, one transaction that changes both, and one single write.
+pub(super) fn single_write() -> Plan {
+    Plan { name: "single_write", directs: vec![(0, ZERO)], ..read_skew() }
+}
+
+/// A reader of two documents, and single writes that come back.
+pub(super) fn single_writes_come_back() -> Plan {
+    Plan {
+        name: "single_writes_come_back",
+        docs: docs(&[ZERO, ZERO]),
+        txs: vec![snapshot(0, &[Point(0), Point(1)])],
+        directs: vec![(0, ONE), (1, ONE), (0, ZERO), (1, ZERO), (0, ONE), (1, ONE)],
+        ..Plan::default()
+    }
+}
+
+/// The same plan; scans ask for statuses before they read safe versions.
+pub(super) fn one_by_one(plan: Plan) -> Plan {
+    Plan { one_by_one: true, ..plan }
+}
+
+/// The same plan with all transactions at serializable.
+pub(super) fn stricter(mut plan: Plan) -> Plan {
+    plan.txs.iter_mut().for_each(|tx| tx.level = Serializable);
+    plan
+}
