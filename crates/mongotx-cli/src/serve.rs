@@ -10,7 +10,7 @@ mod logs;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use mongotx::ClientOptions;
+use mongotx::{ClientOptions, Isolation};
 use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, RetryableWrites, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
@@ -70,6 +70,13 @@ pub(crate) struct Options {
     /// Closes connections that are silent for so long; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u32,
+    /// What transactions are protected from that name no read concern, local or majority; snapshot and linearizable
+    /// (serializable) are never less than they say
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t)]
+    isolation: Level,
+    /// How long a write in a transaction waits for another transaction that holds its document
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    lock_wait_ms: u32,
     /// How long a retryable write is remembered, so that it is carried out once: as long as this gateway lives, or in the
     /// store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
@@ -80,6 +87,25 @@ pub(crate) struct Options {
     /// How long commands that run are waited for at the end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u32,
+}
+
+/// An isolation level.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Level {
+    ReadCommitted,
+    #[default]
+    Snapshot,
+    Serializable,
+}
+
+impl From<Level> for Isolation {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::ReadCommitted => Self::ReadCommitted,
+            Level::Snapshot => Self::Snapshot,
+            Level::Serializable => Self::Serializable,
+        }
+    }
 }
 
 /// Where it is stored what retryable writes have done.
@@ -174,10 +200,12 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         allow_plaintext: options.allow_plaintext,
         limits,
         client: ClientOptions {
+            isolation: options.isolation.into(),
             tx_database: options.server.tx_database.clone(),
             count_commands: false,
             ..ClientOptions::default()
         },
+        lock_wait: Duration::from_millis(options.lock_wait_ms.into()),
         retryable_writes: options.retryable_writes.into(),
         test_commands: options.enable_test_commands,
         ..GatewayOptions::default()

@@ -95,6 +95,8 @@ impl Gateway {
         let users = options.users.as_deref().map(Users::read).transpose()?;
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
         let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
+        // A level that this deployment cannot have is refused now, and not to each client.
+        client.session().begin()?;
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
         let listeners = listen(&options).await?;
         let endpoint = listen_for_metrics(&options).await?;

@@ -7,7 +7,7 @@ use mongotx::ClientOptions;
 use crate::command::SessionLimits;
 
 /// A gateway that is to be started. It listens nowhere unless told so.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Options {
     /// The backing server.
     pub uri: String,
@@ -30,12 +30,36 @@ pub struct Options {
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
     pub sessions: SessionLimits,
+    /// How long a write in a transaction waits for another transaction that holds its document.
+    pub lock_wait: Duration,
     /// How long a write with a number is remembered.
     pub retryable_writes: RetryableWrites,
     /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of drivers only.
     pub test_commands: bool,
-    /// How the MongoTx client works that all commands share.
+    /// How the MongoTx client works that all commands share. Its isolation is that of transactions whose clients ask for no read
+    /// concern, or for `local` or `majority`; one that asks for `snapshot` or `linearizable` gets that, or more if this is more.
     pub client: ClientOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            uri: String::new(),
+            listen: None,
+            unix: None,
+            tls: None,
+            users: None,
+            allow_plaintext: false,
+            metrics: None,
+            slow: None,
+            limits: Limits::default(),
+            sessions: SessionLimits::default(),
+            lock_wait: Duration::from_millis(100),
+            retryable_writes: RetryableWrites::default(),
+            test_commands: false,
+            client: ClientOptions::default(),
+        }
+    }
 }
 
 /// Who remembers what retryable writes have done, so that each is carried out once. `docs/gateway.md` has what each promises

@@ -39,12 +39,12 @@ impl fmt::Display for Namespace {
 #[non_exhaustive]
 pub enum Isolation {
     /// No dirty writes, no dirty reads; every read sees the latest committed documents. Readers never wait or abort.
-    #[default]
     ReadCommitted,
     /// Besides, a document once read does not change until the transaction ends. Readers take read locks.
     RepeatableRead,
     /// What a transaction that commits has read was so at one moment, and nobody has changed since then what it writes: no lost
     /// updates, no read skew, no phantoms. Readers take no locks; the commit reads again what was read.
+    #[default]
     Snapshot,
     /// Besides, the transactions that commit have an order in which they could have run one after the other, and it is that of
     /// real time. A commit waits for, or gives way to, rivals that are about to change what it has read.
@@ -98,8 +98,8 @@ impl Verbosity {
 /// Options of one transaction.
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {
-    /// Read committed unless chosen otherwise.
-    pub isolation: Isolation,
+    /// What it is protected from. Default: the client's.
+    pub isolation: Option<Isolation>,
     /// What a commit waits for before it is answered: the journal, by default. Where several servers keep the data it waits for
     /// the majority of them at least, and for its journals, whatever is asked: with less, half of a commit could be lost.
     pub concern: Concern,
@@ -120,7 +120,7 @@ pub struct TransactionOptions {
 impl Default for TransactionOptions {
     fn default() -> Self {
         Self {
-            isolation: Isolation::default(),
+            isolation: None,
             concern: Concern::default(),
             lock_wait: Duration::ZERO,
             lease: None,
@@ -137,6 +137,8 @@ pub struct ClientOptions {
     pub tx_database: String,
     /// How the fate of transactions is stored.
     pub layout: Layout,
+    /// What transactions are protected from that choose nothing else: snapshot.
+    pub isolation: Isolation,
     /// The default lease: rivals may roll back what a client left undecided when it has given no sign of life for so
     /// long, by the server's clock. Signs of life come three times as often.
     pub lease: Duration,
@@ -170,6 +172,7 @@ impl Default for ClientOptions {
         Self {
             tx_database: "mongotx".to_owned(),
             layout: Layout::default(),
+            isolation: Isolation::default(),
             lease: Duration::from_secs(10),
             idle_limit: Duration::from_secs(60),
             write_wait: Duration::from_secs(20),

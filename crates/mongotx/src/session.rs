@@ -61,7 +61,7 @@ impl Session {
             return Err(Error::invalid(117, "a transaction is open in this session already"));
         }
         self.core.check_options(&options)?;
-        self.state = State::Open(Parking::new(&self.core, Transaction::begin(options)));
+        self.state = State::Open(Parking::new(&self.core, Transaction::begin(&self.core, options)));
         Ok(())
     }
 

@@ -14,6 +14,9 @@ pub enum Step {
     AfterLock,
     BeforeReadLock,
     AfterReadLock,
+    BeforeStatus,
+    BeforeValidation,
+    AfterValidation,
     BeforeStamp,
     AfterStamp,
     BeforeDecision,
@@ -32,13 +35,16 @@ pub enum Step {
 
 impl Step {
     /// All of them, in the order of a transaction's life.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::BeforeRegister,
         Self::AfterRegister,
         Self::BeforeLock,
         Self::AfterLock,
         Self::BeforeReadLock,
         Self::AfterReadLock,
+        Self::BeforeStatus,
+        Self::BeforeValidation,
+        Self::AfterValidation,
         Self::BeforeStamp,
         Self::AfterStamp,
         Self::BeforeDecision,

@@ -223,7 +223,7 @@ pub(super) async fn sum(
     lock_wait: Duration,
 ) -> mongotx::Result<i64> {
     let options =
-        TransactionOptions { isolation: Isolation::RepeatableRead, lock_wait, ..TransactionOptions::default() };
+        TransactionOptions { isolation: Some(Isolation::RepeatableRead), lock_wait, ..TransactionOptions::default() };
     session.begin_with(options)?;
     match balances(session, accounts).await {
         Ok(total) => session.commit().await.map(|()| total),

@@ -15,7 +15,9 @@
 use std::time::{Duration, Instant};
 
 use bson::Document;
-use mongotx::{Collection, Concern, ErrorKind, IndexModel, Namespace, Session, TransactionOptions, UpdateResult};
+use mongotx::{
+    Collection, Concern, ErrorKind, IndexModel, Isolation, Namespace, Session, TransactionOptions, UpdateResult,
+};
 use tokio::sync::OnceCell;
 
 use super::{
@@ -121,7 +123,10 @@ fn remember(work: &mut Work, record: &Record) {
 fn begin(context: &Context) -> Answer<Session> {
     // Two such transactions may wait for each other: each waits for a part of the time only.
     let lock_wait = context.options.client.write_wait / 4;
-    let options = TransactionOptions { concern: Concern::Majority, lock_wait, ..TransactionOptions::default() };
+    // As outside transactions: each document by itself.
+    let (isolation, concern) = (Isolation::ReadCommitted, Concern::Majority);
+    let options =
+        TransactionOptions { isolation: Some(isolation), concern, lock_wait, ..TransactionOptions::default() };
     let mut session = context.client.session_with(options);
     session.begin()?;
     Ok(session)

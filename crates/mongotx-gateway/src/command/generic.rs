@@ -77,8 +77,8 @@ impl Generic {
         }
         match self.read {
             Some(_) if !begins => invalid("Only the first command in a transaction may specify a readConcern"),
-            Some(ReadLevel::Available | ReadLevel::Linearizable) => invalid(
-                "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction",
+            Some(ReadLevel::Available) => invalid(
+                "The readConcern level must be either 'local' (default), 'majority', 'snapshot' or, for a serializable transaction, 'linearizable' in order to run in a transaction",
             ),
             _ => Ok(()),
         }
@@ -101,11 +101,12 @@ impl Generic {
         Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, refused))
     }
 
-    /// What a transaction that begins with this read concern is protected from.
-    pub(crate) fn isolation(&self) -> Isolation {
+    /// What a transaction that begins with this read concern is protected from, if `usual` is what others get.
+    pub(crate) fn isolation(&self, usual: Isolation) -> Isolation {
         match self.read {
-            Some(ReadLevel::Snapshot) => Isolation::RepeatableRead,
-            _ => Isolation::ReadCommitted,
+            Some(ReadLevel::Linearizable) => Isolation::Serializable,
+            Some(ReadLevel::Snapshot) if usual != Isolation::Serializable => Isolation::Snapshot,
+            _ => usual,
         }
     }
 }
@@ -188,20 +189,21 @@ mod tests {
 
     #[test]
     fn levels_are_what_the_table_says() {
-        for (level, isolation) in [
-            ("local", Isolation::ReadCommitted),
-            ("majority", Isolation::ReadCommitted),
-            ("snapshot", Isolation::RepeatableRead),
+        for (level, isolation, under_read_committed, under_serializable) in [
+            ("local", Isolation::Snapshot, Isolation::ReadCommitted, Isolation::Serializable),
+            ("majority", Isolation::Snapshot, Isolation::ReadCommitted, Isolation::Serializable),
+            ("snapshot", Isolation::Snapshot, Isolation::Snapshot, Isolation::Serializable),
+            ("linearizable", Isolation::Serializable, Isolation::Serializable, Isolation::Serializable),
         ] {
             let generic = taken(doc! {"readConcern": {"level": level}}).unwrap();
-            assert_eq!(generic.isolation(), isolation);
+            assert_eq!(generic.isolation(Isolation::Snapshot), isolation);
+            assert_eq!(generic.isolation(Isolation::ReadCommitted), under_read_committed);
+            assert_eq!(generic.isolation(Isolation::Serializable), under_serializable);
             generic.check_statement(true).unwrap();
             assert_eq!(generic.check_statement(false).unwrap_err().code, 72);
         }
-        for level in ["available", "linearizable"] {
-            let generic = taken(doc! {"readConcern": {"level": level}}).unwrap();
-            assert_eq!(generic.check_statement(true).unwrap_err().code, 72);
-        }
+        let generic = taken(doc! {"readConcern": {"level": "available"}}).unwrap();
+        assert_eq!(generic.check_statement(true).unwrap_err().code, 72);
     }
 
     #[test]

@@ -249,8 +249,9 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
     work.id = None;
     work.retry.clear();
     let options = TransactionOptions {
-        isolation: generic.isolation(),
+        isolation: Some(generic.isolation(context.options.client.isolation)),
         concern: Concern::Majority,
+        lock_wait: context.options.lock_wait,
         max_life: Some(context.tx.limits.transaction_lifetime),
         ..TransactionOptions::default()
     };

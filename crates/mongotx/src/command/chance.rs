@@ -17,7 +17,9 @@ const CHANCE: [&str; 6] = ["$rand", "$sample", "$sampleRate", "$where", "$functi
 
 fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {
     let among = |document: &Document| {
-        document.iter().any(|(key, value)| is_wanted_key(key) || key != "$literal" && any(value, is_wanted, is_wanted_key))
+        document
+            .iter()
+            .any(|(key, value)| is_wanted_key(key) || key != "$literal" && any(value, is_wanted, is_wanted_key))
     };
     match value {
         Bson::Document(document) => among(document),
@@ -70,7 +72,10 @@ pub(crate) async fn bound(core: &Core, document: &Document) -> Result<Option<Doc
 }
 
 /// The same of a pipeline.
-pub(crate) async fn bound_pipeline<'c>(core: &Core, command: &'c AggregateCommand) -> Result<Cow<'c, AggregateCommand>> {
+pub(crate) async fn bound_pipeline<'c>(
+    core: &Core,
+    command: &'c AggregateCommand,
+) -> Result<Cow<'c, AggregateCommand>> {
     if !command.pipeline.iter().any(names_time) {
         return Ok(Cow::Borrowed(command));
     }
@@ -91,10 +96,16 @@ mod tests {
 
     #[test]
     fn is_in_what_rests_on_chance_wherever_it_stands() {
-        for chance in [doc! {"$sample": {"size": 1}}, doc! {"$expr": {"$lt": [{"$rand": {}}, 0.5]}}, doc! {"$or": [{"$where": "1"}]}] {
+        for chance in [
+            doc! {"$sample": {"size": 1}},
+            doc! {"$expr": {"$lt": [{"$rand": {}}, 0.5]}},
+            doc! {"$or": [{"$where": "1"}]},
+        ] {
             assert!(is_in(&chance), "{chance}");
         }
-        for other in [doc! {"a": "$rand"}, doc! {"$project": {"a": {"$literal": {"$rand": {}}}}}, doc! {"a": {"$gt": 1}}] {
+        for other in
+            [doc! {"a": "$rand"}, doc! {"$project": {"a": {"$literal": {"$rand": {}}}}}, doc! {"a": {"$gt": 1}}]
+        {
             assert!(!is_in(&other), "{other}");
         }
     }

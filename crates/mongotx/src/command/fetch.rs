@@ -20,6 +20,7 @@ use crate::{
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
+    steps::Step,
 };
 
 /// Times that a document is fetched again because its writer finished between two commands.
@@ -85,6 +86,7 @@ pub(crate) async fn by_id(
     me: Option<TxId>,
 ) -> Result<Documents> {
     let plain = is_only_id(&query.filter) && query.projection.is_none();
+    let mut decided = None;
     for _ in 0..FETCHES {
         let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
             // An expression may have failed on a version that is not the latest.
@@ -102,7 +104,13 @@ pub(crate) async fn by_id(
             // Held by this transaction after all: the `_id` is an equal number of another type.
             return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
+        core.server.at(Step::BeforeStatus).await;
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
+        let may_be_older = (plain || lock.remove) && status == TxStatus::Committed;
+        if may_be_older && decided.replace(writer) != Some(writer) {
+            // It may have written to the document again since that was fetched, and before it was decided.
+            continue;
+        }
         match visible_version(&lock, me, |_| status) {
             Some(Version::Absent) => return Ok(Documents::default()),
             Some(Version::Safe) if plain => return Ok(Documents::at_hand([found])),

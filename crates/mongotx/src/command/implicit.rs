@@ -55,8 +55,12 @@ impl<'a> Call<'a> {
     pub(crate) fn begin(&mut self) -> &mut Transaction {
         // As outside transactions: each document by itself.
         let isolation = Isolation::ReadCommitted;
-        let options = TransactionOptions { isolation, lock_wait: self.wait / 4, ..TransactionOptions::default() };
-        self.open.insert(Transaction::begin(options))
+        let options = TransactionOptions {
+            isolation: Some(isolation),
+            lock_wait: self.wait / 4,
+            ..TransactionOptions::default()
+        };
+        self.open.insert(Transaction::begin(self.core, options))
     }
 
     /// The attempt's result: what to answer, or `None` to try again.

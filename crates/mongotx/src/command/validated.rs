@@ -93,13 +93,7 @@ async fn repeated(core: &Core, ns: &Namespace, found: Documents, before: Digest)
     }
 }
 
-async fn find_pinned(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    query: &Query,
-    id: Bson,
-) -> Result<Documents> {
+async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query, id: Bson) -> Result<Documents> {
     let found = find::committed(core, Some(tx), ns, query).await?;
     if tx.is_own(ns, &id) {
         return Ok(found);
@@ -322,7 +316,8 @@ impl<'a> Bracket<'a> {
         }
         let later = self.core.look_at_changes().await?;
         let tags = self.matter.iter().map(|(ns, _)| tag_of(ns)).collect();
-        let unchanged = self.look.as_ref().is_some_and(|look| look.is_unchanged_at(&later, &tags, self.core.same_server(tx)));
+        let unchanged =
+            self.look.as_ref().is_some_and(|look| look.is_unchanged_at(&later, &tags, self.core.same_server(tx)));
         self.look = Some(later);
         if unchanged {
             entries.into_iter().try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;
@@ -332,7 +327,8 @@ impl<'a> Bracket<'a> {
         if self.left > 0 {
             return Ok(false);
         }
-        let message = format!("collections changed {BRACKETS} times while they were read beside the transaction's own writes");
+        let message =
+            format!("collections changed {BRACKETS} times while they were read beside the transaction's own writes");
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(tx.id()))
     }
 }

@@ -12,7 +12,10 @@
 //! change it. A transaction without locks waits for it, one with locks only if it is the older one, so that no two wait for each
 //! other; both for a bounded time.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use bson::{Bson, RawDocumentBuf, doc};
 use futures_util::future::try_join_all;
@@ -37,6 +40,7 @@ use crate::{
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
+    steps::Step,
 };
 
 /// Times that everything is read again because the collections changed in between.
@@ -61,6 +65,13 @@ impl Core {
         if !tx.validates() || tx.reads.is_empty() || (!tx.is_serializable() && tx.only_read_one_document()) {
             return Ok(());
         }
+        self.server.at(Step::BeforeValidation).await;
+        let valid = self.until_valid(tx).await;
+        self.server.at(Step::AfterValidation).await;
+        valid
+    }
+
+    async fn until_valid(&self, tx: &Transaction) -> Result<()> {
         let (one_moment, tags) = (tx.reads_one_moment(), tx.reads.tags());
         let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
         let mut look: Option<ChangeLook> = None;
@@ -121,7 +132,7 @@ impl Core {
 
     async fn check_points(&self, tx: &Transaction, ns: &Namespace, points: &[&Point]) -> Result<Rival> {
         let mut left: Vec<&Point> = points.to_vec();
-        let mut rival = None;
+        let (mut rival, mut decided) = (None, HashSet::new());
         for _ in 0..FETCHES {
             let stored = self.fetch_points(ns, &left).await?;
             let writers: Vec<TxId> = stored.values().filter_map(|(_, writer)| *writer).collect();
@@ -130,6 +141,14 @@ impl Core {
             let mut again = Vec::new();
             for point in left {
                 let found = stored.get(&OwnKey::of(&point.id));
+                let writer = found.and_then(|(_, writer)| *writer);
+                if let Some(writer) = writer.filter(|writer| status(*writer) == Some(TxStatus::Committed))
+                    && decided.insert((OwnKey::of(&point.id), writer))
+                {
+                    // It may have written to the document again since that was fetched, and before it was decided.
+                    again.push(point);
+                    continue;
+                }
                 let Some(version) = shown(found, |id| status(id).unwrap_or(TxStatus::RolledBack))? else {
                     again.push(point);
                     continue;
@@ -137,9 +156,9 @@ impl Core {
                 if Digest::of(version.as_deref()) != point.digest {
                     return Err(changed(ns, Some(&point.id)));
                 }
-                let writer = found.and_then(|(_, writer)| *writer).filter(|writer| Some(*writer) != tx.id());
+                let is_rival = |writer: &TxId| Some(*writer) != tx.id() && status(*writer) == Some(TxStatus::Active);
                 if tx.is_serializable() {
-                    rival = rival.or(writer.filter(|writer| status(*writer) == Some(TxStatus::Active)));
+                    rival = rival.or(writer.filter(is_rival));
                 }
             }
             left = again;
@@ -211,10 +230,7 @@ impl Core {
 type Stored = (RawDocumentBuf, Option<TxId>);
 
 /// What somebody sees who has written nothing: the outer `None`, if it has to be fetched again.
-fn shown(
-    found: Option<&Stored>,
-    status: impl Fn(TxId) -> TxStatus,
-) -> Result<Option<Option<RawDocumentBuf>>> {
+fn shown(found: Option<&Stored>, status: impl Fn(TxId) -> TxStatus) -> Result<Option<Option<RawDocumentBuf>>> {
     let Some((raw, writer)) = found else { return Ok(Some(None)) };
     if writer.is_none() {
         return document::stripped(raw.clone()).map(|document| Some(Some(document)));

@@ -22,8 +22,11 @@ pub(crate) struct Changes(pub(crate) HashMap<ClientId, HashMap<String, i64>>);
 impl Changes {
     /// The stamps of these collections, as far as there are any.
     fn of<'a>(&'a self, tags: &'a HashSet<String>) -> HashSet<(ClientId, &'a str, i64)> {
-        let all = self.0.iter().flat_map(|(client, stamps)| stamps.iter().map(move |(tag, stamp)| (client, tag, stamp)));
-        all.filter(|(_, tag, _)| tags.contains(*tag)).map(|(client, tag, stamp)| (*client, tag.as_str(), *stamp)).collect()
+        let all =
+            self.0.iter().flat_map(|(client, stamps)| stamps.iter().map(move |(tag, stamp)| (client, tag, stamp)));
+        all.filter(|(_, tag, _)| tags.contains(*tag))
+            .map(|(client, tag, stamp)| (*client, tag.as_str(), *stamp))
+            .collect()
     }
 }
 

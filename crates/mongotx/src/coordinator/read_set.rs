@@ -195,7 +195,8 @@ impl Transaction {
     /// Is everything that is left to validate one moment by itself: what the transaction holds, and at most one document beside
     /// it?
     pub(crate) fn reads_one_moment(&self) -> bool {
-        let loose_points = self.reads.points().flat_map(|(ns, points)| points.values().map(move |point| (ns, &point.id)));
+        let loose_points =
+            self.reads.points().flat_map(|(ns, points)| points.values().map(move |point| (ns, &point.id)));
         let loose_points = loose_points.filter(|(ns, id)| !self.is_own(ns, id)).count();
         let loose = |entry: &&Entry| !entry.pinned.as_ref().is_some_and(|id| self.is_own(&entry.ns, id));
         let loose_entries: Vec<&Entry> = self.reads.entries().iter().filter(loose).collect();

@@ -149,7 +149,8 @@ impl Records {
 
     /// The change stamps of all records, closed and fenced ones included.
     pub(crate) async fn changes(&self, server: &Server) -> Result<Changes> {
-        let mut find = doc! {"find": &self.ns.coll, "filter": {"changes": {"$exists": true}}, "projection": {"changes": 1}};
+        let mut find =
+            doc! {"find": &self.ns.coll, "filter": {"changes": {"$exists": true}}, "projection": {"changes": 1}};
         server.nodes.only_from_primary(&mut find);
         let found = server.collect(&self.ns.db, find, 100_000).await?;
         found.iter().map(parse_changes).collect::<Result<_>>().map(Changes)
@@ -242,7 +243,8 @@ fn update(ns: &Namespace, statement: Document) -> Document {
 }
 
 fn parse_changes(stored: &Document) -> Result<(ClientId, HashMap<String, i64>)> {
-    let malformed = || Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field \"changes\""));
+    let malformed =
+        || Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field \"changes\""));
     let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed())?.bytes());
     let stamps = stored.get_document("changes").map_err(|_| malformed())?;
     Ok((client, stamps.iter().map(|(tag, stamp)| (tag.clone(), as_i64(stamp))).collect()))

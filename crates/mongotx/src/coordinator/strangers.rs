@@ -88,7 +88,9 @@ pub(crate) async fn server_seconds(server: &Server) -> Result<i64> {
 pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
     let hello = server.run("admin", doc! {"hello": 1}).await?;
     hello.get_datetime("localTime").copied().map_err(|_| {
-        Error::unsupported("the server does not tell its time, which ids of clients and $$NOW in a transaction are made of")
+        Error::unsupported(
+            "the server does not tell its time, which ids of clients and $$NOW in a transaction are made of",
+        )
     })
 }
 

@@ -54,6 +54,7 @@ pub(crate) struct HeldSet {
 
 pub(crate) struct Transaction {
     pub(crate) options: TransactionOptions,
+    isolation: Isolation,
     begun: Instant,
     pub(crate) started: Option<Started>,
     held: HashMap<Namespace, HeldSet>,
@@ -112,8 +113,9 @@ pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
 }
 
 impl Transaction {
-    pub(crate) fn begin(options: TransactionOptions) -> Self {
+    pub(crate) fn begin(core: &Core, options: TransactionOptions) -> Self {
         Self {
+            isolation: core.isolation(&options),
             options,
             begun: Instant::now(),
             started: None,
@@ -132,16 +134,16 @@ impl Transaction {
     }
 
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.options.isolation == Isolation::RepeatableRead
+        self.isolation == Isolation::RepeatableRead
     }
 
     /// Is what it reads validated at the commit?
     pub(crate) fn validates(&self) -> bool {
-        self.options.isolation.validates()
+        self.isolation.validates()
     }
 
     pub(crate) fn is_serializable(&self) -> bool {
-        self.options.isolation == Isolation::Serializable
+        self.isolation == Isolation::Serializable
     }
 
     /// Has it written to this collection?
@@ -530,16 +532,20 @@ impl Core {
         Err(Error::new(ErrorKind::Indeterminate, message))
     }
 
+    /// What a transaction with these options is protected from.
+    pub(crate) fn isolation(&self, options: &TransactionOptions) -> Isolation {
+        options.isolation.unwrap_or(self.options.isolation)
+    }
+
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
-        if options.isolation.validates() && self.options.layout == Layout::Published {
-            let level = options.isolation;
+        let level = self.isolation(options);
+        if level.validates() && self.options.layout == Layout::Published {
             return Err(Error::unsupported(format!(
                 "isolation {level:?} validates what was read by change stamps, which the published layout does not keep"
             )));
         }
-        if options.isolation.validates() && self.catalog.shards.are_routed() {
-            let level = options.isolation;
+        if level.validates() && self.catalog.shards.are_routed() {
             return Err(Error::unsupported(format!(
                 "isolation {level:?} is not supported behind a router (mongos): what its shards answer is of no one moment that could \
                  be validated. Read committed and repeatable read are"

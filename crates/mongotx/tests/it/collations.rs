@@ -12,7 +12,8 @@ async fn collation_update_many_changes_each_document_once() {
         let coll: Collection<Document> = client.database(&testkit::unique_db("collations")).collection("a");
         let ids = ["a", "A", r"x\Ey.*", r"X\Ey.*", "á"];
         coll.insert_many(&ids.map(|id| doc! {"_id": id, "s": "word", "n": 0})).await.unwrap();
-        let mut session = client.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+        let mut session =
+            client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
         session.begin().unwrap();
         let word = doc! {"s": "WORD"};
         let found = coll.find(word.clone()).collation(loose.clone()).session(&mut session).await.unwrap();

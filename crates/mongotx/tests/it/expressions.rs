@@ -10,7 +10,8 @@ async fn one_and_a_pending_one(isolation: Isolation) -> (Collection<Document>, S
     let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
     let coll: Collection<Document> = client.database(&testkit::unique_db("expressions")).collection("a");
     coll.insert_one(&doc! {"_id": 1, "t": [1], "n": 1}).await.unwrap();
-    let mut session = client.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+    let mut session =
+        client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
     session.begin().unwrap();
     coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
     coll.insert_one(&doc! {"_id": 2, "t": [1, 2], "n": 1}).session(&mut session).await.unwrap();

@@ -43,5 +43,6 @@ mod taking_over;
 mod text;
 mod unfinishable;
 mod upsert_races;
+mod validation;
 mod waiting;
 mod zombies;

@@ -203,8 +203,11 @@ async fn somebody_who_waits_is_counted() {
     let mut rival = client.session();
     rival.begin().unwrap();
     update(&coll, &mut rival, 1).await.unwrap();
-    let patient =
-        TransactionOptions { lock_wait: LIMIT, isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let patient = TransactionOptions {
+        lock_wait: LIMIT,
+        isolation: Some(Isolation::RepeatableRead),
+        ..TransactionOptions::default()
+    };
     let mut session = client.session_with(patient);
     session.begin().unwrap();
     assert_eq!(client.metrics().waits, 0);

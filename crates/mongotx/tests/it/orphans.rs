@@ -138,7 +138,8 @@ async fn transactions_roll_them_back_and_go_on() {
         for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
             scene.plant(id).await;
             let a = scene.collection(client);
-            let mut session = client.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+            let mut session =
+                client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
             session.begin().unwrap();
             write_all(&a, &mut session).await.unwrap();
             session.commit().await.unwrap();

@@ -77,7 +77,7 @@ async fn rolled_back_is_told_and_stays_after_shutdown() {
 #[tokio::test]
 async fn read_only_repeatable_transaction_is_committed() {
     let scene = Scene::set_up().await;
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     let mut session = scene.client.session_with(options);
     session.begin().unwrap();
     scene.a.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap();

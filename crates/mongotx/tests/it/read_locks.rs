@@ -26,7 +26,8 @@ impl Scene {
         let rival = connect(ClientOptions { write_wait: std::time::Duration::from_millis(50), ..options() }).await;
         let rivals = collection(&rival, 3).await;
         let isolation = Isolation::RepeatableRead;
-        let mut session = reader.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+        let mut session =
+            reader.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
         session.begin().unwrap();
         Self { readers: through(&reader, &rivals), session, gate, rival, rivals }
     }

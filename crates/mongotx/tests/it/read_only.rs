@@ -13,7 +13,7 @@ async fn commit_of_a_reader_whose_locks_were_taken_away_is_expired() {
     let coll: Collection<Document> = rival.database(&db).collection("a");
     coll.insert_many(&[doc! {"_id": 1, "n": 10}, doc! {"_id": 2, "n": 0}]).await.unwrap();
 
-    let repeatable = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let repeatable = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     let mut session = reader.session_with(repeatable);
     session.begin().unwrap();
     let read: Collection<Document> = reader.database(&db).collection("a");

@@ -109,7 +109,7 @@ impl Scene {
 
     async fn begin(&self, isolation: Isolation) -> Option<Session> {
         let mut session = self.client.session();
-        session.begin_with(TransactionOptions { isolation, ..TransactionOptions::default() }).unwrap();
+        session.begin_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() }).unwrap();
         Some(session)
     }
 

@@ -107,7 +107,7 @@ async fn stale_read_sees_the_transactions_own_writes() {
 async fn repeatable_read_cannot_be_stale() {
     let place = place("stale_repeatable").await;
     let mut session = place.client.session();
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     session.begin_with(options).unwrap();
     let refused = place.coll.find_one(doc! {"_id": 0}).max_staleness(HOUR).session(&mut session).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);

@@ -49,8 +49,11 @@ impl Two {
     }
 
     fn session(&self, isolation: Isolation, lock_wait: Duration) -> Session {
-        let mut session =
-            self.other.session_with(TransactionOptions { isolation, lock_wait, ..TransactionOptions::default() });
+        let mut session = self.other.session_with(TransactionOptions {
+            isolation: Some(isolation),
+            lock_wait,
+            ..TransactionOptions::default()
+        });
         session.begin().unwrap();
         session
     }
@@ -248,7 +251,7 @@ async fn reader_at_repeatable_read_fails_at_once_or_waits_for_the_writer() {
 #[tokio::test]
 async fn writer_waits_for_a_reader_at_repeatable_read() {
     let mut two = Two::before_write(options()).await;
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     two.rival.rollback().await.unwrap();
     two.rival.begin_with(options).unwrap();
     two.rivals.find_one(doc! {"_id": 1}).session(&mut two.rival).await.unwrap();

@@ -76,6 +76,8 @@ impl fmt::Display for TargetReport {
             None => "no transactions",
             Some(Isolation::ReadCommitted) => "read committed",
             Some(Isolation::RepeatableRead) => "repeatable read",
+            Some(Isolation::Snapshot) => "snapshot",
+            Some(Isolation::Serializable) => "serializable",
         };
         writeln!(f, "{} ({level}): {} of {} tests failed", self.target, self.failed().len(), self.tests.len())?;
         for TestReport { clause, asks, outcome } in &self.tests {

@@ -55,8 +55,12 @@ pub enum Isolation {
     /// Read committed.
     #[default]
     ReadCommitted,
-    /// Repeatable read; snapshot where the target has that.
+    /// Repeatable read; snapshot where the target has no other.
     RepeatableRead,
+    /// Snapshot.
+    Snapshot,
+    /// Serializable.
+    Serializable,
 }
 
 impl fmt::Display for Isolation {
@@ -64,6 +68,8 @@ impl fmt::Display for Isolation {
         f.write_str(match self {
             Self::ReadCommitted => "read committed",
             Self::RepeatableRead => "repeatable read",
+            Self::Snapshot => "snapshot",
+            Self::Serializable => "serializable",
         })
     }
 }

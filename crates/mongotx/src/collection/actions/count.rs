@@ -73,8 +73,6 @@ impl<'a> IntoFuture for EstimatedCount<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, session } = self;
-        Box::pin(async move {
-            in_session!(session, |tx| count::estimated(core, tx, ns))
-        })
+        Box::pin(async move { in_session!(session, |tx| count::estimated(core, tx, ns)) })
     }
 }

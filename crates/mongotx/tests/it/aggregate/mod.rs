@@ -80,8 +80,10 @@ fn begun(client: &Client) -> Session {
 }
 
 fn repeatable(client: &Client) -> Session {
-    let mut session = client
-        .session_with(TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() });
+    let mut session = client.session_with(TransactionOptions {
+        isolation: Some(Isolation::RepeatableRead),
+        ..TransactionOptions::default()
+    });
     session.begin().unwrap();
     session
 }

@@ -96,8 +96,11 @@ impl Scenario {
     /// Lives it, up to the end of the transaction.
     pub(crate) async fn live(self, world: &World, client: &Client, tell: &(impl Fn(Told) + Sync)) -> End {
         let isolation = if self == Self::Repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
-        let options =
-            TransactionOptions { isolation, lock_wait: Duration::from_secs(20), ..TransactionOptions::default() };
+        let options = TransactionOptions {
+            isolation: Some(isolation),
+            lock_wait: Duration::from_secs(20),
+            ..TransactionOptions::default()
+        };
         let mut session = client.session_with(options);
         let done = self.transact(world, client, &mut session, tell).await;
         let end = match done {

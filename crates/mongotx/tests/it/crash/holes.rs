@@ -103,7 +103,7 @@ async fn killed_between_writes_with_a_sign_of_life_between_commits_without_a_hol
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_a_read_lock_does_not_commit_on_it() {
     let scene = Scene::set_up(LEASE_MS).await;
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     let mut session = scene.client.session_with(options);
     session.begin().unwrap();
     let read = scene.a.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap().unwrap();

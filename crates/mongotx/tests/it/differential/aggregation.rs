@@ -136,7 +136,7 @@ impl Sequence {
 
     async fn run(mut self, change: Change, isolation: Isolation) -> Result<Tally, String> {
         for _ in 0..ROUNDS {
-            let options = || TransactionOptions { isolation, ..TransactionOptions::default() };
+            let options = || TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
             let mut session = self.client.session_with(options());
             session.begin().unwrap();
             let mut rivals = match change {

@@ -88,7 +88,7 @@ async fn own_writes_look_as_if_made_directly() {
 async fn own_writes_at_repeatable_read_look_as_if_made_directly() {
     let mut plan = in_transactions(6, 8, 40);
     plan.transaction =
-        Some(TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() });
+        Some(TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() });
     run("own_writes_at_repeatable_read_look_as_if_made_directly", 25, ClientOptions::default(), plan).await;
 }
 

@@ -56,7 +56,7 @@ impl Scene {
         let (gate, hook) = Gate::at(Step::BeforeFinish, 1, true);
         let unfinished = (gate, world.client_with(LEASE_MS, hook).await);
         let mut session = client.session();
-        session.begin_with(TransactionOptions { isolation, ..TransactionOptions::default() }).unwrap();
+        session.begin_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() }).unwrap();
         let (coll, own) = (client.database(&world.db).collection("places"), committed.clone());
         Self { world, kind, raw, client, coll, session, committed, own, unfinished, active: Vec::new() }
     }

@@ -54,8 +54,11 @@ impl Run {
         let mut refusals = 0;
         while !self.until.is_reached(self.recorder.committed()) {
             let lock_wait = *random.pick(&[Duration::ZERO, Duration::from_millis(50)]);
-            let mut session =
-                client.session_with(TransactionOptions { isolation, lock_wait, ..TransactionOptions::default() });
+            let mut session = client.session_with(TransactionOptions {
+                isolation: Some(isolation),
+                lock_wait,
+                ..TransactionOptions::default()
+            });
             let planned = self.plan(&mut random);
             self.recorder.begin(process, &planned);
             let end = match self.one(&planned, isolation, &mut random, &coll, &mut session).await {

@@ -49,7 +49,8 @@ where
             let mut refusals = 0;
             while !until.is_reached(told.commits.load(SeqCst)) {
                 let lock_wait = *random.pick(&[Duration::ZERO, Duration::from_millis(100)]);
-                let options = TransactionOptions { isolation, lock_wait, ..TransactionOptions::default() };
+                let options =
+                    TransactionOptions { isolation: Some(isolation), lock_wait, ..TransactionOptions::default() };
                 let mut session = client.session_with(options);
                 session.begin().unwrap();
                 let (steps, mut session, after) = one(nth, coll.clone(), session, random).await;

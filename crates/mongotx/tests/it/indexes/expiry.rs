@@ -24,7 +24,8 @@ async fn expired_document_that_a_transaction_holds_is_not_removed() {
     place.coll.insert_one(&doc! {"_id": "held", "at": later}).await.unwrap();
     place.coll.insert_one(&doc! {"_id": "read", "at": later}).await.unwrap();
     let mut session = place.client.session();
-    let options = mongotx::TransactionOptions { isolation: mongotx::Isolation::RepeatableRead, ..Default::default() };
+    let options =
+        mongotx::TransactionOptions { isolation: Some(mongotx::Isolation::RepeatableRead), ..Default::default() };
     session.begin_with(options).unwrap();
     place.coll.update_one(doc! {"_id": "held"}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
     place.coll.find_one(doc! {"_id": "read"}).session(&mut session).await.unwrap();

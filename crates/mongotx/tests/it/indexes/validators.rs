@@ -44,7 +44,8 @@ async fn document_older_than_the_validator_can_be_read_locked_and_rolled_back() 
     let validator = doc! {"n": {"$exists": true}};
     place.db.run_command(doc! {"collMod": "c", "validator": validator, "validationLevel": "moderate"}).await.unwrap();
     let mut session = place.client.session();
-    let options = mongotx::TransactionOptions { isolation: mongotx::Isolation::RepeatableRead, ..Default::default() };
+    let options =
+        mongotx::TransactionOptions { isolation: Some(mongotx::Isolation::RepeatableRead), ..Default::default() };
     session.begin_with(options).unwrap();
     assert!(place.coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap().is_some());
     place.coll.update_one(doc! {"_id": 1}, doc! {"$set": {"more": 1}}).session(&mut session).await.unwrap();

@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
         levels: &[Isolation],
         items: impl IntoIterator<Item = Item>,
     ) -> Self {
-        let options = |isolation| TransactionOptions { isolation, ..TransactionOptions::default() };
+        let options = |isolation| TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
         let sessions = levels.iter().enumerate().map(|(tx, level)| clients.client(tx).session_with(options(*level)));
         let coll = (0..levels.len()).map(|tx| clients.client(tx).database(&clients.db).collection("items"));
         let (number, levels) = (number as i32, levels.to_vec());

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Instant};
 use futures_util::{StreamExt, stream};
 use mongotx::Isolation;
 use txcheck::{
-    Anomaly, History, Plan, Report, Tx, history::Event, interleave::is_serial, interleavings, judge, parse_plans, plan::initial, run,
+    Anomaly, History, Plan, Report, Tx, history::Event, interleave::is_serial, interleavings, judge, parse_plans,
+    plan::initial, run,
 };
 
 use super::executor::{Clients, Run, Setting};

@@ -87,7 +87,7 @@ impl Place {
         self.reset().await;
         let mut rival = self.rival().await;
         let mut session = self.client.session_with(TransactionOptions {
-            isolation: self.operation.isolation(),
+            isolation: Some(self.operation.isolation()),
             lock_wait: self.operation.lock_wait(),
             ..TransactionOptions::default()
         });

@@ -118,7 +118,8 @@ async fn registration_dropped_half_way_is_made_again() {
 async fn read_lock_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
     for step in [Step::BeforeReadLock, Step::AfterReadLock] {
         let (scene, gate) = scene_with_gate(step, 1, LONG_MS).await;
-        let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+        let options =
+            TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
         let mut session = scene.client.session_with(options);
         session.begin().unwrap();
         scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();

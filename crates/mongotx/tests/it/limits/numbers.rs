@@ -60,7 +60,7 @@ async fn update_many_and_insert_many_of_too_many_are_refused_whole_or_rolled_bac
 #[tokio::test]
 async fn repeatable_read_of_too_many_is_refused_and_leaves_no_lock() {
     let scene = scene_with_three().await;
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     let mut session = scene.client.session_with(options);
     session.begin().unwrap();
     let Err(error) = scene.a.find(doc! {}).session(&mut session).await else { panic!("four documents were locked") };

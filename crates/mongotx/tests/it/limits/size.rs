@@ -166,7 +166,7 @@ async fn read_lock_without_room_is_refused_and_loses_nothing() {
     let scene = Scene::set_up().await;
     let large = document_of(20, LARGEST);
     store(&scene, &large).await;
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     let mut session = scene.client.session_with(options);
     session.begin().unwrap();
     scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();

@@ -56,7 +56,8 @@ pub(super) async fn check_inside<T: Kind>(
 ) {
     let (plain, ours) = (format!("{name}p"), format!("{name}o"));
     let coll = client.database(&ours).collection::<T>("c");
-    let mut session = client.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+    let mut session =
+        client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
     for (place, command) in commands(value).into_iter().enumerate() {
         if [2, 9].contains(&place) {
             session.commit().await.unwrap();

@@ -103,7 +103,7 @@ async fn pending_insert_has_the_key_and_nothing_else_beside_its_id() {
 
 fn begin_repeatable(client: &Client) -> Session {
     let mut session = client.session();
-    let options = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    let options = TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() };
     session.begin_with(options).unwrap();
     session
 }

@@ -50,7 +50,9 @@ impl Place {
     }
 
     pub(crate) fn begin(&self, isolation: Isolation) -> Session {
-        let mut session = self.client.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+        let mut session = self
+            .client
+            .session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
         session.begin().unwrap();
         session
     }

@@ -91,7 +91,7 @@ impl Scene {
 
     pub(crate) fn begin(&self, isolation: Isolation) -> Session {
         let mut session = self.client.session();
-        session.begin_with(TransactionOptions { isolation, ..TransactionOptions::default() }).unwrap();
+        session.begin_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() }).unwrap();
         session
     }
 

@@ -30,8 +30,13 @@ pub static ENTRY: Entry = Entry {
         about: "the official driver's transactions, through a gateway of MongoTx",
         transactional: true,
         needs_replica_set: false,
-        isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
-        waits: false,
+        isolations: &[
+            Isolation::ReadCommitted,
+            Isolation::RepeatableRead,
+            Isolation::Snapshot,
+            Isolation::Serializable,
+        ],
+        waits: true,
         commit_waits: true,
         unjournaled: false,
         features: Feature::ALL,
@@ -67,12 +72,18 @@ impl Through {
         let server = CountingDriver::connect(&connection).await?;
         let client = ClientOptions {
             tx_database: connection.db.clone(),
+            isolation: match connection.isolation {
+                Isolation::ReadCommitted => ::mongotx::Isolation::ReadCommitted,
+                // The others are asked for by read concern.
+                _ => ::mongotx::Isolation::Snapshot,
+            },
             commit_timeout: server.write_timeout(),
             ..ClientOptions::default()
         };
         let options = Options {
             uri: with_pool(&connection.uri, connection.sessions),
             listen: Some(([127, 0, 0, 1], 0).into()),
+            lock_wait: Duration::from_millis(connection.lock_wait_ms),
             client,
             ..Options::default()
         };

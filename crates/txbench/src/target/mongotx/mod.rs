@@ -22,24 +22,32 @@ use crate::error::BenchError;
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// MongoTx as it is.
-pub static CLIENT_RECORD: Entry = entry("mongotx", "MongoTx", |connection| {
+pub static CLIENT_RECORD: Entry = entry("mongotx", "MongoTx", &LEVELS, |connection| {
     Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::ClientRecord).await?) as Box<dyn Target>) })
 });
 
 /// MongoTx as published.
-pub static PUBLISHED: Entry =
-    entry("mongotx-published", "MongoTx with the layout and the round trips of the paper", |connection| {
+pub static PUBLISHED: Entry = entry(
+    "mongotx-published",
+    "MongoTx with the layout and the round trips of the paper",
+    &PAPERS_LEVELS,
+    |connection| {
         Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::Published).await?) as Box<dyn Target>) })
-    });
+    },
+);
 
-const fn entry(name: &'static str, about: &'static str, connect: Connect) -> Entry {
+const LEVELS: [Isolation; 4] =
+    [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Snapshot, Isolation::Serializable];
+const PAPERS_LEVELS: [Isolation; 2] = [Isolation::ReadCommitted, Isolation::RepeatableRead];
+
+const fn entry(name: &'static str, about: &'static str, isolations: &'static [Isolation], connect: Connect) -> Entry {
     Entry {
         traits: Traits {
             name,
             about,
             transactional: true,
             needs_replica_set: false,
-            isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
+            isolations,
             waits: true,
             commit_waits: true,
             unjournaled: false,
@@ -191,7 +199,7 @@ pub(super) async fn locked_document(
 
 fn transaction_options(connection: &Connection, concerns: Concerns) -> Result<TransactionOptions, BenchError> {
     Ok(TransactionOptions {
-        isolation: library_isolation(connection.isolation),
+        isolation: Some(library_isolation(connection.isolation)),
         concern: concerns.of(connection.durability)?,
         lock_wait: Duration::from_millis(connection.lock_wait_ms),
         ..TransactionOptions::default()
@@ -202,6 +210,8 @@ fn library_isolation(isolation: Isolation) -> ::mongotx::Isolation {
     match isolation {
         Isolation::ReadCommitted => ::mongotx::Isolation::ReadCommitted,
         Isolation::RepeatableRead => ::mongotx::Isolation::RepeatableRead,
+        Isolation::Snapshot => ::mongotx::Isolation::Snapshot,
+        Isolation::Serializable => ::mongotx::Isolation::Serializable,
     }
 }
 

@@ -70,7 +70,7 @@ impl Session for MongoTxSession {
         self.asked = options.durability.unwrap_or(self.durability);
         chosen.concern = self.concerns.of(self.asked)?;
         if let Some(isolation) = options.isolation {
-            chosen.isolation = library_isolation(isolation);
+            chosen.isolation = Some(library_isolation(isolation));
         }
         self.session.begin_with(chosen).map_err(op_error)
     }

@@ -31,7 +31,7 @@ pub static ENTRY: Entry = Entry {
         about: "MongoDB's own transactions",
         transactional: true,
         needs_replica_set: true,
-        isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
+        isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Snapshot],
         waits: false,
         commit_waits: true,
         unjournaled: true,

@@ -66,7 +66,9 @@ impl Session for NativeSession {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
         let read = match options.isolation.unwrap_or(self.isolation) {
             Isolation::ReadCommitted => ReadConcern::local(),
-            Isolation::RepeatableRead => ReadConcern::snapshot(),
+            Isolation::RepeatableRead | Isolation::Snapshot => ReadConcern::snapshot(),
+            // The gateway's: the server itself has no such level, and its target does not offer it.
+            Isolation::Serializable => ReadConcern::linearizable(),
         };
         let write = self.concerns.of(options.durability);
         self.session.start_transaction().read_concern(read).write_concern(write).await?;

@@ -111,8 +111,9 @@ impl FromStr for Override<Isolation> {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, level) = split(text)?;
-        let value = <Isolation as clap::ValueEnum>::from_str(level, false)
-            .map_err(|_| format!("{level:?} is no isolation: read-committed or repeatable-read is expected"))?;
+        let value = <Isolation as clap::ValueEnum>::from_str(level, false).map_err(|_| {
+            format!("{level:?} is no isolation: read-committed, repeatable-read, snapshot or serializable is expected")
+        })?;
         Ok(Self { kind, value })
     }
 }

@@ -1,0 +1,11 @@
+//! What was read is validated at the commit: every kind of read, by rivals whose changes matter to it and by others.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | [`reads`] | the kinds of reads, each with what makes it another and what does not |
+//! | [`kinds`] | each of them in a transaction that has written nothing, before, afterwards, or both |
+//! | [`overlapping`] | commits that run at the same time, and documents that change twice |
+
+mod kinds;
+mod overlapping;
+mod reads;
