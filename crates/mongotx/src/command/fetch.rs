@@ -85,6 +85,8 @@ pub(crate) async fn by_id(
     me: Option<TxId>,
 ) -> Result<Documents> {
     let plain = is_only_id(&query.filter) && query.projection.is_none();
+    // Who was committed before the document was fetched the last time.
+    let mut committed = None;
     for _ in 0..FETCHES {
         let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
             // An expression may have failed on a version that is not the latest.
@@ -104,6 +106,9 @@ pub(crate) async fn by_id(
         }
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
+            // It may have written to the document again, or inserted it again, before it committed.
+            Some(Version::Unsafe | Version::Absent)
+                if status == TxStatus::Committed && committed.replace(writer) != Some(writer) => {}
             Some(Version::Absent) => return Ok(Documents::default()),
             Some(Version::Safe) if plain => return Ok(Documents::at_hand([found])),
             Some(Version::Unsafe) if plain => return Ok(Documents::at_hand(document::unsafe_version(&found))),

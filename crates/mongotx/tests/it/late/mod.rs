@@ -4,6 +4,7 @@
 
 mod operations;
 pub(crate) mod proxy;
+mod reads;
 mod records;
 
 use crate::quiet;
