@@ -241,6 +241,7 @@ async fn records_are_hidden_and_removed_by_the_server_in_time() {
     let all = client.run_on("admin", doc! {"listDatabases": 1, "filter": {"name": &tx}}).await;
     assert_eq!(all.get_array("databases").unwrap().len(), 0);
     let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    common::until_free(&server.database(&tx), "writes").await;
     let records = server.database(&tx).collection::<Document>("writes");
     let record = records.find_one(doc! {}).await.unwrap().unwrap();
     assert!(record.get_datetime("at").is_ok(), "{record}");

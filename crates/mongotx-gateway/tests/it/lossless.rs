@@ -7,7 +7,7 @@ use mongodb::{ClientSession, Database, error::ErrorKind};
 use mongotx_gateway::{Gateway, Limits};
 use testkit::lookalikes::{commands, telling, told};
 
-use crate::common::{driver, gateway};
+use crate::common::{driver, gateway, until_free};
 
 /// A gateway, the official driver in front of it, and one on the server behind it.
 async fn world(test: &str) -> (Gateway, mongodb::Client, mongodb::Client, String) {
@@ -51,6 +51,7 @@ async fn outside_transactions() {
             let expected = ask(&server.database(&plain), None, &command).await;
             let got = ask(&client.database(&ours), None, &command).await;
             check(&command, &expected, &got);
+            until_free(&server.database(&ours), "c").await;
             assert_eq!(stored(&server, &plain).await, stored(&server, &ours).await, "{command}");
         }
     }

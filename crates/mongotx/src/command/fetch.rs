@@ -86,7 +86,8 @@ pub(crate) async fn by_id(
     me: Option<TxId>,
 ) -> Result<Documents> {
     let plain = is_only_id(&query.filter) && query.projection.is_none();
-    let mut decided = None;
+    // Who was committed before the document was fetched the last time.
+    let mut committed = None;
     for _ in 0..FETCHES {
         let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
             // An expression may have failed on a version that is not the latest.
@@ -106,12 +107,10 @@ pub(crate) async fn by_id(
         }
         core.server.at(Step::BeforeStatus).await;
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
-        let may_be_older = (plain || lock.remove) && status == TxStatus::Committed;
-        if may_be_older && decided.replace(writer) != Some(writer) {
-            // It may have written to the document again since that was fetched, and before it was decided.
-            continue;
-        }
         match visible_version(&lock, me, |_| status) {
+            // It may have written to the document again, or inserted it again, before it committed.
+            Some(Version::Unsafe | Version::Absent)
+                if status == TxStatus::Committed && committed.replace(writer) != Some(writer) => {}
             Some(Version::Absent) => return Ok(Documents::default()),
             Some(Version::Safe) if plain => return Ok(Documents::at_hand([found])),
             Some(Version::Unsafe) if plain => return Ok(Documents::at_hand(document::unsafe_version(&found))),

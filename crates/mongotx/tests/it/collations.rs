@@ -1,12 +1,12 @@
 //! `_id`s that a collation calls equal are different documents.
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, Isolation, TransactionOptions};
+use mongotx::{Client, Collection, Isolation, TransactionOptions};
 
 #[tokio::test]
 async fn collation_update_many_changes_each_document_once() {
     let server = testkit::shared_standalone().await.unwrap();
-    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let loose = doc! {"locale": "en", "strength": 1};
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
         let coll: Collection<Document> = client.database(&testkit::unique_db("collations")).collection("a");

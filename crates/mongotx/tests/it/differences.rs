@@ -3,7 +3,7 @@
 
 use bson::{Bson, Document, Timestamp, doc};
 use futures_util::TryStreamExt;
-use mongotx::{Client, ClientOptions, Collection, Error, ErrorKind, Session};
+use mongotx::{Client, Collection, Error, ErrorKind, Session};
 
 type Plain = mongodb::Collection<Document>;
 
@@ -23,7 +23,7 @@ async fn both(documents: &[Document]) -> Both {
 
 async fn both_with(documents: &[Document], indexes: &[Document]) -> Both {
     let server = testkit::shared_standalone().await.unwrap();
-    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let db = testkit::unique_db("differences");
     let driver = server.client().await.unwrap();
     let [plain, stored]: [Plain; 2] = ["plain", "ours"].map(|name| driver.database(&db).collection(name));
@@ -183,7 +183,7 @@ async fn difference_11_document_older_than_a_validator_is_mended_by_simple_updat
     }
     // A client that did not know the collection before.
     b.session.rollback().await.unwrap();
-    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let ours: Collection<Document> = client.database(&b.ours.namespace().db).collection("ours");
     let mut session = client.session();
     session.begin().unwrap();

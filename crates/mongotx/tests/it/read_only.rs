@@ -7,7 +7,7 @@ use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Transacti
 async fn commit_of_a_reader_whose_locks_were_taken_away_is_expired() {
     let server = testkit::shared_standalone().await.unwrap();
     let db = testkit::unique_db("reader");
-    let options = || ClientOptions { tx_database: db.clone(), sweep: false, ..ClientOptions::default() };
+    let options = || ClientOptions { tx_database: db.clone(), sweep: false, ..crate::quiet::at_read_committed() };
     let reader = Client::connect_with(&server.uri(), options()).await.unwrap();
     let rival = Client::connect_with(&server.uri(), options()).await.unwrap();
     let coll: Collection<Document> = rival.database(&db).collection("a");

@@ -1,11 +1,11 @@
 //! The first things anybody does: insert, update, read, commit, roll back, conflict.
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, ErrorKind, Fate, Session};
+use mongotx::{Client, Collection, ErrorKind, Fate, Session};
 
 async fn connect() -> Client {
     let server = testkit::shared_standalone().await.unwrap();
-    Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap()
+    Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap()
 }
 
 async fn all(coll: &Collection<Document>) -> Vec<Document> {

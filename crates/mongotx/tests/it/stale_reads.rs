@@ -19,7 +19,7 @@ async fn place(name: &str) -> Place {
     let driver = server.client().await.unwrap();
     let documents: Vec<Document> = (0..10).map(|n| doc! {"_id": n, "n": n}).collect();
     driver.database(&db).collection::<Document>("c").insert_many(documents).await.unwrap();
-    let options = ClientOptions { sweep: false, ..ClientOptions::default() };
+    let options = ClientOptions { sweep: false, ..crate::quiet::at_read_committed() };
     let client = Client::connect_with(&server.uri(), options).await.unwrap();
     Place { coll: client.database(&db).collection("c"), client }
 }
@@ -74,7 +74,8 @@ impl StepHook for NeverFinishes {
 async fn read_is_never_older_than_it_may_be() {
     let place = place("stale_bound").await;
     let server = testkit::shared_standalone().await.unwrap();
-    let options = ClientOptions { sweep: false, hook: Some(Arc::new(NeverFinishes)), ..ClientOptions::default() };
+    let options =
+        ClientOptions { sweep: false, hook: Some(Arc::new(NeverFinishes)), ..crate::quiet::at_read_committed() };
     let writer = Client::connect_with(&server.uri(), options).await.unwrap();
     let ns = place.coll.namespace();
     let written: Collection<Document> = writer.database(&ns.db).collection(&ns.coll);

@@ -8,8 +8,12 @@ pub mod http;
 pub mod raw;
 pub mod users;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
+use bson::{RawDocumentBuf, doc};
 use mongotx::ClientOptions;
 use mongotx_gateway::{Gateway, Limits, Options};
 
@@ -40,4 +44,17 @@ pub async fn driver(address: SocketAddr, more: &str) -> mongodb::Client {
 /// Fails the test when it takes too long.
 pub async fn soon<F: IntoFuture>(what: F) -> F::Output {
     tokio::time::timeout(LIMIT, what.into_future()).await.expect("not within the test's limit")
+}
+
+/// Waits until nobody holds a document of the collection. Some writes outside transactions are transactions of their own, and
+/// those are finished after their answer, as every transaction is.
+pub async fn until_free(database: &mongodb::Database, collection: &str) {
+    const FINISHED: Duration = Duration::from_secs(90);
+    let stored = database.collection::<RawDocumentBuf>(collection);
+    let held = ["_xTxId", "_sTxIds"].map(|lock| doc! {lock: {"$exists": true}});
+    let deadline = Instant::now() + FINISHED;
+    while let Some(one) = stored.find_one(doc! {"$or": held.to_vec()}).await.unwrap() {
+        assert!(Instant::now() < deadline, "within {FINISHED:?} nobody has finished {one:?} in {}", stored.namespace());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }

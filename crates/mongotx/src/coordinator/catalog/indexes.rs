@@ -10,7 +10,7 @@
 //! 4. The index itself is made.
 
 use std::{
-    sync::Arc,
+    sync::Weak,
     time::{Duration, Instant},
 };
 
@@ -110,9 +110,8 @@ impl Core {
     /// Steps 2 and 3.
     async fn wait_for_writers(&self, ns: &Namespace) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
-        if let Some(old) = self.catalog.forget(ns) {
-            self.wait_until_released(ns, &old, &mut patience).await?;
-        }
+        let old = self.catalog.forget(ns);
+        self.wait_until_released(ns, &old, &mut patience).await?;
         let records = self.records().read(&self.server, &[]).await?;
         let others = |record: &&crate::coordinator::records::StoredRecord| {
             !record.closed && record.namespaces.contains(ns) && !self.log.owns(record.client)
@@ -130,9 +129,14 @@ impl Core {
     }
 
     /// Commands of this client that still work by what was known before.
-    async fn wait_until_released(&self, ns: &Namespace, old: &Arc<Collection>, patience: &mut Patience) -> Result<()> {
+    async fn wait_until_released(
+        &self,
+        ns: &Namespace,
+        old: &[Weak<Collection>],
+        patience: &mut Patience,
+    ) -> Result<()> {
         let until = Instant::now() + FRESH;
-        while Arc::strong_count(old) > 1 {
+        while old.iter().any(|one| one.strong_count() > 0) {
             if Instant::now() > until {
                 let message = format!("writes to {ns} did not end within {FRESH:?}, so no unique index could be made");
                 return Err(Error::new(ErrorKind::Conflict, message));

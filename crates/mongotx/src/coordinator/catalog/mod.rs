@@ -3,6 +3,7 @@
 //! | file | |
 //! | --- | --- |
 //! | this one | looked up every few seconds and collection, once more when a record first names the collection |
+//! | [`known`] | what was looked up, and who may be working by it |
 //! | [`collection`] | what matters about a collection |
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
 //! | [`special`] | collections in which transactions can lock nothing |
@@ -14,19 +15,21 @@ mod adopt;
 mod collection;
 pub(crate) mod collections;
 pub(crate) mod indexes;
+mod known;
 mod shards;
 mod special;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
 };
 
 use bson::{Document, doc};
 use protocol::{ClientId, TxId};
 use sd2v::index::{PENDING_INDEX, pending_index};
 
+use self::known::Known;
 pub(crate) use self::{
     collection::{Collection, ViewOptions},
     shards::Shards,
@@ -44,6 +47,8 @@ const CROWD: i64 = 100;
 /// How long a query waits for the index on pending documents.
 const MOMENT: Duration = Duration::from_millis(500);
 const MAX_CACHED: usize = 10_000;
+/// Times that a collection is looked up because what was known of it was forgotten meanwhile.
+const LOOKS: usize = 64;
 /// NamespaceNotFound.
 const NO_SUCH_COLLECTION: i32 = 26;
 /// CommandNotSupportedOnView.
@@ -54,7 +59,7 @@ pub(crate) struct Catalog {
     /// Where the records of clients are.
     tx_database: String,
     pub(crate) shards: Shards,
-    known: Mutex<HashMap<Namespace, (Instant, Arc<Collection>)>>,
+    known: Known,
     /// Where the index on pending documents is there, or is being made.
     indexed: Arc<Mutex<HashMap<Namespace, ()>>>,
     /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
@@ -99,25 +104,28 @@ impl Catalog {
 
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
     pub(crate) async fn look_up(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
-        if let Ok(known) = self.known.lock()
-            && let Some((when, found)) = known.get(ns)
-            && when.elapsed() < FRESH
-            // What a view shows is what it is defined as now.
-            && found.view.is_none()
-        {
-            return Ok(Arc::clone(found));
+        // What a view shows is what it is defined as now.
+        if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
+            return Ok(found);
         }
-        let asked = Instant::now();
-        let Some((info, indexes)) = inspect(server, ns).await? else {
-            return Ok(Arc::new(Collection::missing(self.unlockable_name(ns))));
-        };
-        let mut found = Collection::read(self.unlockable_name(ns), &info, &indexes);
-        if found.has_mirrors() {
-            found.crowded = is_crowded(server, ns).await?;
+        for _ in 0..LOOKS {
+            let begun = self.known.begin(ns);
+            let inspected = inspect(server, ns).await?;
+            let is_there = inspected.is_some();
+            let mut found = match inspected {
+                Some((info, indexes)) => Collection::read(self.unlockable_name(ns), &info, &indexes),
+                None => Collection::missing(self.unlockable_name(ns)),
+            };
+            if found.has_mirrors() {
+                found.crowded = is_crowded(server, ns).await?;
+            }
+            // Whoever had it forgotten meanwhile waits for those who work by what they knew: this one is not among them.
+            if let Some(found) = self.known.learn(ns, begun, is_there, found) {
+                return Ok(found);
+            }
         }
-        let found = Arc::new(found);
-        remember(&self.known, ns, (asked, Arc::clone(&found)));
-        Ok(found)
+        let message = format!("the indexes of {ns} changed {LOOKS} times while they were looked up");
+        Err(Error::new(ErrorKind::Conflict, message))
     }
 
     /// May transactions write to it? If they may once its indexes and its validator are stored as they need them, that is
@@ -145,12 +153,12 @@ impl Catalog {
         }
     }
 
-    /// What is known of it is asked anew. Answers what was known: whoever still holds it may be working by it.
-    pub(crate) fn forget(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+    /// What is known of it is asked anew. Answers what was known, as long as somebody may be working by it.
+    pub(crate) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.remove(ns);
         }
-        self.known.lock().ok()?.remove(ns).map(|(_, known)| known)
+        self.known.forget(ns)
     }
 
     /// Nothing that was known of the collections of a database counts any more.
@@ -158,9 +166,7 @@ impl Catalog {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.retain(|ns, ()| ns.db != db);
         }
-        if let Ok(mut known) = self.known.lock() {
-            known.retain(|ns, _| ns.db != db);
-        }
+        self.known.forget_database(db);
     }
 
     /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at most: without it the same

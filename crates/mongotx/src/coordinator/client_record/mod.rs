@@ -19,6 +19,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
+use tracing::{Instrument, instrument::WithSubscriber};
 
 use self::slot::Slot;
 use super::{
@@ -73,11 +74,49 @@ impl Shared {
             slots.remove(&client);
         }
     }
+
+    /// A record for transactions that are to come.
+    async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Slot> {
+        let Self { server, recorder, records, .. } = self;
+        let since = Instant::now();
+        server.at(Step::BeforeRegister).await;
+        records.prepare(recorder).await?;
+        if !self.noted.load(SeqCst) {
+            strangers::note_database(recorder, &records.ns.db).await;
+            self.noted.store(true, SeqCst);
+        }
+        let client = self.insert_record(lease_ms, ns).await?;
+        records.probe(recorder, client).await?;
+        server.at(Step::AfterRegister).await;
+        tracing::debug!(%client, "registered");
+        Ok(Slot::new(client, lease_ms, ns.clone(), since))
+    }
+
+    /// A record under an id that no other has.
+    async fn insert_record(&self, lease_ms: u64, ns: &Namespace) -> Result<ClientId> {
+        let Self { recorder, records, .. } = self;
+        let tag = database_tag(&records.ns.db);
+        for _ in 0..IDS_TRIED {
+            let made = strangers::server_seconds(recorder).await?;
+            let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
+            if records.insert(recorder, client, lease_ms, ns).await? {
+                return Ok(client);
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, format!("{IDS_TRIED} client ids were taken, one after the other")))
+    }
+}
+
+/// Runs to its end, in a task of its own, what goes over the connection for record writes: a command whose future is dropped
+/// half-way breaks its connection, and with that epoch everything that the client has open would be rolled back.
+async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "a command about a client record was stopped"));
+    tokio::spawn(work.in_current_span().with_current_subscriber()).await.unwrap_or_else(stopped)
 }
 
 pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
-    current: AsyncMutex<HashMap<u64, Arc<Slot>>>,
+    current: Arc<AsyncMutex<HashMap<u64, Arc<Slot>>>>,
     decided: Mutex<HashMap<TxId, TxStatus>>,
 }
 
@@ -91,12 +130,12 @@ impl ClientRecordLog {
     ) -> Self {
         let noted = AtomicBool::new(false);
         let shared = Shared { server, recorder, epoch, records, commit_timeout, noted, by_client: RwLock::default() };
-        Self { shared: Arc::new(shared), current: AsyncMutex::default(), decided: Mutex::default() }
+        Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 
     /// The slot for new transactions with this lease, registered.
     async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Arc<Slot>> {
-        let mut current = self.current.lock().await;
+        let mut current = Arc::clone(&self.current).lock_owned().await;
         match current.get(&lease_ms) {
             Some(slot) if slot.is_usable(ROTATE_AT) => return Ok(Arc::clone(slot)),
             Some(slot) => slot.retire_when_finished(),
@@ -106,43 +145,17 @@ impl ClientRecordLog {
             }
             None => {}
         }
-        let slot = Arc::new(self.register(lease_ms, ns).await?);
-        if let Ok(mut slots) = self.shared.by_client.write() {
-            slots.insert(slot.client, Arc::clone(&slot));
-        }
-        tokio::spawn(writer::run(Arc::downgrade(&self.shared), Arc::clone(&slot)));
-        current.insert(lease_ms, Arc::clone(&slot));
-        Ok(slot)
-    }
-
-    async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Slot> {
-        let Shared { server, recorder, records, .. } = &*self.shared;
-        let since = Instant::now();
-        server.at(Step::BeforeRegister).await;
-        records.prepare(recorder).await?;
-        if !self.shared.noted.load(SeqCst) {
-            strangers::note_database(recorder, &records.ns.db).await;
-            self.shared.noted.store(true, SeqCst);
-        }
-        let client = self.insert_record(lease_ms, ns).await?;
-        records.probe(recorder, client).await?;
-        server.at(Step::AfterRegister).await;
-        tracing::debug!(%client, "registered");
-        Ok(Slot::new(client, lease_ms, ns.clone(), since))
-    }
-
-    /// A record under an id that no other has.
-    async fn insert_record(&self, lease_ms: u64, ns: &Namespace) -> Result<ClientId> {
-        let Shared { recorder, records, .. } = &*self.shared;
-        let tag = database_tag(&records.ns.db);
-        for _ in 0..IDS_TRIED {
-            let made = strangers::server_seconds(recorder).await?;
-            let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
-            if records.insert(recorder, client, lease_ms, ns).await? {
-                return Ok(client);
+        let (shared, ns) = (Arc::clone(&self.shared), ns.clone());
+        to_its_end(async move {
+            let slot = Arc::new(shared.register(lease_ms, &ns).await?);
+            if let Ok(mut slots) = shared.by_client.write() {
+                slots.insert(slot.client, Arc::clone(&slot));
             }
-        }
-        Err(Error::new(ErrorKind::Unavailable, format!("{IDS_TRIED} client ids were taken, one after the other")))
+            tokio::spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
+            current.insert(lease_ms, Arc::clone(&slot));
+            Ok(slot)
+        })
+        .await
     }
 
     fn known_status(&self, id: TxId) -> Option<TxStatus> {
@@ -243,14 +256,11 @@ impl TxLog for ClientRecordLog {
     fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let (shared, id) = (Arc::clone(&self.shared), started.id);
-            // To its end even if the caller's future is dropped: that would break the connection for record writes.
-            let look = tokio::spawn(async move {
+            let look = to_its_end(async move {
                 let over = if look == Look::AtServer { &shared.recorder } else { &*shared.server };
                 shared.records.read(over, &[id.client]).await
             });
-            let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "the look at the record was stopped"));
-            let found = look.await.unwrap_or_else(stopped)?.pop();
-            let record = found.map(|found| found.record);
+            let record = look.await?.pop().map(|found| found.record);
             let killed = record.as_ref().is_some_and(|record| record.killed.contains(&id.seq));
             if killed {
                 let message = "the transaction was rolled back by somebody else, one by one";
@@ -295,7 +305,8 @@ impl TxLog for ClientRecordLog {
 
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
-            let found = self.shared.records.read_durably(&self.shared.recorder, client).await?;
+            let shared = Arc::clone(&self.shared);
+            let found = to_its_end(async move { shared.records.read_durably(&shared.recorder, client).await }).await?;
             let epoch = self.epoch();
             Ok(match found {
                 Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces },

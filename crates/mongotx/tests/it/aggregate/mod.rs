@@ -30,7 +30,7 @@ struct World {
 impl World {
     async fn new() -> Self {
         let server = testkit::shared_standalone().await.unwrap();
-        let options = || ClientOptions { sweep: false, ..ClientOptions::default() };
+        let options = || ClientOptions { sweep: false, ..crate::quiet::at_read_committed() };
         let client = Client::connect_with(&server.uri(), options()).await.unwrap();
         let rival = Client::connect_with(&server.uri(), options()).await.unwrap();
         let db = testkit::unique_db("aggregate");

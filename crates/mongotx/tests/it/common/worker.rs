@@ -99,7 +99,8 @@ fn check_words() {
     }
 }
 
-fn say(words: &str) {
+/// To whoever has started this process.
+pub(crate) fn say(words: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n@{words}").and_then(|()| out.flush()).unwrap();
 }
@@ -146,14 +147,10 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(job: &Job) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
-            .env(JOB, job.encode())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let words = listen(child.stdout.take().unwrap());
+        let mut child = again(TEST, JOB, &job.encode()).stdin(Stdio::null()).spawn().unwrap();
+        let (hear, words) = channel();
+        // Whoever drops the worker does not hear the rest.
+        listen(child.stdout.take().unwrap(), move |words| drop(hear.send(words)));
         Self { child, words, report: Report::default(), struck: false, left: false }
     }
 
@@ -193,16 +190,20 @@ impl Drop for Worker {
     }
 }
 
-fn listen(out: ChildStdout) -> Receiver<String> {
-    let (sender, receiver) = channel();
+/// This very program once more, to run one test that has a job.
+pub(crate) fn again(test: &str, variable: &str, job: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, job).stdout(Stdio::piped());
+    command
+}
+
+/// Calls `hear` with what the process says, until it ends.
+pub(crate) fn listen(out: ChildStdout, hear: impl Fn(String) + Send + 'static) {
     std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            if let Some(words) = line.strip_prefix('@')
-                && sender.send(words.to_owned()).is_err()
-            {
-                return;
+            if let Some(words) = line.strip_prefix('@') {
+                hear(words.to_owned());
             }
         }
     });
-    receiver
 }

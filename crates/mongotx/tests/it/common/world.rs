@@ -32,7 +32,7 @@ impl World {
             lease: Duration::from_millis(lease_ms),
             commit_timeout: Duration::from_secs(20),
             sweep: false,
-            ..ClientOptions::default()
+            ..crate::quiet::at_read_committed()
         }
     }
 

@@ -125,7 +125,7 @@ impl Sequence {
                 database.run_command(create).await.unwrap();
             }
         }
-        let options = ClientOptions { sweep: false, ..ClientOptions::default() };
+        let options = ClientOptions { sweep: false, ..crate::quiet::at_read_committed() };
         let rival = Client::connect_with(&server.uri(), options.clone()).await.unwrap();
         let hook: Arc<dyn StepHook> = Arc::new(Unfinished(Semaphore::new(0)));
         let options = ClientOptions { hook: Some(hook), ..options };
@@ -337,7 +337,7 @@ fn starting_documents(random: &mut Random) -> Vec<Document> {
 
 async fn run(test: &str, runs: u64, change: Change, isolation: Isolation) {
     let server = testkit::shared_standalone().await.unwrap();
-    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let seeds = match number_from("MONGOTX_DIFF_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number_from("MONGOTX_DIFF_RUNS").unwrap_or(runs),

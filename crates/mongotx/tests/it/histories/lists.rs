@@ -10,6 +10,7 @@ use txcheck::lists::{End, Lists, Op, Recorder};
 use super::{Member, assert_clean, crew, step_aside};
 use crate::random::Random;
 
+/// So many lists.
 const KEYS: i64 = 3;
 
 struct Run {
@@ -21,9 +22,7 @@ struct Run {
 /// Clients of these levels in turn work on the same lists; `model`: what all of them together are promised.
 async fn run(isolations: &[Isolation], model: &str) {
     let crew = crew(4).await;
-    for key in 0..KEYS {
-        crew[0].coll.insert_one(&doc! {"_id": key, "name": format!("list {key}"), "list": []}).await.unwrap();
-    }
+    crew[0].coll.insert_many(&empty()).await.unwrap();
     let run =
         Arc::new(Run { recorder: Recorder::default(), isolations: isolations.to_vec(), until: super::End::of_run() });
     let tasks = (0..8).map(|nth| {
@@ -36,10 +35,18 @@ async fn run(isolations: &[Isolation], model: &str) {
     }
     assert_clean(&crew).await;
     let last = crew[0].coll.find(doc! {}).await.unwrap().try_collect().await.unwrap();
-    let last: Lists = last.iter().map(|list| (list.get_i64("_id").unwrap() as u64, values(list))).collect();
-    let summary = run.recorder.judge(model, &last).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let summary = run.recorder.judge(model, &lists(&last)).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(summary.committed > 0, "nobody got through");
     println!("{isolations:?}: {summary:?}");
+}
+
+/// The lists in the beginning.
+pub(super) fn empty() -> Vec<Document> {
+    (0..KEYS).map(|key| doc! {"_id": key, "name": format!("list {key}"), "list": []}).collect()
+}
+
+pub(super) fn lists(documents: &[Document]) -> Lists {
+    documents.iter().map(|list| (list.get_i64("_id").unwrap() as u64, values(list))).collect()
 }
 
 fn values(list: &Document) -> Vec<u64> {
@@ -59,9 +66,9 @@ impl Run {
                 lock_wait,
                 ..TransactionOptions::default()
             });
-            let planned = self.plan(&mut random);
+            let planned = plan(&self.recorder, &mut random);
             self.recorder.begin(process, &planned);
-            let end = match self.one(&planned, isolation, &mut random, &coll, &mut session).await {
+            let end = match carry_out(&planned, isolation, &mut random, &coll, &mut session).await {
                 Ok(done) => End::Committed(done),
                 Err(error) if error.kind() == ErrorKind::Indeterminate => End::Unknown,
                 Err(error) => {
@@ -80,44 +87,45 @@ impl Run {
             }
         }
     }
+}
 
-    fn plan(&self, random: &mut Random) -> Vec<Op> {
-        let count = random.between(1, 4);
-        let ops = (0..count).map(|_| {
-            let key = random.below(KEYS as usize) as u64;
-            if random.chance(50) { Op::Append(key, self.recorder.value()) } else { Op::Read(key, None) }
-        });
-        ops.collect()
-    }
+/// A transaction of some appends and reads.
+pub(super) fn plan(recorder: &Recorder, random: &mut Random) -> Vec<Op> {
+    let count = random.between(1, 4);
+    let ops = (0..count).map(|_| {
+        let key = random.below(KEYS as usize) as u64;
+        if random.chance(50) { Op::Append(key, recorder.value()) } else { Op::Read(key, None) }
+    });
+    ops.collect()
+}
 
-    async fn one(
-        &self,
-        planned: &[Op],
-        isolation: Isolation,
-        random: &mut Random,
-        coll: &Collection<Document>,
-        session: &mut Session,
-    ) -> Result<Vec<Op>> {
-        session.begin()?;
-        let mut done = Vec::new();
-        for op in planned {
-            match op {
-                Op::Read(key, _) => done.push(Op::Read(*key, Some(read(*key, random, coll, session).await?))),
-                Op::Append(key, value) => {
-                    // At read committed nothing keeps what was read from changing before it is written over.
-                    if isolation != Isolation::ReadCommitted && random.chance(60) {
-                        let seen = write_back(*key, *value, random, coll, session).await?;
-                        done.push(Op::Read(*key, Some(seen)));
-                    } else {
-                        append(*key, *value, random, coll, session).await?;
-                    }
-                    done.push(op.clone());
+/// Runs it to its commit, and answers what it has done and seen.
+pub(super) async fn carry_out(
+    planned: &[Op],
+    isolation: Isolation,
+    random: &mut Random,
+    coll: &Collection<Document>,
+    session: &mut Session,
+) -> Result<Vec<Op>> {
+    session.begin()?;
+    let mut done = Vec::new();
+    for op in planned {
+        match op {
+            Op::Read(key, _) => done.push(Op::Read(*key, Some(read(*key, random, coll, session).await?))),
+            Op::Append(key, value) => {
+                // At read committed nothing keeps what was read from changing before it is written over.
+                if isolation != Isolation::ReadCommitted && random.chance(60) {
+                    let seen = write_back(*key, *value, random, coll, session).await?;
+                    done.push(Op::Read(*key, Some(seen)));
+                } else {
+                    append(*key, *value, random, coll, session).await?;
                 }
+                done.push(op.clone());
             }
         }
-        session.commit().await?;
-        Ok(done)
     }
+    session.commit().await?;
+    Ok(done)
 }
 
 fn by(key: u64, random: &mut Random) -> Document {

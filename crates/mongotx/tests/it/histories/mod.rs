@@ -6,15 +6,18 @@
 //! | `lists` | transactions that append to lists and read them, judged by `adya` and by counting |
 //! | `rules` | read-modify-write, counters, upserts, writes that depend on a count: rules that must hold |
 //! | `ranges` | documents that come and go under queries of a range: sums and counts of one moment |
+//! | `processes` | the same lists by clients that are processes of their own, killed and paused at random |
 //! | `single` | single statements outside transactions, the same load on MongoTx and on the server alone |
 //!
 //! With a document taken for removed because no rival holds it *any more* (decision 0017), the lists at repeatable read and at
-//! both levels were red within their two seconds.
+//! both levels were red within their two seconds. With records that take a decision although they are fenced, the lists of
+//! processes were.
 //!
 //! `MONGOTX_HISTORIES_SECONDS=600 cargo test -p mongotx --test it -- histories` goes on for ten minutes a test; 2
 //! seconds are the rule.
 
 mod lists;
+mod processes;
 mod ranges;
 mod rules;
 mod single;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bson::{DateTime, doc};
-use mongotx::{ClientOptions, IndexModel};
+use mongotx::IndexModel;
 
 use crate::indexes::Place;
 
@@ -9,7 +9,7 @@ use crate::indexes::Place;
 async fn eager() -> (testkit::Server, Place) {
     let server =
         testkit::Options::standalone().arg("--setParameter").arg("ttlMonitorSleepSecs=1").start().await.unwrap();
-    let client = mongotx::Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let client = mongotx::Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let db = server.client().await.unwrap().database("expiry");
     let coll = client.database("expiry").collection("c");
     let plain = db.collection("c");

@@ -188,7 +188,7 @@ async fn every_interleaving_keeps_values_unique_and_errors_honest() {
         for _ in 0..clients_wanted {
             let hook: Option<Arc<dyn StepHook>> = (clients_wanted > 1).then(|| Arc::new(Slow) as _);
             let lease = Duration::from_secs(600);
-            let options = ClientOptions { sweep: false, lease, hook, ..ClientOptions::default() };
+            let options = ClientOptions { sweep: false, lease, hook, ..crate::quiet::at_read_committed() };
             clients.push(Client::connect_with(&server.uri(), options).await.unwrap());
         }
         let mut runs = Vec::new();

@@ -5,6 +5,7 @@
 //! | [`listing`] | what is listed is what was created, whatever is stored |
 //! | [`interleavings`] | every order of short transactions that want the same values |
 //! | [`unique`] | unique indexes: inserts, updates, removals, exchanges, arrays, partial, sparse, collation |
+//! | [`looked_up`] | made while others work by what they knew before |
 //! | [`adopted`] | indexes that were made without MongoTx |
 //! | [`refusals`] | what the server would refuse at the end is refused at the write |
 //! | [`expiry`] | TTL indexes never remove what a transaction holds |
@@ -15,6 +16,7 @@ mod adopted;
 mod expiry;
 mod interleavings;
 mod listing;
+mod looked_up;
 mod outlived;
 mod refusals;
 mod unique;

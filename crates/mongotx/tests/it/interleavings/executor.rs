@@ -74,7 +74,7 @@ impl Clients {
                 sweep: false,
                 lease: Duration::from_secs(600),
                 hook: hook.clone(),
-                ..ClientOptions::default()
+                ..crate::quiet::at_read_committed()
             };
             clients.push(Client::connect_with(&server.uri(), options).await.unwrap());
         }

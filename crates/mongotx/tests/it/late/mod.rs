@@ -3,7 +3,9 @@
 //! the late command arrives before the commit, or after it. Whatever was acknowledged is there afterwards, and nothing else.
 
 mod operations;
-mod proxy;
+pub(crate) mod proxy;
+mod reads;
+mod records;
 
 use crate::quiet;
 

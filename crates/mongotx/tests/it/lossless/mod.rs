@@ -17,12 +17,12 @@ mod unreadable;
 
 use bson::{Document, RawDocumentBuf};
 use futures_util::TryStreamExt;
-use mongotx::{Client, ClientOptions};
+use mongotx::Client;
 
 /// A client, a driver on the same server, and the name of a database for a test.
 async fn world(test: &str) -> (Client, mongodb::Client, String) {
     let server = testkit::shared_standalone().await.unwrap();
-    let client = Client::connect_with(&server.uri(), ClientOptions::default()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     (client, server.client().await.unwrap(), testkit::unique_db(test))
 }
 

@@ -10,15 +10,21 @@ use std::{
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
-use mongotx::{Client, ClientOptions, Collection, Step, StepHook};
+use mongotx::{Client, ClientOptions, Collection, Isolation, Step, StepHook};
 use tokio::sync::watch;
 
 /// The longest that a step of somebody else is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The defaults at read committed: for tests of what is there at every level, which go on after a statement that is refused, and
+/// count commands.
+pub(crate) fn at_read_committed() -> ClientOptions {
+    ClientOptions { isolation: Isolation::ReadCommitted, ..ClientOptions::default() }
+}
+
 /// No sweeps, and a lease so long that no sign of life falls due.
 pub(crate) fn options() -> ClientOptions {
-    ClientOptions { sweep: false, lease: Duration::from_secs(600), ..ClientOptions::default() }
+    ClientOptions { sweep: false, lease: Duration::from_secs(600), ..at_read_committed() }
 }
 
 /// A client of the shared server.

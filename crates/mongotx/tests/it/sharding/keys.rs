@@ -165,7 +165,7 @@ async fn declared_key_that_is_none_is_refused_at_once() {
     let server = testkit::shared_standalone().await.unwrap();
     for bad in ["", "a..b", "$a", "_unsafe.x"] {
         let shard_keys = HashMap::from([(Namespace::parse_namespace("db.c").unwrap(), vec![bad.to_owned()])]);
-        let options = mongotx::ClientOptions { shard_keys, ..mongotx::ClientOptions::default() };
+        let options = mongotx::ClientOptions { shard_keys, ..crate::quiet::at_read_committed() };
         let refused = Client::connect_with(&server.uri(), options).await.err().unwrap();
         assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("db.c"), "{bad}: {refused}");
     }

@@ -55,7 +55,7 @@ impl Place {
             tx_database: self.tx_database.clone(),
             shard_keys: HashMap::from([(ns, vec!["region".to_owned(), "owner.id".to_owned()])]),
             sweep: false,
-            ..ClientOptions::default()
+            ..crate::quiet::at_read_committed()
         }
     }
 

@@ -1,0 +1,158 @@
+//! What was looked up of collections, and who may be working by it.
+//!
+//! Whoever makes a unique index forgets what this client knew of the collection, and then waits for everybody who still works by
+//! it. Nobody may escape that: neither who has asked the server before and has no answer yet, nor who holds what was
+//! forgotten long ago.
+
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::BuildHasher,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Instant,
+};
+
+use super::{Collection, FRESH, MAX_CACHED};
+use crate::options::Namespace;
+
+/// Collections are counted together in so many groups: one that is forgotten costs others of its group another look.
+const GROUPS: usize = 256;
+
+#[derive(Default)]
+pub(super) struct Known {
+    state: Mutex<State>,
+    groups: RandomState,
+}
+
+struct State {
+    /// When it was asked about, and what was found.
+    fresh: HashMap<Namespace, (Instant, Arc<Collection>)>,
+    /// All that was handed out and may be in use.
+    handed_out: HashMap<Namespace, Vec<Weak<Collection>>>,
+    /// How often something of each group was forgotten.
+    forgotten: [u64; GROUPS],
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { fresh: HashMap::new(), handed_out: HashMap::new(), forgotten: [0; GROUPS] }
+    }
+}
+
+/// A look-up that is under way.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    at: Instant,
+    forgotten: u64,
+}
+
+impl Known {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each of the three is whole whenever something could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn group(&self, ns: &Namespace) -> usize {
+        usize::try_from(self.groups.hash_one(ns) % GROUPS as u64).unwrap_or(0)
+    }
+
+    /// If it was looked up a moment ago.
+    pub(super) fn get(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+        let state = self.state();
+        let (asked, found) = state.fresh.get(ns)?;
+        (asked.elapsed() < FRESH).then(|| Arc::clone(found))
+    }
+
+    /// The server is about to be asked.
+    pub(super) fn begin(&self, ns: &Namespace) -> Begun {
+        Begun { at: Instant::now(), forgotten: self.state().forgotten[self.group(ns)] }
+    }
+
+    /// It has answered. `None` if the collection was forgotten meanwhile: the answer may be older than that. What `is_there`
+    /// need not be asked about again for a while.
+    pub(super) fn learn(
+        &self,
+        ns: &Namespace,
+        begun: Begun,
+        is_there: bool,
+        found: Collection,
+    ) -> Option<Arc<Collection>> {
+        let mut state = self.state();
+        if state.forgotten[self.group(ns)] != begun.forgotten {
+            return None;
+        }
+        if state.handed_out.len() >= MAX_CACHED {
+            state.fresh.clear();
+            state.handed_out.retain(|_, all| all.iter().any(|one| one.strong_count() > 0));
+        }
+        let found = Arc::new(found);
+        let handed_out = state.handed_out.entry(ns.clone()).or_default();
+        handed_out.retain(|one| one.strong_count() > 0);
+        handed_out.push(Arc::downgrade(&found));
+        if is_there {
+            state.fresh.insert(ns.clone(), (begun.at, Arc::clone(&found)));
+        }
+        Some(found)
+    }
+
+    /// It will be asked about anew. Answers what others may be working by.
+    pub(super) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
+        let mut state = self.state();
+        let group = self.group(ns);
+        state.forgotten[group] += 1;
+        state.fresh.remove(ns);
+        let Some(all) = state.handed_out.get_mut(ns) else { return Vec::new() };
+        all.retain(|one| one.strong_count() > 0);
+        let all = all.clone();
+        if all.is_empty() {
+            state.handed_out.remove(ns);
+        }
+        all
+    }
+
+    /// The same for a whole database.
+    pub(super) fn forget_database(&self, db: &str) {
+        let mut state = self.state();
+        state.forgotten.iter_mut().for_each(|count| *count += 1);
+        state.fresh.retain(|ns, _| ns.db != db);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(known: &Known, ns: &Namespace) -> Arc<Collection> {
+        known.learn(ns, known.begin(ns), true, Collection::default()).unwrap()
+    }
+
+    #[test]
+    fn an_answer_from_before_it_was_forgotten_is_not_learned() {
+        let (known, ns) = (Known::default(), Namespace::new("db", "c"));
+        let begun = known.begin(&ns);
+        known.forget(&ns);
+        assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
+        let begun = known.begin(&ns);
+        known.forget_database("db");
+        assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
+        assert!(known.get(&ns).is_none());
+        learn(&known, &ns);
+        assert!(known.get(&ns).is_some());
+    }
+
+    #[test]
+    fn whoever_holds_what_was_forgotten_before_is_waited_for_too() {
+        let (known, ns) = (Known::default(), Namespace::new("db", "c"));
+        let first = learn(&known, &ns);
+        known.forget(&ns);
+        let second = learn(&known, &ns);
+        assert_eq!(known.forget(&ns).len(), 2);
+        drop(first);
+        assert_eq!(known.forget(&ns).len(), 1);
+        drop(second);
+        assert!(known.forget(&ns).is_empty());
+        let missing = known.learn(&ns, known.begin(&ns), false, Collection::default());
+        assert!(known.get(&ns).is_none());
+        assert_eq!(known.forget(&ns).len(), 1);
+        drop(missing);
+    }
+}
