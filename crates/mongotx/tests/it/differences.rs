@@ -255,7 +255,7 @@ async fn difference_16_coll_stats_count_pending_inserts() {
 async fn difference_17_an_equal_id_of_a_removed_document_is_refused() {
     let b = both(&[]).await;
     let server = testkit::shared_standalone().await.unwrap();
-    let client = Client::connect(&server.uri()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let db = client.database(&b.ours.namespace().db);
     let (small, large) = (doc! {"_id": "b"}, doc! {"_id": "B"});
     for name in ["collated", "collated_plain"] {

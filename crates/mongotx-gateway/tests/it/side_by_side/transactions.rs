@@ -95,7 +95,6 @@ async fn what_cannot_begin_a_transaction_does_not() {
         doc! {"killCursors": "c", "cursors": [5_i64]},
         doc! {"count": "c"},
         doc! {"find": "c", "readConcern": {"level": "available"}},
-        doc! {"find": "c", "readConcern": {"level": "linearizable"}},
         doc! {"find": "c", "readConcern": {"level": "x"}},
         doc! {"find": "c", "readConcern": {"level": "snapshot"}},
         doc! {"find": "c", "readConcern": {"level": "majority"}},

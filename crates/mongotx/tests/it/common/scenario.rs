@@ -95,7 +95,11 @@ impl Scenario {
 
     /// Lives it, up to the end of the transaction.
     pub(crate) async fn live(self, world: &World, client: &Client, tell: &(impl Fn(Told) + Sync)) -> End {
-        let isolation = if self == Self::Repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+        let isolation = match self {
+            Self::Repeatable => Isolation::RepeatableRead,
+            Self::Several => Isolation::Snapshot,
+            _ => Isolation::ReadCommitted,
+        };
         let options = TransactionOptions {
             isolation: Some(isolation),
             lock_wait: Duration::from_secs(20),
@@ -138,6 +142,7 @@ impl Scenario {
                 tell_id(session);
             }
             Self::Several | Self::Rollback => {
+                assert_eq!(b.find(doc! {"_id": {"$gt": 1}}).session(session).await?.try_collect().await?.len(), 2);
                 a.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
                 tell_id(session);
                 b.update_one(doc! {"_id": 1}, doc! {"$mul": {"m": 2}, "$inc": {"n": 1}}).session(session).await?;
@@ -161,6 +166,7 @@ impl Scenario {
             }
             Self::Repair => {
                 assert_eq!(b.find(doc! {}).session(session).await?.try_collect().await?.len(), 3);
+                assert!(a.find_one(doc! {"_id": 2}).session(session).await?.is_some());
                 a.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
                 tell_id(session);
                 a.update_one(doc! {"_id": 2}, add).session(session).await?;

@@ -179,7 +179,7 @@ async fn every_interleaving_keeps_values_unique_and_errors_honest() {
     let server = testkit::shared_standalone().await.unwrap();
     let db = server.client().await.unwrap().database(&testkit::unique_db("uniques"));
     let plain = db.collection::<Document>("c");
-    let client = Client::connect(&server.uri()).await.unwrap();
+    let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let coll: Collection<Document> = client.database(db.name()).collection("c");
     coll.create_index(IndexModel::new(doc! {"v": 1}).unique(true)).await.unwrap();
     let mut by = 0;
