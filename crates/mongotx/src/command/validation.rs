@@ -20,12 +20,12 @@ use std::{
 use bson::{Bson, RawDocumentBuf, doc};
 use futures_util::future::try_join_all;
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
-use sd2v::stored::whole_lock_state;
+use sd2v::{names::REMOVE, stored::whole_lock_state};
 
 use super::{
     Terms,
     aggregate::Plan,
-    count, distinct, find,
+    count, distinct, find, own_view,
     query::Documents,
     validated::{digest_of_count, digest_of_values},
 };
@@ -157,7 +157,7 @@ impl Core {
                     return Err(changed(ns, Some(&point.id)));
                 }
                 let is_rival = |writer: &TxId| Some(*writer) != tx.id() && status(*writer) == Some(TxStatus::Active);
-                if tx.is_serializable() {
+                if tx.is_serializable() && !would_be_same(found, point) {
                     rival = rival.or(writer.filter(is_rival));
                 }
             }
@@ -185,11 +185,24 @@ impl Core {
 
     async fn check_entry(&self, tx: &Transaction, entry: &Entry) -> Result<Rival> {
         let is_own = entry.pinned.as_ref().is_some_and(|id| tx.is_own(&entry.ns, id));
-        let rival = if tx.is_serializable() && !is_own { self.rival_of(tx, entry).await? } else { None };
+        let mut rival = if tx.is_serializable() && !is_own { self.rival_of(tx, entry).await? } else { None };
+        if let Some(holder) = rival
+            && self.is_same_to(holder, entry).await?
+        {
+            rival = None;
+        }
         if rival.is_none() && self.ask_again(tx, entry).await? != entry.witness.digest() {
             return Err(changed(&entry.ns, entry.pinned.as_ref()));
         }
         Ok(rival)
+    }
+
+    /// Would the answer be the same if this rival were committed? Asked of one document only: of several, each rival could leave the
+    /// answer as it is, and all of them together not.
+    async fn is_same_to(&self, rival: TxId, entry: &Entry) -> Result<bool> {
+        let (Read::Find(query), Some(_)) = (&entry.read, &entry.pinned) else { return Ok(false) };
+        let answer = own_view::find(self, Some(&rival.into()), &entry.ns, query).await?.all_raw(2).await?;
+        Ok(Digest::of(answer.iter().map(AsRef::as_ref)) == entry.witness.digest())
     }
 
     /// The digest of as much of the answer as was read at first.
@@ -224,6 +237,13 @@ impl Core {
         }
         Ok(None)
     }
+}
+
+/// Would the document be the same if who holds it were committed?
+fn would_be_same(found: Option<&Stored>, point: &Point) -> bool {
+    let changed = found.and_then(|(raw, _)| document::unsafe_version(raw));
+    let is_removed = found.is_some_and(|(raw, _)| !matches!(raw.get(REMOVE), Ok(None)));
+    !is_removed && changed.is_some_and(|changed| Digest::of([&*changed]) == point.digest)
 }
 
 /// A document as stored, and its writer.

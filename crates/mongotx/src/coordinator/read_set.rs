@@ -170,8 +170,8 @@ impl ReadSet {
     /// The answer to the same command, if it was read to its end and nothing of its collection was the transaction's own.
     pub(crate) fn same(&self, ns: &Namespace, read: &Read, own: usize) -> Option<Digest> {
         let recent = self.entries.iter().rev().take(COMPARED).filter(|entry| own == 0 && entry.own == 0);
-        let same = recent.filter(|entry| entry.ns == *ns && entry.read == *read).map(|entry| entry.witness.digest());
-        same.filter(|digest| digest.complete).next()
+        let same = recent.filter(|entry| entry.ns == *ns && entry.read == *read);
+        same.map(|entry| entry.witness.digest()).find(|digest| digest.complete)
     }
 
     /// How many entries there are now, to go back to.

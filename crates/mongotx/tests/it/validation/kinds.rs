@@ -44,8 +44,9 @@ struct Place {
     others: Collection<Document>,
 }
 
-async fn place() -> Place {
-    let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
+/// A new collection for two clients.
+async fn place((client, rival): &(Client, Client)) -> Place {
+    let (client, rival) = (client.clone(), rival.clone());
     let coll = quiet::collection(&client, 0).await;
     coll.insert_many(&reads::documents()).await.unwrap();
     let others = quiet::through(&rival, &coll);
@@ -121,8 +122,8 @@ fn matters(rival: Rival, read: &Read) -> bool {
     }
 }
 
-async fn one(isolation: Isolation, read: &Read, writes: Writes, rival: Rival) {
-    let place = place().await;
+async fn one(clients: &(Client, Client), isolation: Isolation, read: &Read, writes: Writes, rival: Rival) {
+    let place = place(clients).await;
     let mut session =
         place.client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
     session.begin().unwrap();
@@ -148,10 +149,11 @@ async fn one(isolation: Isolation, read: &Read, writes: Writes, rival: Rival) {
 
 /// Every kind of read beside every rival, in transactions that write so.
 async fn all_kinds(writes: Writes) {
+    let clients = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
     for isolation in LEVELS {
         for read in reads::all() {
             for rival in RIVALS {
-                one(isolation, &read, writes, rival).await;
+                one(&clients, isolation, &read, writes, rival).await;
             }
         }
     }
