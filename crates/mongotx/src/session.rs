@@ -80,6 +80,30 @@ impl Session {
         }
     }
 
+    /// Makes sure now that what the transaction has read is so at one moment, as its commit will: before something is done outside
+    /// the database because of it. At read committed and repeatable read it asks nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`]: something has changed since it was read, and the transaction is rolled back.
+    /// [`ErrorKind::Closed`]: nothing is open.
+    pub async fn validate(&mut self) -> Result<()> {
+        let checked = match self.statement() {
+            Ok(None) => return Err(closed(None)),
+            Ok(mut statement) => {
+                let checked = match statement.as_mut().and_then(Statement::transaction) {
+                    Some(tx) => self.core.validate(tx).await,
+                    None => Ok(()),
+                };
+                self.end_statement(&mut statement, checked).await
+            }
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.note_error(error).await),
+        }
+    }
+
     /// Rolls back. Harmless when the transaction has ended with an error before.
     ///
     /// # Errors

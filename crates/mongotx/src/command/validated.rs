@@ -24,9 +24,9 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
-        changes::{ChangeLook, tag_of},
+        changes::{ChangeLook, stamps_of_reads},
         read_set::{Digest, Entry, Point, Read, Witness, changed},
-        transaction::Transaction,
+        transaction::{OwnKey, Transaction},
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -99,9 +99,13 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
         return Ok(found);
     }
     let found = at_hand(core, found).await?;
+    if found.iter().any(|document| id_of(document).is_some_and(|id| tx.is_own(ns, &id))) {
+        // By an equal `_id` of another type.
+        return Ok(Documents::at_hand(found));
+    }
     let digest = Digest::of(found.iter().map(AsRef::as_ref));
     let limit = core.options.max_documents;
-    if query.is_whole_document() {
+    if query.is_whole_document() && OwnKey::of_simple(&id).is_some() {
         tx.reads.note_point(ns, Point { id, digest }, limit)?;
     } else {
         let entry = entry(ns, Read::Find(latest(query)), 0, Witness::of(digest));
@@ -315,9 +319,9 @@ impl<'a> Bracket<'a> {
             entries.push(entry(ns, Read::Find(latest(query)), *own, witness));
         }
         let later = self.core.look_at_changes().await?;
-        let tags = self.matter.iter().map(|(ns, _)| tag_of(ns)).collect();
-        let unchanged =
-            self.look.as_ref().is_some_and(|look| look.is_unchanged_at(&later, &tags, self.core.same_server(tx)));
+        let stamps = self.matter.iter().flat_map(|(ns, _)| stamps_of_reads(ns, None)).collect();
+        let same = self.core.same_server(tx);
+        let unchanged = self.look.as_ref().is_some_and(|look| look.is_unchanged_at(&later, &stamps, same));
         self.look = Some(later);
         if unchanged {
             entries.into_iter().try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;

@@ -72,7 +72,7 @@ impl Core {
     }
 
     async fn until_valid(&self, tx: &Transaction) -> Result<()> {
-        let (one_moment, tags) = (tx.reads_one_moment(), tx.reads.tags());
+        let (one_moment, stamps) = (tx.reads_one_moment(), tx.reads.stamps());
         let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
         let mut look: Option<ChangeLook> = None;
         let mut left = ROUNDS;
@@ -87,7 +87,7 @@ impl Core {
             }
             let Some(first) = first else { return Ok(()) };
             let later = self.look_at_changes().await?;
-            if first.is_unchanged_at(&later, &tags, self.same_server(tx)) {
+            if first.is_unchanged_at(&later, &stamps, self.same_server(tx)) {
                 return Ok(());
             }
             look = Some(later);

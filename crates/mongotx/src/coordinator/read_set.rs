@@ -8,9 +8,10 @@ use std::{
 };
 
 use bson::{Bson, RawDocument};
+use sd2v::filter::pinned_ids;
 
 use super::{
-    changes::tag_of,
+    changes::stamps_of_reads,
     transaction::{OwnKey, Transaction},
 };
 use crate::{
@@ -96,6 +97,20 @@ pub(crate) struct Entry {
     pub(crate) witness: Witness,
     /// The collections that it reads.
     pub(crate) collections: Vec<Namespace>,
+}
+
+impl Entry {
+    /// The documents that the answer depends on, if they are named one by one.
+    fn documents(&self) -> Option<Vec<OwnKey>> {
+        let Read::Find(query) = &self.read else { return None };
+        let is_text = |id: &Bson| matches!(id, Bson::String(_));
+        let ids = match &self.pinned {
+            Some(id) => vec![id.clone()],
+            // Under a collation a text equals others.
+            None => pinned_ids(&query.filter).filter(|ids| !ids.iter().any(is_text))?,
+        };
+        ids.iter().map(OwnKey::of_simple).collect()
+    }
 }
 
 /// A whole document that was read by its `_id`.
@@ -184,10 +199,17 @@ impl ReadSet {
         self.entries.truncate(mark);
     }
 
-    /// The tags of all collections that were read.
-    pub(crate) fn tags(&self) -> HashSet<String> {
-        let of_points = self.points().map(|(ns, _)| ns);
-        of_points.chain(self.entries.iter().flat_map(|entry| &entry.collections)).map(tag_of).collect()
+    /// The change stamps of what was read.
+    pub(crate) fn stamps(&self) -> HashSet<String> {
+        let of_points = self.points().flat_map(|(ns, points)| {
+            let documents: Vec<OwnKey> = points.keys().cloned().collect();
+            stamps_of_reads(ns, Some(&documents))
+        });
+        let of_entries = self.entries.iter().flat_map(|entry| {
+            let documents = entry.documents();
+            entry.collections.iter().flat_map(move |ns| stamps_of_reads(ns, documents.as_deref()))
+        });
+        of_points.chain(of_entries).collect()
     }
 }
 

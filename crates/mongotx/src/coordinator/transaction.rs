@@ -25,7 +25,7 @@ use tracing::instrument::{Instrument, WithSubscriber};
 use super::{
     Core,
     address::Address,
-    changes::tag_of,
+    changes::stamps_of_changes,
     finisher::{Held, Job},
     read_set::ReadSet,
     siblings::Claims,
@@ -103,6 +103,20 @@ impl OwnKey {
             Bson::Int64(number) => Self::Whole(*number),
             Bson::Double(number) if number.fract() == 0.0 && number.abs() < EXACT => Self::Whole(*number as i64),
             other => Self::Bytes(id_key(other)),
+        }
+    }
+}
+
+impl OwnKey {
+    /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions, and what may hold numbers.
+    /// (Strings, where no collation is involved.)
+    pub(crate) fn of_simple(id: &Bson) -> Option<Self> {
+        let key = Self::of(id);
+        match id {
+            Bson::Double(_) if matches!(key, Self::Bytes(_)) => None,
+            Bson::Int64(number) if number.unsigned_abs() >= 1 << 53 => None,
+            Bson::Decimal128(_) | Bson::Document(_) | Bson::Array(_) | Bson::Symbol(_) => None,
+            _ => Some(key),
         }
     }
 }
@@ -254,9 +268,13 @@ impl Transaction {
         held.written.values().filter(|at| held.own.contains_key(&OwnKey::of(&at.id))).map(|at| at.id.clone()).collect()
     }
 
-    /// The tags of the collections that it has written to.
+    /// The change stamps that its decision sets.
     fn changed(&self) -> Vec<String> {
-        self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(|(ns, _)| tag_of(ns)).collect()
+        let stamps = self.held.iter().filter(|(_, held)| !held.written.is_empty()).flat_map(|(ns, held)| {
+            let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
+            stamps_of_changes(ns, documents.as_deref())
+        });
+        stamps.collect()
     }
 
     /// The collections with documents that must be there.

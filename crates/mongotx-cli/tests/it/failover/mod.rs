@@ -36,14 +36,20 @@ async fn gateway_process() {
     process::serve_or_check_words().await;
 }
 
+/// Those that a gateway takes: its transactions take no read locks.
+fn of_a_gateway() -> Vec<Step> {
+    let no_read_locks = |step: &Step| ![Step::BeforeReadLock, Step::AfterReadLock].contains(step);
+    Step::ALL.into_iter().filter(no_read_locks).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateway_killed_at_any_step_loses_and_doubles_nothing() {
-    break_everywhere(Business::Transfers, Blow::Kill, &Step::ALL).await;
+    break_everywhere(Business::Transfers, Blow::Kill, &of_a_gateway()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateway_paused_at_any_step_loses_and_doubles_nothing() {
-    break_everywhere(Business::Transfers, Blow::Stop, &Step::ALL).await;
+    break_everywhere(Business::Transfers, Blow::Stop, &of_a_gateway()).await;
 }
 
 /// Those that a single write takes.

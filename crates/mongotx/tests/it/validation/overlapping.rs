@@ -87,3 +87,31 @@ async fn what_is_written_over_before_its_commit_is_never_read() {
     assert_eq!(read, last);
     assert_eq!(last, Some(doc! {"_id": 1, "n": 3}));
 }
+
+#[tokio::test]
+async fn validate_tells_before_the_commit_what_has_changed() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 2).await;
+    let mut session = begun(&client, Isolation::Snapshot);
+    for id in [1, 2] {
+        coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap();
+    }
+    session.validate().await.unwrap();
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 5}}).await.unwrap();
+    assert_eq!(session.validate().await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// A document whose `_id` is an equal number of another type, within a document.
+#[tokio::test]
+async fn an_id_that_is_spelled_otherwise_is_no_conflict() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 1).await;
+    coll.insert_one(&doc! {"_id": {"a": 1.0}, "n": 1}).await.unwrap();
+    let mut session = begun(&client, Isolation::Snapshot);
+    let by_id = || doc! {"_id": {"a": 1}};
+    assert!(coll.find_one(by_id()).session(&mut session).await.unwrap().is_some());
+    coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
+    coll.update_one(by_id(), doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+}
