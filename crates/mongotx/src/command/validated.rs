@@ -62,6 +62,12 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         return find_pinned(core, tx, ns, query, id).await;
     }
     let written = tx.has_written(ns);
+    if written
+        && !chance::is_in_query(query)
+        && let Some(found) = find_first_of_others(core, tx, ns, query).await?
+    {
+        return Ok(found);
+    }
     if chance::is_in_query(query) || (written && !query.lists_documents()) {
         return find_in_bracket(core, tx, ns, query).await;
     }
@@ -112,6 +118,31 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
         tx.reads.note(Entry { pinned: Some(id), ..entry }, limit)?;
     }
     Ok(Documents::at_hand(found))
+}
+
+/// The first few documents, if none of them is the transaction's own: then they are the first of the others, too, which can be asked
+/// for again. `None`: not such a query, or answer.
+async fn find_first_of_others(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Option<Documents>> {
+    let unlimited = Query { limit: 0, ..query.clone() };
+    if query.limit == 0 || !unlimited.lists_documents() {
+        return Ok(None);
+    }
+    let of_others = Query { projection: query.projection.clone(), ..matters_to(tx, ns, query) };
+    if of_others.limit != query.limit {
+        return Ok(None);
+    }
+    let found = at_hand(core, find::committed(core, Some(tx), ns, query).await?).await?;
+    if found.iter().any(|document| id_of(document).is_none_or(|id| tx.is_own(ns, &id))) {
+        return Ok(None);
+    }
+    let witness = Witness::of(Digest::of(found.iter().map(AsRef::as_ref)));
+    tx.reads.note(entry(ns, Read::Find(of_others), 0, witness), core.options.max_documents)?;
+    Ok(Some(Documents::at_hand(found)))
 }
 
 async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
