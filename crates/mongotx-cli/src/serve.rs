@@ -89,7 +89,7 @@ pub(crate) struct Options {
     shutdown_timeout: u32,
 }
 
-/// An isolation level.
+/// The isolation level of transactions that name none, as `--isolation` takes it.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Level {
     ReadCommitted,

@@ -174,7 +174,7 @@ pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
     Query { projection: Some(projection), ..query.clone() }
 }
 
-/// Its answer.
+/// The addresses in the answer of [`of_addresses`], at most `limit`.
 pub(crate) async fn parse_addresses(found: Documents, key: &ShardKey, limit: usize) -> Result<Vec<Address>> {
     let found = found.all(limit.saturating_add(1)).await?;
     if found.len() > limit {

@@ -10,8 +10,6 @@
 //!
 //! [`super::validation`] asks all of it again.
 
-use std::borrow::Cow;
-
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::{
@@ -41,15 +39,6 @@ fn entry(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Entry {
     Entry { ns: ns.clone(), read, pinned: None, own, witness, collections: vec![ns.clone()] }
 }
 
-/// The query, to be asked again: also if its first answer could be a little old, it must be the latest.
-fn latest(query: &Query) -> Query {
-    Query { terms: Terms { staleness: None, ..query.terms.clone() }, ..query.clone() }
-}
-
-fn latest_pipeline(command: &AggregateCommand) -> AggregateCommand {
-    AggregateCommand { terms: Terms { staleness: None, ..command.terms.clone() }, ..command.clone() }
-}
-
 /// The `_id` of a document as it is answered.
 fn id_of(document: &RawDocument) -> Option<Bson> {
     Bson::try_from(document.get("_id").ok()??).ok()
@@ -57,7 +46,7 @@ fn id_of(document: &RawDocument) -> Option<Bson> {
 
 /// `find`.
 pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
-    let query = &*bound(core, query).await?;
+    let query = &bound(core, query).await?;
     if let Some(id) = query.pinned_id(core, ns).await? {
         return find_pinned(core, tx, ns, query, id).await;
     }
@@ -72,7 +61,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         return find_in_bracket(core, tx, ns, query).await;
     }
     let found = find::committed(core, Some(tx), ns, query).await?;
-    let read = Read::Find(latest(query));
+    let read = Read::Find(query.clone());
     if let Some(before) = tx.reads.same(ns, &read, tx.count_own(ns)) {
         return repeated(core, ns, found, before).await;
     }
@@ -114,7 +103,7 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
     if query.is_whole_document() && OwnKey::of_simple(&id).is_some() {
         tx.reads.note_point(ns, Point { id, digest }, limit)?;
     } else {
-        let entry = entry(ns, Read::Find(latest(query)), 0, Witness::of(digest));
+        let entry = entry(ns, Read::Find(query.clone()), 0, Witness::of(digest));
         tx.reads.note(Entry { pinned: Some(id), ..entry }, limit)?;
     }
     Ok(Documents::at_hand(found))
@@ -198,11 +187,11 @@ pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespa
 
 /// `count`, exactly.
 pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<u64> {
-    let query = &*bound(core, query).await?;
+    let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let counted = count::committed(core, Some(tx), ns, query).await?;
         let witness = Witness::of(digest_of_count(counted));
-        tx.reads.note(entry(ns, Read::Count(latest(query)), 0, witness), core.options.max_documents)?;
+        tx.reads.note(entry(ns, Read::Count(query.clone()), 0, witness), core.options.max_documents)?;
         return Ok(counted);
     }
     let matter = Query { projection: Some(doc! {"_id": 1}), ..matters_to(tx, ns, query) };
@@ -228,11 +217,11 @@ pub(crate) async fn distinct(
     field: &str,
     query: &Query,
 ) -> Result<Vec<Bson>> {
-    let query = &*bound(core, query).await?;
+    let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let values = distinct::values(core, Some(tx), ns, field, query).await?;
         let witness = Witness::of(digest_of_values(&values)?);
-        let read = Read::Distinct(field.to_owned(), latest(query));
+        let read = Read::Distinct(field.to_owned(), query.clone());
         tx.reads.note(entry(ns, read, 0, witness), core.options.max_documents)?;
         return Ok(values);
     }
@@ -259,7 +248,9 @@ pub(crate) async fn aggregate(
     ns: &Namespace,
     command: &AggregateCommand,
 ) -> Result<Documents> {
-    let command = &*chance::bound_pipeline(core, command).await?;
+    let mut command = chance::bound_pipeline(core, command).await?.into_owned();
+    command.terms.staleness = None;
+    let command = &command;
     let plan = Plan::of(core, Some(tx), ns, command).await?;
     let reads = plan.reads();
     if reads.is_empty() {
@@ -268,7 +259,7 @@ pub(crate) async fn aggregate(
     if !plan.sees_own() && !chance::is_in_pipeline(&command.pipeline) {
         let witness = Witness::default();
         let collections = reads.into_iter().map(|(ns, _)| ns).collect();
-        let entry = entry(ns, Read::Aggregate(latest_pipeline(command)), 0, witness.clone());
+        let entry = entry(ns, Read::Aggregate(command.clone()), 0, witness.clone());
         tx.reads.note(Entry { collections, ..entry }, core.options.max_documents)?;
         return Ok(plan.run(core).await?.witnessed(witness));
     }
@@ -347,7 +338,7 @@ impl<'a> Bracket<'a> {
             let found = at_hand(self.core, find::committed(self.core, None, ns, query).await?).await?;
             let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.was_own(ns, &id, *own)));
             let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
-            entries.push(entry(ns, Read::Find(latest(query)), *own, witness));
+            entries.push(entry(ns, Read::Find(query.clone()), *own, witness));
         }
         let later = self.core.look_at_changes().await?;
         let stamps = self.matter.iter().flat_map(|(ns, _)| stamps_of_reads(ns, None)).collect();
@@ -401,17 +392,18 @@ pub(crate) async fn settle_shown(
     }
 }
 
-/// With the time in place of `$$NOW`.
-async fn bound<'q>(core: &Core, query: &'q Query) -> Result<Cow<'q, Query>> {
-    let filter = chance::bound(core, &query.filter).await?;
-    let projection = match &query.projection {
-        Some(projection) => chance::bound(core, projection).await?.map(Some),
-        None => None,
-    };
-    if filter.is_none() && projection.is_none() {
-        return Ok(Cow::Borrowed(query));
+/// The query with the time in place of `$$NOW`. Its answer is the latest, also where it could be a little old: one that is older than the
+/// first look would not be of the moment that is validated.
+async fn bound(core: &Core, query: &Query) -> Result<Query> {
+    let mut bound = query.clone();
+    bound.terms.staleness = None;
+    if let Some(filter) = chance::bound(core, &query.filter).await? {
+        bound.filter = filter;
     }
-    let filter = filter.unwrap_or_else(|| query.filter.clone());
-    let projection = projection.unwrap_or_else(|| query.projection.clone());
-    Ok(Cow::Owned(Query { filter, projection, ..query.clone() }))
+    if let Some(projection) = &query.projection
+        && let Some(projection) = chance::bound(core, projection).await?
+    {
+        bound.projection = Some(projection);
+    }
+    Ok(bound)
 }

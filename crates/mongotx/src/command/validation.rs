@@ -45,6 +45,8 @@ use crate::{
 
 /// Times that everything is read again because the collections changed in between.
 const ROUNDS: usize = 16;
+/// Commands that one validation has under way at a time.
+const AT_A_TIME: usize = 8;
 /// Documents that one command fetches.
 const TOGETHER: usize = 500;
 /// How long a transaction waits, at least, for a rival that holds what it has read.
@@ -109,16 +111,23 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2.
+    /// Step 2: asks everything again, some commands at a time. Answers a rival that holds what was read.
     async fn read_again(&self, tx: &Transaction) -> Result<Rival> {
-        let points = tx.reads.points().flat_map(|(ns, points)| {
+        for (ns, points) in tx.reads.points() {
             let points: Vec<&Point> = points.values().collect();
-            points.chunks(TOGETHER).map(|some| (ns, some.to_vec())).collect::<Vec<_>>()
-        });
-        let points = points.map(|(ns, some)| async move { self.check_points(tx, ns, &some).await });
-        let entries = tx.reads.entries().iter().map(|entry| self.check_entry(tx, entry));
-        let (points, entries) = futures_util::future::try_join(try_join_all(points), try_join_all(entries)).await?;
-        Ok(points.into_iter().chain(entries).flatten().next())
+            for some in points.chunks(TOGETHER) {
+                if let Some(rival) = self.check_points(tx, ns, some).await? {
+                    return Ok(Some(rival));
+                }
+            }
+        }
+        for some in tx.reads.entries().chunks(AT_A_TIME) {
+            let rivals = try_join_all(some.iter().map(|entry| self.check_entry(tx, entry))).await?;
+            if let Some(rival) = rivals.into_iter().flatten().next() {
+                return Ok(Some(rival));
+            }
+        }
+        Ok(None)
     }
 
     /// Is one document still what was read? It is the transaction's own by now.

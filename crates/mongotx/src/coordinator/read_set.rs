@@ -85,7 +85,7 @@ pub(crate) enum Read {
     Distinct(String, Query),
 }
 
-/// One read.
+/// A command that has read something, and the digest of its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) ns: Namespace,
