@@ -16,6 +16,7 @@ use mongodb::{
     error::{Error, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
     options::{IndexOptions, ReadConcern, ReturnDocument},
 };
+use mongotx::Isolation;
 use mongotx_gateway::{Gateway, Limits, Options};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use txcheck::lists::{End, Lists, Op, Recorder};
@@ -38,6 +39,8 @@ async fn crew(test: &str) -> (Vec<Gateway>, Vec<(mongodb::Client, Collection<Doc
     let mut options = common::options(&server.uri(), Limits::default());
     options.client.lease = Duration::from_secs(120);
     options.client.write_wait = Duration::from_secs(120);
+    // Every level above it is asked for by its name.
+    options.client.isolation = Isolation::ReadCommitted;
     let (db, mut gateways, mut crew) = (testkit::unique_db(test), Vec::new(), Vec::new());
     for _ in 0..2 {
         let gateway = Gateway::start(Options { ..options.clone() }).await.unwrap();
@@ -55,10 +58,13 @@ fn values(list: &Document) -> Vec<u64> {
     list.get_array("list").unwrap().iter().map(|value| value.as_i64().unwrap() as u64).collect()
 }
 
+/// What a client asks for, as drivers do: `local`, `snapshot` or `linearizable`.
+type Level = fn() -> ReadConcern;
+
 /// One client: the lists by `_id`, in sessions of its own.
 struct Worker {
     recorder: Arc<Recorder>,
-    repeatable: bool,
+    level: Level,
     random: StdRng,
     coll: Collection<Document>,
     session: ClientSession,
@@ -115,14 +121,13 @@ impl Worker {
     }
 
     async fn one(&mut self, planned: &[Op]) -> Result<Vec<Op>> {
-        let level = if self.repeatable { ReadConcern::snapshot() } else { ReadConcern::local() };
-        self.session.start_transaction().read_concern(level).await?;
+        self.session.start_transaction().read_concern((self.level)()).await?;
         let mut done = Vec::new();
         for op in planned {
             match op {
                 Op::Read(key, _) => done.push(Op::Read(*key, Some(self.read(*key).await?))),
                 Op::Append(key, value) => {
-                    if self.repeatable && self.chance(60) {
+                    if (self.level)() != ReadConcern::local() && self.chance(60) {
                         let seen = self.read(*key).await?;
                         let list = seen.iter().chain([value]).map(|value| Bson::Int64(*value as i64));
                         let set = doc! {"$set": {"list": list.collect::<Vec<_>>()}};
@@ -157,8 +162,8 @@ impl Worker {
     }
 }
 
-/// Six clients; those of which `repeatable` is asked for, at repeatable read.
-async fn lists(repeatable: fn(usize) -> bool, model: &str) {
+/// Six clients, which ask for these levels in turn.
+async fn lists(levels: &[Level], model: &str) {
     let (_gateways, crew) = crew("gw_histories").await;
     for key in 0..KEYS {
         crew[0].1.insert_one(doc! {"_id": key, "list": []}).await.unwrap();
@@ -169,7 +174,7 @@ async fn lists(repeatable: fn(usize) -> bool, model: &str) {
         let (driver, coll) = &crew[nth % crew.len()];
         let worker = Worker {
             recorder: Arc::clone(&recorder),
-            repeatable: repeatable(nth),
+            level: levels[nth % levels.len()],
             random: StdRng::seed_from_u64(nth as u64),
             coll: coll.clone(),
             session: driver.start_session().await.unwrap(),
@@ -192,17 +197,27 @@ async fn lists(repeatable: fn(usize) -> bool, model: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_read_committed_through_two_gateways() {
-    lists(|_| false, "strong-read-committed").await;
+    lists(&[ReadConcern::local], "strong-read-committed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_at_repeatable_read_through_two_gateways() {
-    lists(|_| true, "strict-serializable").await;
+async fn lists_at_snapshot_through_two_gateways() {
+    lists(&[ReadConcern::snapshot], "strong-snapshot-isolation").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_at_both_levels_through_two_gateways() {
-    lists(|nth| nth % 2 == 0, "strong-read-committed").await;
+async fn lists_at_serializable_through_two_gateways() {
+    lists(&[ReadConcern::linearizable], "strict-serializable").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_at_snapshot_and_serializable_through_two_gateways() {
+    lists(&[ReadConcern::snapshot, ReadConcern::linearizable], "strong-snapshot-isolation").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_at_all_levels_through_two_gateways() {
+    lists(&[ReadConcern::local, ReadConcern::snapshot, ReadConcern::linearizable], "strong-read-committed").await;
 }
 
 /// The driver is told of no duplicate key, outside transactions and inside, where the server alone would tell of none.
