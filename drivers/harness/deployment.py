@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from .processes import Failed, end, start, tail, wait_until
 # Below the range from which Linux takes the ports of outgoing connections.
 FIRST_PORT, LAST_PORT = 20_000, 31_000
 ATTEMPTS = 200
+# Parts that run at the same time are given different ports.
+_given: set[int] = set()
+_giving = threading.Lock()
 FIND_MONGOD_LIMIT_S = 600
 # The data are in memory where there is room: suites make and drop a collection for every test, and nobody asks for the data afterwards.
 MEMORY = Path("/dev/shm")
@@ -108,8 +112,10 @@ def _free_ports(count: int) -> list[int]:
     for _ in range(ATTEMPTS):
         start_port = random.randrange(FIRST_PORT, LAST_PORT - count)
         ports = list(range(start_port, start_port + count))
-        if all(_is_free(port) for port in ports):
-            return ports
+        with _giving:
+            if all(port not in _given and _is_free(port) for port in ports):
+                _given.update(ports)
+                return ports
     raise Failed(f"no {count} neighbouring free ports between {FIRST_PORT} and {LAST_PORT}")
 
 

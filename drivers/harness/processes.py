@@ -1,15 +1,18 @@
 """Programs that are started, watched and ended.
 
 Each is the leader of a process group of its own, so that it is ended together with what it has started, by its number. Whatever ends
-`drivers/run`, except SIGKILL, goes through `end_all`.
+`drivers/run`, except SIGKILL, goes through `end_all`. Parts run in threads: each ends what it has started itself.
 """
 
 import os
 import signal
 import subprocess
+import threading
 import time
 
-_running: list[subprocess.Popen] = []
+# The programs that run, each with the thread that has started it.
+_running: list[tuple[int, subprocess.Popen]] = []
+_is_over = threading.Event()
 
 END_LIMIT_S = 15
 
@@ -20,11 +23,15 @@ class Failed(Exception):
 
 def start(command, **options) -> subprocess.Popen:
     """Starts a program and remembers it."""
+    if _is_over.is_set():
+        raise Failed(f"{command[0]}: nothing is started any more")
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
     except OSError as error:
         raise Failed(f"{command[0]}: {error.strerror}") from error
-    _running.append(process)
+    _running.append((threading.get_ident(), process))
+    if _is_over.is_set():
+        end(process)
     return process
 
 
@@ -65,8 +72,7 @@ def end(process: subprocess.Popen) -> None:
         pass
     _signal(process, signal.SIGKILL)
     process.wait()
-    if process in _running:
-        _running.remove(process)
+    _running[:] = [(owner, other) for owner, other in _running if other is not process]
 
 
 def _signal(process: subprocess.Popen, number: int) -> None:
@@ -76,9 +82,17 @@ def _signal(process: subprocess.Popen, number: int) -> None:
         pass
 
 
+def end_own() -> None:
+    """Ends whatever this thread has started and still runs, the newest first."""
+    for owner, process in reversed(_running.copy()):
+        if owner == threading.get_ident():
+            end(process)
+
+
 def end_all() -> None:
-    """Ends whatever still runs, the newest first."""
-    for process in reversed(_running.copy()):
+    """Ends whatever still runs, the newest first. Nothing can be started afterwards."""
+    _is_over.set()
+    for _, process in reversed(_running.copy()):
         end(process)
 
 

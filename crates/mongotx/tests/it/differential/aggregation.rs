@@ -37,7 +37,7 @@ enum Change {
     Own,
 }
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const PIPELINES: usize = 8;
 
 /// Nothing is finished before the test is over.
