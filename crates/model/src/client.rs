@@ -36,6 +36,12 @@ pub fn has_step(plan: &Plan, state: &State, client: usize) -> bool {
     }
 }
 
+/// Does it hold decisions back?
+pub fn has_held(state: &State, client: usize) -> bool {
+    let this = &state.clients[client];
+    this.alive && this.pump != Pump::Gone && this.recorder.has_held()
+}
+
 fn wants_to_write(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     this.recorder.has_waiting() || this.enlisting != 0 || has_news(state, client)

@@ -56,6 +56,21 @@ fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
     transaction::abort(plan, state, t);
 }
 
+/// Is a decision about to be sent?
+pub fn may_be_refused(state: &State, client: usize) -> bool {
+    let this = &state.clients[client];
+    let decides = || this.recorder.clone().next_write(true).is_some_and(|write| !write.decides.is_empty());
+    this.pump == Pump::Idle && client::is_sending(state, client) && decides()
+}
+
+/// The server refuses the decision and says so: the first of its transactions is held back. (That a decision which is held back
+/// arrives all the same was explored, too: its stamp costs the record then, and no transaction the truth.)
+pub fn quiet(plan: &Plan, state: &mut State, client: usize) {
+    state.faults.quiets -= 1;
+    let Some(write) = client::compose(plan, state, client) else { return };
+    state.clients[client].recorder.hold(write.decides.first().copied());
+}
+
 /// The record write is given up; it is on its way all the same.
 pub fn record_late(plan: &Plan, state: &mut State, client: usize) {
     state.faults.late_messages -= 1;

@@ -52,6 +52,10 @@ pub enum Action {
     LoseAnswer(usize),
     /// An owner waits no longer for the fate of its record write.
     GiveUp(usize),
+    /// A client's next decision is refused for the quiet of a reader, whom the first of its transactions would disturb.
+    Quiet(usize),
+    /// A client tries again to decide those that it has held back.
+    Release(usize),
     /// A client dies.
     Die(usize),
     /// A document is deleted from outside.
@@ -97,6 +101,7 @@ impl ProtocolModel {
         actions.extend(runs.map(Action::Run));
         let clients = 0..state.clients.len();
         actions.extend(clients.clone().filter(|c| client::has_step(&self.plan, state, *c)).map(Action::Record));
+        actions.extend(clients.clone().filter(|c| client::has_held(state, *c)).map(Action::Release));
         actions.extend(clients.clone().filter(|c| janitor::may_fence(state, *c)).map(Action::Expire));
         actions.extend(reader::has_step(&self.plan, state).then_some(Action::Read));
         match &state.janitor {
@@ -152,6 +157,9 @@ impl ProtocolModel {
         if left.strangers > 0 {
             actions.extend(docs.filter(|doc| state.server.now.docs[*doc].lock.writer.is_some()).map(Action::Stranger));
         }
+        if left.quiets > 0 {
+            actions.extend(clients.clone().filter(|c| faults::may_be_refused(state, *c)).map(Action::Quiet));
+        }
         if left.client_deaths > 0 {
             actions.extend(clients.filter(|c| state.clients[*c].alive).map(Action::Die));
         }
@@ -181,6 +189,8 @@ impl ProtocolModel {
             Action::Restart => faults::restart(state),
             Action::LoseAnswer(c) => faults::lose_answer(state, c),
             Action::GiveUp(c) => client::give_up(plan, state, c),
+            Action::Quiet(c) => faults::quiet(plan, state, c),
+            Action::Release(c) => state.clients[c].recorder.release(),
             Action::Die(c) => faults::die(plan, state, c),
         }
     }

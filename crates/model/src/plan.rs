@@ -69,6 +69,8 @@ pub struct Faults {
     pub give_ups: u8,
     /// Somebody who knows nothing of transactions deletes a document, locked or not: the TTL monitor, another program.
     pub deletions: u8,
+    /// The server refuses a decision, because a reader has asked for quiet where one of its transactions has written.
+    pub quiets: u8,
     /// A client whose records are in another tx database meets a lock, and finds no record of its holder there.
     pub strangers: u8,
 }

@@ -20,7 +20,7 @@
 //! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; whoever meets a document
 //! finishes it. After 5: nothing is left but a number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     id::Seq,
@@ -149,6 +149,8 @@ pub struct Recorder {
     aborted_in_trace: usize,
     waiting: Vec<Waiting>,
     in_flight: Option<RecordWrite>,
+    /// Numbers that are left out of decisions for now: somebody has asked for quiet.
+    held: BTreeSet<Seq>,
     lost: bool,
 }
 
@@ -170,6 +172,7 @@ impl Recorder {
             aborted_in_trace: 0,
             waiting: Vec::new(),
             in_flight: None,
+            held: BTreeSet::new(),
             lost: false,
         }
     }
@@ -241,9 +244,26 @@ impl Recorder {
         self.stamp
     }
 
-    /// Is somebody waiting for a decision?
+    /// Is somebody waiting for a decision, or for the evidence for one, who is not held back?
     pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting.iter().any(|waiting| !waiting.proven || !self.held.contains(&waiting.seq))
+    }
+
+    /// The server has *answered* that it did not apply the write that is under way, because the record asks for quiet where these
+    /// numbers have written. They are left out until [`Recorder::release`]; the others of the group go with the next write.
+    pub fn hold(&mut self, held: impl IntoIterator<Item = Seq>) {
+        self.drop_unproven_evidence();
+        self.held.extend(held);
+    }
+
+    /// Is anybody held back?
+    pub fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Those that were held back are decided with the next write.
+    pub fn release(&mut self) {
+        self.held.clear();
     }
 
     /// Every number is below `low`, or will be after at most two more writes: nothing is open, nothing unfinished.
@@ -264,7 +284,7 @@ impl Recorder {
     /// The next write, if there is somebody to decide or stamp for, or if `anyway` (heartbeat, new collection). `None`
     /// while one is under way or once the record is lost.
     pub fn next_write(&mut self, anyway: bool) -> Option<RecordWrite> {
-        if self.in_flight.is_some() || self.lost || (self.waiting.is_empty() && !anyway) {
+        if self.in_flight.is_some() || self.lost || !(self.has_waiting() || anyway) {
             return None;
         }
         let (decides, concern) = self.group();
@@ -288,11 +308,12 @@ impl Recorder {
 
     /// Step 3: everybody with evidence whose concern is the first one's.
     fn group(&self) -> (Vec<Seq>, Concern) {
-        let mut proven = self.waiting.iter().filter(|w| w.proven);
+        let free = || self.waiting.iter().filter(|w| w.proven && !self.held.contains(&w.seq));
+        let mut proven = free();
         let Some(first) = proven.next() else {
             return (Vec::new(), Concern::Acknowledged);
         };
-        let same = self.waiting.iter().filter(|w| w.proven && w.concern == first.concern);
+        let same = free().filter(|w| w.concern == first.concern);
         (same.map(|w| w.seq).collect(), first.concern)
     }
 
@@ -508,6 +529,35 @@ mod tests {
         let second = open(&mut recorder);
         assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(first)]);
         assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+    }
+
+    #[test]
+    fn hold_leaves_a_number_out_until_it_is_released() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let held = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        recorder.next_write(false).expect("a decision that the server refuses");
+        recorder.hold([held]);
+        assert!(!recorder.has_waiting() && recorder.next_write(false).is_none());
+        let other = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
+        assert_eq!(recorder.status(held), TxStatus::Active);
+        recorder.release();
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(held)]);
+    }
+
+    #[test]
+    fn hold_before_the_evidence_is_there_waits_for_it() {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let first = open(&mut recorder);
+        step(&mut recorder, &mut record);
+        let late = open(&mut recorder);
+        recorder.next_write(false).expect("a decision of the first, which is the evidence of the late one");
+        recorder.hold([first]);
+        let (write, _) = step(&mut recorder, &mut record);
+        assert!(write.decides.is_empty(), "what was refused is no evidence");
+        assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(late)]);
     }
 
     #[test]

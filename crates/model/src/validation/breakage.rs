@@ -21,6 +21,14 @@ pub enum Breakage {
     StampUsedTwice,
     /// The two looks may be of different server processes.
     EpochIgnored,
+    /// Several documents that are read by their `_id`s may be disturbed.
+    SeveralDisturbed,
+    /// A scan may be disturbed, if nothing else is.
+    ScanDisturbed,
+    /// A remembered look is told of a decision of the same client before it is acknowledged.
+    KnownBeforeDecided,
+    /// Whoever remembers a look leaves the own record out when the looks are compared.
+    OwnRecordIgnored,
     /// The selection of an update of many documents leaves no entry.
     PredicateWriteWithoutEntry,
     /// A write that matched nothing leaves no entry.

@@ -29,7 +29,7 @@ pub fn decide(plan: &Plan, state: &mut State, t: usize) {
         return;
     }
     set_stamps(plan, state, t, state.runs[t].own.docs);
-    if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(state, t) }
+    if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(plan, state, t) }
 }
 
 /// The transactions of a client that can be decided by one write.
@@ -46,7 +46,7 @@ pub fn decide_together(plan: &Plan, state: &mut State, client: usize) {
     let written = several.iter().fold(0, |docs, t| docs | state.runs[*t].own.docs);
     set_stamps(plan, state, ready[0], written);
     for t in ready {
-        end(state, t);
+        end(plan, state, t);
     }
 }
 
@@ -93,21 +93,40 @@ fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
 /// Broken on purpose: the stamps come after the decision.
 pub fn stamp(plan: &Plan, state: &mut State, t: usize) {
     set_stamps(plan, state, t, state.runs[t].own.docs);
-    end(state, t);
+    end(plan, state, t);
 }
 
 /// The decision is journaled; or a restart has lost it, and it is sent again with the same content.
 pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
     if state.status(plan, t) == TxStatus::Committed {
         state.journal_end = None;
-        end(state, t);
+        end(plan, state, t);
     } else {
         decide(plan, state, t);
     }
 }
 
+/// The client remembers the stamp of its decision.
+fn know(plan: &Plan, state: &mut State, t: usize, stamp: u8) {
+    let written = plan.collections(state.runs[t].own.docs);
+    let Some(memory) = state.memories.get_mut(plan.txs[t].client) else { return };
+    for (_, own) in memory.own.iter_mut().enumerate().filter(|(ns, _)| written >> ns & 1 == 1) {
+        *own = stamp.max(*own);
+    }
+}
+
+/// The transaction is about to be decided.
+pub fn ready(plan: &Plan, state: &mut State, t: usize) {
+    if plan.has(Breakage::KnownBeforeDecided) {
+        know(plan, state, t, next_stamp(plan, state, t));
+    }
+    state.runs[t].step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
+    state.runs[t].entries.clear();
+}
+
 /// The transaction is committed, and has been told so.
-pub fn end(state: &mut State, t: usize) {
+pub fn end(plan: &Plan, state: &mut State, t: usize) {
+    know(plan, state, t, state.runs[t].stamp);
     state.committed |= 1 << t;
     state.runs[t].forget();
     state.runs[t].step = Step::Over;

@@ -16,6 +16,8 @@ pub enum Action {
     Clean(usize),
     /// A single write outside transactions.
     Direct(usize),
+    /// Somebody else of this client looks at the stamps, and the client remembers it.
+    Look(usize),
     /// Nothing that is written from here on will survive the next restart.
     ForeseeRestart,
     /// The foreseen restart.
@@ -79,6 +81,11 @@ impl Model for ValidationModel {
             let several = |client: &usize| deciding::together(&self.plan, state, *client).len() > 1;
             actions.extend(self.plan.writers().into_iter().filter(several).map(Action::Group));
         }
+        if self.plan.restarts > 0 {
+            // What a look has seen that a restart takes back. Otherwise one at the start is as good.
+            let looks = state.memories.iter().enumerate().filter(|(_, memory)| !memory.looked);
+            actions.extend(looks.map(|(client, _)| Action::Look(client)));
+        }
         if state.restarts > 0 {
             actions.push(if state.journal_end.is_some() { Action::Restart } else { Action::ForeseeRestart });
         }
@@ -91,6 +98,7 @@ impl Model for ValidationModel {
             Action::Group(client) => deciding::decide_together(&self.plan, &mut next, client),
             Action::Clean(doc) => next.clean(&self.plan, doc),
             Action::Direct(at) => next.write_directly(at, self.plan.directs[at]),
+            Action::Look(client) => next.look_besides(&self.plan, client),
             Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),
             Action::Restart => next.restart(),
         }

@@ -79,6 +79,9 @@ pub struct Plan {
     pub lock_waits: bool,
     /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the way.
     pub refined: bool,
+    /// The first look of a validation is the last one that its client remembers, with what the client's own record has
+    /// acknowledged since. Otherwise it is a look of its own.
+    pub remembered: bool,
     /// What is broken on purpose.
     pub breakage: Option<Breakage>,
 }

@@ -31,6 +31,19 @@ pub struct Record {
     pub changes: [u8; 2],
 }
 
+/// A look that a client remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// The stamps of one record after the other.
+    pub look: Vec<[u8; 2]>,
+    /// The server process that answered.
+    pub boot: u8,
+    /// The stamps that the client's own record has acknowledged.
+    pub own: [u8; 2],
+    /// Has somebody else of the client looked since?
+    pub looked: bool,
+}
+
 /// Auxiliary: one moment of the history of decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Moment {
@@ -81,6 +94,8 @@ pub struct State {
     pub committed: u8,
     /// The transactions.
     pub runs: Vec<Run>,
+    /// What each client remembers of the stamps (only if the plan says so).
+    pub memories: Vec<Memory>,
     /// Auxiliary: what was wrong.
     pub flaw: Option<Flaw>,
 }
@@ -138,6 +153,10 @@ impl State {
             rolled_back: 0,
             committed: 0,
             runs: (0..plan.txs.len()).map(|t| Run::new(plan, t)).collect(),
+            memories: match plan.remembered {
+                true => vec![Memory { look: vec![[0; 2]; plan.writers().len()], ..Memory::default() }; clients],
+                false => Vec::new(),
+            },
             flaw: None,
         }
     }
@@ -221,6 +240,13 @@ impl State {
             run.locked_at = run.locked_at.min(latest);
             run.command = run.command.take().map(Command::again);
         }
+    }
+
+    /// Somebody else of the client looks, once.
+    pub fn look_besides(&mut self, plan: &Plan, client: usize) {
+        let look = plan.writers().into_iter().map(|record| self.now.records[record].changes).collect();
+        let Memory { own, .. } = self.memories[client];
+        self.memories[client] = Memory { look, boot: self.boot, own, looked: true };
     }
 
     /// The value of a document as a transaction sees it that holds it, or finds it clean.

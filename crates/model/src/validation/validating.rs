@@ -2,8 +2,12 @@
 //!
 //! 1. First look: the stamps of one record after the other.
 //! 2. Every entry is run again, one after the other.
-//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first.
+//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first. But one document by its
+//!    `_id` may be disturbed: everything else was the same when it was read again. What the transaction holds cannot be.
 //! 4. Evidence, and the decision: see `deciding`.
+//!
+//! Where a plan says so, the first look is one that the client remembers, of whatever age, with the decisions of its own record
+//! that were acknowledged before the entries are run again.
 //!
 //! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its collection again.
 
@@ -36,6 +40,9 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) {
     let once = points && (free <= 1 || plan.has(Breakage::SeveralReadAgainOnce));
     let goal = if once { Goal::Once } else { Goal::Validate };
     bracket(state, t, goal);
+    if goal == Goal::Validate {
+        remember(plan, state, t);
+    }
     advance(plan, state, t, goal);
 }
 
@@ -56,6 +63,25 @@ fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
 pub fn convert(plan: &Plan, state: &mut State, t: usize, entry: usize) {
     bracket(state, t, Goal::Convert(entry));
     advance(plan, state, t, Goal::Convert(entry));
+}
+
+/// The look that the client remembers becomes the first one.
+fn remember(plan: &Plan, state: &mut State, t: usize) {
+    let client = plan.txs[t].client;
+    let Some(memory) = state.memories.get(client) else { return };
+    let mut look = memory.look.clone();
+    let place = plan.writers().iter().position(|writer| *writer == client);
+    if let Some(own) = place.and_then(|place| look.get_mut(place)) {
+        (0..2).for_each(|ns| own[ns] = own[ns].max(memory.own[ns]));
+    }
+    (state.runs[t].look_boot, state.runs[t].looks[0]) = (memory.boot, look);
+}
+
+/// The second look is remembered.
+fn remember_second(plan: &Plan, state: &mut State, t: usize) {
+    let (boot, is_of_now) = (state.boot, state.runs[t].look_boot == state.boot);
+    let Some(memory) = state.memories.get_mut(plan.txs[t].client) else { return };
+    (memory.look, memory.boot) = (if is_of_now { state.runs[t].looks[1].clone() } else { Vec::new() }, boot);
 }
 
 fn bracket(state: &mut State, t: usize, goal: Goal) {
@@ -172,21 +198,36 @@ fn meet_rivals(plan: &Plan, state: &mut State, t: usize, rivals: u8) {
     }
 }
 
-/// Are the looks equal, for what was read?
-fn is_undisturbed(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
+/// Are the looks equal, for what was read, but for one document?
+fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
+    let run = &state.runs[t];
+    if let Goal::Convert(entry) = goal {
+        return are_equal(plan, state, t, run.entries[entry].query.bits);
+    }
+    let disturbed: Vec<&Entry> =
+        run.entries.iter().filter(|entry| !are_equal(plan, state, t, entry.query.bits & !run.own.docs)).collect();
+    let one_document = |entry: &Entry| entry.query.point || plan.has(Breakage::ScanDisturbed);
+    let few = disturbed.len() <= if plan.has(Breakage::SeveralDisturbed) { 2 } else { 1 };
+    let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
+    same_process && few && disturbed.into_iter().all(one_document)
+}
+
+/// Are the looks equal, for these documents?
+fn are_equal(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
     let (run, read) = (&state.runs[t], plan.collections(read));
     let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
-    let pairs = run.looks[0].iter().zip(&run.looks[1]);
+    let compared = |record: &usize| !(plan.has(Breakage::OwnRecordIgnored) && *record == plan.txs[t].client);
+    let pairs = run.looks[0].iter().zip(&run.looks[1]).zip(plan.writers());
+    let pairs = pairs.filter(|(_, record)| compared(record)).map(|(pair, _)| pair);
     same_process && pairs.into_iter().all(|(one, two)| (0..2).all(|ns| read >> ns & 1 == 0 || one[ns] == two[ns]))
 }
 
 fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
-    let read = match goal {
-        Goal::Convert(entry) => state.runs[t].entries[entry].query.bits,
-        _ => state.runs[t].entries.iter().fold(0, |read, entry| read | entry.query.bits),
-    };
     let looked = !state.runs[t].looks[1].is_empty();
-    if looked && !is_undisturbed(plan, state, t, read) {
+    if looked {
+        remember_second(plan, state, t);
+    }
+    if looked && !is_undisturbed(plan, state, t, goal) {
         return again(state, t);
     }
     state.runs[t].looks = [Vec::new(), Vec::new()];
@@ -215,9 +256,8 @@ fn valid(plan: &Plan, state: &mut State, t: usize) {
         run.step = Step::Begin;
     } else if run.own.docs == 0 {
         judge::committed(plan, state, t);
-        deciding::end(state, t);
+        deciding::end(plan, state, t);
     } else {
-        run.step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
-        run.entries.clear();
+        deciding::ready(plan, state, t);
     }
 }

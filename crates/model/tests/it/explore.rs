@@ -116,6 +116,13 @@ fn group_kill_holds() {
 }
 
 #[test]
+fn group_quiet_holds() {
+    holds(plans::group_quiet());
+    holds(plans::group_quiet_restart());
+    holds(plans::group_quiet_kill());
+}
+
+#[test]
 fn group_gives_up_holds() {
     holds(plans::group_gives_up());
 }

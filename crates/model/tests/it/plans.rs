@@ -193,6 +193,28 @@ pub(crate) fn group_gives_up() -> Plan {
     Plan { name: "group_gives_up", faults, ..group_restart() }
 }
 
+/// Two transactions of one client, whose decision is refused for the quiet of a reader, while a message is late.
+pub(crate) fn group_quiet() -> Plan {
+    Plan {
+        name: "group_quiet",
+        docs: vec![true, true],
+        txs: vec![updates(0, &[0]), updates(0, &[1])],
+        faults: faults(|f| (f.quiets, f.late_messages) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// The same while the server restarts.
+pub(crate) fn group_quiet_restart() -> Plan {
+    Plan { name: "group_quiet_restart", faults: faults(|f| (f.quiets, f.server_crashes) = (1, 1)), ..group_quiet() }
+}
+
+/// The same while a rival kills one of them.
+pub(crate) fn group_quiet_kill() -> Plan {
+    let txs = vec![updates(0, &[0]), updates(0, &[1]), updates(1, &[0])];
+    Plan { name: "group_quiet_kill", txs, faults: faults(|f| (f.quiets, f.kills) = (1, 1)), ..group_quiet() }
+}
+
 /// Two transactions of one client, of which a rival kills one.
 pub(crate) fn group_kill() -> Plan {
     Plan {

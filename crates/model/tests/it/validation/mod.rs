@@ -50,6 +50,33 @@ fn restarts_hold() {
 }
 
 #[test]
+fn remembered_looks_hold() {
+    for plan in [values_come_back(), moved_past_the_cursor(), two_collections(), counters()] {
+        holds(remembered(plan.clone()), &["all commit", "somebody gives way"]);
+        holds(remembered(of_one_client(plan.clone())), &["all commit", "somebody gives way"]);
+        holds(remembered(stricter(plan)), &["all commit"]);
+    }
+    holds(remembered(of_one_client(restarts())), &["all commit"]);
+}
+
+#[test]
+fn wrong_memories_are_found() {
+    let plan = || remembered(of_one_client(values_come_back()));
+    fails(plan(), Breakage::KnownBeforeDecided, "V1");
+    fails(plan(), Breakage::OwnRecordIgnored, "V1");
+    fails(remembered(of_one_client(restarts())), Breakage::EpochIgnored, "V1");
+}
+
+#[test]
+fn one_disturbed_document_holds() {
+    for plan in [two_points(), stricter(two_points()), remembered(two_points())] {
+        holds(plan, &["all commit", "somebody gives way"]);
+    }
+    fails(two_points(), Breakage::SeveralDisturbed, "V1");
+    fails(moved_past_the_cursor(), Breakage::ScanDisturbed, "V1");
+}
+
+#[test]
 fn serializable_holds() {
     holds(write_skew(), &["all commit", "somebody waits", "somebody gives way"]);
     holds(roster(2), &["all commit", "somebody waits", "somebody gives way"]);

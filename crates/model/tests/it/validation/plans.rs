@@ -36,6 +36,15 @@ pub(super) fn values_come_back() -> Plan {
     }
 }
 
+/// The same in two collections, one of which is changed once more by itself.
+pub(super) fn two_points() -> Plan {
+    let mut plan = values_come_back();
+    plan.name = "two_points";
+    plan.docs[1].ns = 1;
+    plan.txs.push(snapshot(2, &[Write(0, ONE)]));
+    plan
+}
+
 /// The same, and a restart may lose a decision, which is sent again.
 pub(super) fn restarts() -> Plan {
     Plan { name: "restarts", restarts: 1, ..values_come_back() }
@@ -308,6 +317,17 @@ pub(super) fn single_writes_come_back() -> Plan {
 /// The same plan; scans ask for statuses before they read safe versions.
 pub(super) fn one_by_one(plan: Plan) -> Plan {
     Plan { one_by_one: true, ..plan }
+}
+
+/// The same plan; clients remember looks.
+pub(super) fn remembered(plan: Plan) -> Plan {
+    Plan { remembered: true, ..plan }
+}
+
+/// The same plan with all transactions in one client.
+pub(super) fn of_one_client(mut plan: Plan) -> Plan {
+    plan.txs.iter_mut().for_each(|tx| tx.client = 0);
+    plan
 }
 
 /// The same plan with all transactions at serializable.
