@@ -40,7 +40,7 @@ pub use self::{
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, find_and_modify::Modified, update::UpdateResult},
     coordinator::strangers::drop_record_database,
-    coordinator::{sweep::Swept, txlog::Fate},
+    coordinator::{quiet::Attempts, sweep::Swept, txlog::Fate},
     cursor::Cursor,
     database::{CollectionInfo, Database},
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},

@@ -59,6 +59,10 @@ counters! {
     waits,
     /// Writes to the client record.
     record_writes,
+    /// Times a reader that had lost its validation again and again asked for quiet.
+    quiets,
+    /// Decisions that were held back because a reader had asked for quiet.
+    held_back,
 }
 
 impl Counters {

@@ -12,6 +12,7 @@ use crate::{
     coordinator::{
         Core,
         parked::{Parking, Statement},
+        quiet::Attempts,
         transaction::{Transaction, abandon},
     },
     error::{Error, ErrorKind, Result},
@@ -30,6 +31,7 @@ pub struct Session {
     core: Arc<Core>,
     defaults: TransactionOptions,
     state: State,
+    attempts: Attempts,
 }
 
 enum State {
@@ -41,7 +43,19 @@ enum State {
 
 impl Session {
     pub(crate) fn new(core: Arc<Core>, defaults: TransactionOptions) -> Self {
-        Self { core, defaults, state: State::Idle }
+        Self { core, defaults, state: State::Idle, attempts: Attempts::default() }
+    }
+
+    /// How the last transactions have ended, for a session that goes on with the same work.
+    pub fn attempts(&self) -> Attempts {
+        self.attempts.clone()
+    }
+
+    /// This session, as the one that goes on after those attempts of another.
+    #[must_use]
+    pub fn after(mut self, attempts: Attempts) -> Self {
+        self.attempts = attempts;
+        self
     }
 
     /// Begins a transaction with the session's options. Sends nothing.
@@ -61,7 +75,8 @@ impl Session {
             return Err(Error::invalid(117, "a transaction is open in this session already"));
         }
         self.core.check_options(&options)?;
-        self.state = State::Open(Parking::new(&self.core, Transaction::begin(&self.core, options)));
+        self.state =
+            State::Open(Parking::new(&self.core, Transaction::begin(&self.core, options, self.attempts.clone())));
         Ok(())
     }
 

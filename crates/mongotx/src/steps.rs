@@ -17,6 +17,8 @@ pub enum Step {
     BeforeStatus,
     BeforeValidation,
     AfterValidation,
+    BeforeQuiet,
+    AfterQuiet,
     BeforeStamp,
     AfterStamp,
     BeforeDecision,
@@ -35,7 +37,7 @@ pub enum Step {
 
 impl Step {
     /// All of them, in the order of a transaction's life.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::BeforeRegister,
         Self::AfterRegister,
         Self::BeforeLock,
@@ -45,6 +47,8 @@ impl Step {
         Self::BeforeStatus,
         Self::BeforeValidation,
         Self::AfterValidation,
+        Self::BeforeQuiet,
+        Self::AfterQuiet,
         Self::BeforeStamp,
         Self::AfterStamp,
         Self::BeforeDecision,

@@ -255,7 +255,7 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
         max_life: Some(context.tx.limits.transaction_lifetime),
         ..TransactionOptions::default()
     };
-    let mut session = context.client.session_with(options);
+    let mut session = context.client.session_with(options).after(work.attempts.clone());
     if let Err(error) = session.begin() {
         work.roll_back().await;
         return Err(error.into());

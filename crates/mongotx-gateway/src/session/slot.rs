@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mongotx::{Namespace, TxId};
+use mongotx::{Attempts, Namespace, TxId};
 use tokio::sync::{Mutex, watch};
 
 use super::{
@@ -33,6 +33,8 @@ pub(crate) struct Work {
     pub(crate) open: Option<Open>,
     /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
     pub(crate) id: Option<TxId>,
+    /// How the session's last transactions have ended.
+    pub(crate) attempts: Attempts,
     pub(crate) retry: Retry,
     /// The session's record as this gateway has written it, where retryable writes are durable.
     pub(crate) known: Option<Known>,

@@ -13,6 +13,7 @@ use crate::{
     coordinator::{
         Core,
         meet::Patience,
+        quiet::Attempts,
         transaction::{Transaction, abandon},
     },
     error::{ErrorKind, Result},
@@ -60,7 +61,7 @@ impl<'a> Call<'a> {
             lock_wait: self.wait / 4,
             ..TransactionOptions::default()
         };
-        self.open.insert(Transaction::begin(self.core, options))
+        self.open.insert(Transaction::begin(self.core, options, Attempts::default()))
     }
 
     /// The attempt's result: what to answer, or `None` to try again.

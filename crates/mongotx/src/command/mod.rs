@@ -25,6 +25,7 @@ pub(crate) mod query;
 pub(crate) mod rematch;
 pub(crate) mod repeatable;
 pub(crate) mod text;
+pub(crate) mod united;
 pub(crate) mod update;
 pub(crate) mod upsert;
 pub(crate) mod validated;

@@ -61,6 +61,29 @@ pub(crate) async fn find_command(
     query: &Query,
     me: Option<TxId>,
 ) -> Result<Option<Document>> {
+    match tail_of(query)? {
+        Some(tail) => of_query(core, ns, query, me, tail).await,
+        None => Ok(None),
+    }
+}
+
+/// The same in two parts, for a pipeline of several queries: the condition for what is pending, and the stages that answer if
+/// nothing is.
+pub(crate) async fn find_stages(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+) -> Result<Option<(Document, Vec<Document>)>> {
+    let Some(tail) = tail_of(query)? else { return Ok(None) };
+    if !is_answered_by_aggregation(core, ns, query).await? {
+        return Ok(None);
+    }
+    Ok(Some((core.pending_filter(ns, &query.filter, me).await?, answer_of(core, query, tail))))
+}
+
+/// Order, bounds and projection; `None`: only a `find` knows the projection.
+fn tail_of(query: &Query) -> Result<Option<Vec<Document>>> {
     if query.projection.as_ref().is_some_and(projection::is_find_only) {
         return Ok(None);
     }
@@ -72,7 +95,7 @@ pub(crate) async fn find_command(
     if let Some(projection) = query.projection.as_ref().filter(|projection| !projection.is_empty()) {
         tail.extend(projection::as_stages(projection)?);
     }
-    of_query(core, ns, query, me, tail).await
+    Ok(Some(tail))
 }
 
 /// The stages that pass over documents and stop.
@@ -103,16 +126,25 @@ async fn of_query(
     me: Option<TxId>,
     tail: Vec<Document>,
 ) -> Result<Option<Document>> {
-    // A filter on whole documents would see their locks; what only an index answers has places of its own.
+    match is_answered_by_aggregation(core, ns, query).await? {
+        true => behind_probe(core, ns, query, me, answer_of(core, query, tail)).await,
+        false => Ok(None),
+    }
+}
+
+/// A filter on whole documents would see their locks; what only an index answers has places of its own.
+async fn is_answered_by_aggregation(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {
-        return Ok(None);
+        return Ok(false);
     }
-    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
-        return Ok(None);
-    }
+    core.catalog.ensure_pending_index(&core.server, ns).await
+}
+
+/// The stages that answer when nothing is pending.
+fn answer_of(core: &Core, query: &Query, tail: Vec<Document>) -> Vec<Document> {
     let mut answer = vec![doc! {"$match": view::safe_filter(&query.filter, core.catalog.shards.none())}];
     answer.extend(tail);
-    behind_probe(core, ns, query, me, answer).await
+    answer
 }
 
 /// These stages, behind the probe for what the query could have to see.

@@ -10,6 +10,8 @@
 //!
 //! [`super::validation`] asks all of it again.
 
+use std::collections::HashSet;
+
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::{
@@ -22,7 +24,8 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
-        changes::{ChangeLook, stamps_of_reads},
+        changes::stamps_of_reads,
+        looks::FirstLook,
         read_set::{Digest, Entry, Point, Read, Witness, changed},
         transaction::{OwnKey, Transaction},
     },
@@ -32,6 +35,8 @@ use crate::{
 
 /// Times that an answer and what went into it are read because the collections changed in between.
 const BRACKETS: usize = 16;
+/// Those that are disturbed before quiet is asked for.
+const DISTURBED: usize = 3;
 /// Own documents that one filter names.
 const MAX_EXCLUDED: usize = 5_000;
 
@@ -46,6 +51,7 @@ fn id_of(document: &RawDocument) -> Option<Bson> {
 
 /// `find`.
 pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
+    core.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if let Some(id) = query.pinned_id(core, ns).await? {
         return find_pinned(core, tx, ns, query, id).await;
@@ -137,7 +143,7 @@ async fn find_first_of_others(
 async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
     loop {
-        bracket.open().await?;
+        bracket.open(tx).await?;
         let found = at_hand(core, find::committed(core, Some(tx), ns, query).await?).await?;
         if bracket.close(tx).await? {
             return Ok(Documents::at_hand(found));
@@ -187,6 +193,7 @@ pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespa
 
 /// `count`, exactly.
 pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<u64> {
+    core.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let counted = count::committed(core, Some(tx), ns, query).await?;
@@ -197,7 +204,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     let matter = Query { projection: Some(doc! {"_id": 1}), ..matters_to(tx, ns, query) };
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matter)]);
     loop {
-        bracket.open().await?;
+        bracket.open(tx).await?;
         let counted = count::committed(core, Some(tx), ns, query).await?;
         if bracket.close(tx).await? {
             return Ok(counted);
@@ -217,6 +224,7 @@ pub(crate) async fn distinct(
     field: &str,
     query: &Query,
 ) -> Result<Vec<Bson>> {
+    core.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let values = distinct::values(core, Some(tx), ns, field, query).await?;
@@ -227,7 +235,7 @@ pub(crate) async fn distinct(
     }
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
     loop {
-        bracket.open().await?;
+        bracket.open(tx).await?;
         let values = distinct::values(core, Some(tx), ns, field, query).await?;
         if bracket.close(tx).await? {
             return Ok(values);
@@ -248,6 +256,7 @@ pub(crate) async fn aggregate(
     ns: &Namespace,
     command: &AggregateCommand,
 ) -> Result<Documents> {
+    core.give_quiet(tx).await;
     let mut command = chance::bound_pipeline(core, command).await?.into_owned();
     command.terms.staleness = None;
     let command = &command;
@@ -271,7 +280,7 @@ pub(crate) async fn aggregate(
     });
     let mut bracket = Bracket::of(core, tx, matter.collect());
     loop {
-        bracket.open().await?;
+        bracket.open(tx).await?;
         let plan = Plan::of(core, Some(tx), ns, command).await?;
         let found = at_hand(core, plan.run(core).await?).await?;
         if bracket.close(tx).await? {
@@ -313,20 +322,22 @@ struct Bracket<'a> {
     matter: Vec<(Namespace, Query)>,
     /// How many documents of each collection are the transaction's own.
     own: Vec<usize>,
-    look: Option<ChangeLook>,
+    stamps: HashSet<String>,
+    look: Option<FirstLook>,
     left: usize,
 }
 
 impl<'a> Bracket<'a> {
     fn of(core: &'a Core, tx: &Transaction, matter: Vec<(Namespace, Query)>) -> Self {
         let own = matter.iter().map(|(ns, _)| tx.count_own(ns)).collect();
-        Self { core, matter, own, look: None, left: BRACKETS }
+        let stamps = matter.iter().flat_map(|(ns, _)| stamps_of_reads(ns, None)).collect();
+        Self { core, matter, own, stamps, look: None, left: BRACKETS }
     }
 
     /// Before the answer is asked for.
-    async fn open(&mut self) -> Result<()> {
+    async fn open(&mut self, tx: &Transaction) -> Result<()> {
         if self.look.is_none() {
-            self.look = Some(self.core.look_at_changes().await?);
+            self.look = Some(self.core.first_look(tx, &self.stamps).await?);
         }
         Ok(())
     }
@@ -341,18 +352,24 @@ impl<'a> Bracket<'a> {
             entries.push(entry(ns, Read::Find(query.clone()), *own, witness));
         }
         let later = self.core.look_at_changes().await?;
-        let stamps = self.matter.iter().flat_map(|(ns, _)| stamps_of_reads(ns, None)).collect();
-        let same = self.core.same_server(tx);
-        let unchanged = self.look.as_ref().is_some_and(|look| look.is_unchanged_at(&later, &stamps, same));
-        self.look = Some(later);
+        let changed = self.look.as_ref().and_then(|look| look.changed_at(&later, &self.stamps));
+        let unchanged = changed.is_some_and(|changed| changed.is_empty());
+        self.look = Some(self.core.as_first(later, tx));
         if unchanged {
             entries.into_iter().try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;
+            if tx.id().is_some() {
+                self.core.end_quiet(tx).await;
+            }
             return Ok(true);
         }
         self.left -= 1;
+        if self.left == BRACKETS - DISTURBED {
+            self.core.ask_for_quiet(tx, &self.stamps).await;
+        }
         if self.left > 0 {
             return Ok(false);
         }
+        tx.attempts.lost(self.stamps.clone());
         let message =
             format!("collections changed {BRACKETS} times while they were read beside the transaction's own writes");
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(tx.id()))

@@ -1,10 +1,11 @@
 //! Validation: at the commit, with all write locks held, what was read is read again.
 //!
-//! 1. Look at the change stamps of the collections that were read.
-//! 2. Ask everything again that is not the transaction's own, as if by somebody who has written nothing. An answer differs: a
-//!    conflict.
+//! 1. Look at the change stamps of the collections that were read. (A look that is remembered will do: [`crate::coordinator::looks`].)
+//! 2. Ask everything again that is not the transaction's own, as if by somebody who has written nothing ([`super::united`]). An
+//!    answer differs: a conflict.
 //! 3. Look again. The same stamps: between the two looks no transaction was decided that has written there, so the answers are
-//!    those of one moment, which is after the last lock was taken. Other stamps: again from 2.
+//!    those of one moment, which is after the last lock was taken. One document by its `_id` may have been disturbed: the moment is
+//!    that at which it was read again. Other stamps: again from 2.
 //!
 //! If nothing is left but what the transaction holds and one document beside it, reading these once *is* one moment.
 //!
@@ -27,12 +28,13 @@ use super::{
     aggregate::Plan,
     count, distinct, find, own_view,
     query::Documents,
+    united::Part,
     validated::{digest_of_count, digest_of_values},
 };
 use crate::{
     coordinator::{
         Core,
-        changes::ChangeLook,
+        looks::FirstLook,
         meet::Patience,
         read_set::{Digest, Entry, Point, Read, changed},
         transaction::{OwnKey, Transaction},
@@ -45,6 +47,8 @@ use crate::{
 
 /// Times that everything is read again because the collections changed in between.
 const ROUNDS: usize = 16;
+/// Rounds that are disturbed before quiet is asked for.
+const DISTURBED: usize = 3;
 /// Commands that one validation has under way at a time.
 const AT_A_TIME: usize = 8;
 /// Documents that one command fetches.
@@ -70,30 +74,40 @@ impl Core {
         self.server.at(Step::BeforeValidation).await;
         let valid = self.until_valid(tx).await;
         self.server.at(Step::AfterValidation).await;
+        match &valid {
+            Ok(()) => tx.attempts.won(),
+            Err(lost) if lost.kind() == ErrorKind::Conflict => tx.attempts.lost(tx.stamps_of_reads()),
+            Err(_) => {}
+        }
         valid
     }
 
-    async fn until_valid(&self, tx: &Transaction) -> Result<()> {
-        let (one_moment, stamps) = (tx.reads_one_moment(), tx.reads.stamps());
+    async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
+        let (one_moment, stamps) = (tx.reads_one_moment(), tx.stamps_of_reads());
         let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
-        let mut look: Option<ChangeLook> = None;
+        let mut look: Option<FirstLook> = None;
         let mut left = ROUNDS;
         while left > 0 {
             let first = match look.take() {
-                None if !one_moment => Some(self.look_at_changes().await?),
+                None if !one_moment => Some(self.first_look(tx, &stamps).await?),
                 known => known,
             };
             if let Some(rival) = self.read_again(tx).await? {
+                // It may be one of those who are kept from deciding.
+                self.end_quiet(tx).await;
                 self.wait_or_give_way(tx, rival, &mut patience).await?;
                 continue;
             }
             let Some(first) = first else { return Ok(()) };
             let later = self.look_at_changes().await?;
-            if first.is_unchanged_at(&later, &stamps, self.same_server(tx)) {
+            if first.changed_at(&later, &stamps).is_some_and(|changed| tx.reads_one_moment_but_for(&changed)) {
                 return Ok(());
             }
-            look = Some(later);
+            look = Some(self.as_first(later, tx));
             left -= 1;
+            if left == ROUNDS - DISTURBED {
+                self.ask_for_quiet(tx, &stamps).await;
+            }
         }
         let message = format!("what the transaction has read changed {ROUNDS} times while it was validated");
         Err(Error::new(ErrorKind::Conflict, message))
@@ -111,23 +125,30 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2: asks everything again, some commands at a time. Answers a rival that holds what was read.
+    /// Step 2: asks everything again: together what can be, the rest some commands at a time. Answers a rival that holds what was
+    /// read.
     async fn read_again(&self, tx: &Transaction) -> Result<Rival> {
-        for (ns, points) in tx.reads.points() {
+        let points = tx.reads.points().flat_map(|(ns, points)| {
             let points: Vec<&Point> = points.values().collect();
-            for some in points.chunks(TOGETHER) {
-                if let Some(rival) = self.check_points(tx, ns, some).await? {
-                    return Ok(Some(rival));
-                }
-            }
-        }
-        for some in tx.reads.entries().chunks(AT_A_TIME) {
-            let rivals = try_join_all(some.iter().map(|entry| self.check_entry(tx, entry))).await?;
+            let some = points.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec()));
+            some.collect::<Vec<_>>()
+        });
+        let parts = points.chain(tx.reads.entries().iter().map(Part::Entry)).collect();
+        let left = self.ask_together(tx, parts).await?;
+        for some in left.chunks(AT_A_TIME) {
+            let rivals = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
             if let Some(rival) = rivals.into_iter().flatten().next() {
                 return Ok(Some(rival));
             }
         }
         Ok(None)
+    }
+
+    async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rival> {
+        match part {
+            Part::Points(ns, points) => self.check_points(tx, ns, points).await,
+            Part::Entry(entry) => self.check_entry(tx, entry).await,
+        }
     }
 
     /// Is one document still what was read? It is the transaction's own by now.

@@ -22,20 +22,23 @@ use super::{
     Core,
     transaction::{OwnKey, Transaction},
 };
-use crate::{error::Result, options::Namespace};
+use crate::options::Namespace;
 
 /// The stamps of each record, by their names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes(pub(crate) HashMap<ClientId, HashMap<String, i64>>);
 
 impl Changes {
-    /// The stamps of these names, as far as there are any.
-    fn of<'a>(&'a self, tags: &'a HashSet<String>) -> HashSet<(ClientId, &'a str, i64)> {
-        let all =
-            self.0.iter().flat_map(|(client, stamps)| stamps.iter().map(move |(tag, stamp)| (client, tag, stamp)));
-        all.filter(|(_, tag, _)| tags.contains(*tag))
-            .map(|(client, tag, stamp)| (*client, tag.as_str(), *stamp))
-            .collect()
+    /// The stamps of these names, as far as there are any; and where `newer` has one that is later, that.
+    fn of<'a>(&'a self, newer: &'a Self, tags: &HashSet<String>) -> HashMap<(ClientId, &'a str), i64> {
+        let mut stamps = HashMap::new();
+        for (client, of_client) in self.0.iter().chain(&newer.0) {
+            for (tag, stamp) in of_client.iter().filter(|(tag, _)| tags.contains(*tag)) {
+                let known = stamps.entry((*client, tag.as_str())).or_insert(*stamp);
+                *known = (*known).max(*stamp);
+            }
+        }
+        stamps
     }
 }
 
@@ -49,6 +52,29 @@ pub(crate) struct ChangeLook {
     before: Connections,
     after: Connections,
     changes: Changes,
+}
+
+impl ChangeLook {
+    /// A look that was sent at `asked`; the connections that there were then, and when it was answered.
+    pub(crate) fn new(asked: Instant, [before, after]: [Connections; 2], changes: Changes) -> Self {
+        Self { asked, before, after, changes }
+    }
+
+    /// How long ago it was sent.
+    pub(crate) fn age(&self) -> Duration {
+        self.asked.elapsed()
+    }
+
+    /// Were there the same connections all the while?
+    pub(crate) fn is_of(&self, now: Connections) -> bool {
+        self.before == now
+    }
+
+    /// Has nobody but the owner of these stamps ever set one of this name?
+    pub(crate) fn is_silent(&self, own: &Changes, tags: &HashSet<String>) -> bool {
+        let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client));
+        others.flat_map(|(_, stamps)| stamps.keys()).all(|tag| !tags.contains(tag))
+    }
 }
 
 /// What shows that both looks, and what was read between them, were answered by one server process.
@@ -65,11 +91,25 @@ pub(crate) enum SameServer {
 const LONGEST_APART: Duration = Duration::from_secs(15 * 60);
 
 impl ChangeLook {
-    /// Did no transaction set one of these stamps from the answer of this look to the sending of the later one?
-    pub(crate) fn is_unchanged_at(&self, later: &Self, tags: &HashSet<String>, same: SameServer) -> bool {
+    /// Which of these stamps did transactions set from the answer of this look to the sending of the later one? `known`: what was
+    /// acknowledged in between, and is of no importance. `None`: that cannot be said.
+    pub(crate) fn changed_at(
+        &self,
+        later: &Self,
+        known: &Changes,
+        tags: &HashSet<String>,
+        same: SameServer,
+    ) -> Option<HashSet<String>> {
         let one_server = same == SameServer::Elsewhere || self.before == later.after;
         let near = later.asked.duration_since(self.asked) < LONGEST_APART;
-        one_server && near && self.changes.of(tags) == later.changes.of(tags)
+        if !one_server || !near {
+            return None;
+        }
+        let nothing = Changes::default();
+        let (before, after) = (self.changes.of(known, tags), later.changes.of(&nothing, tags));
+        let stamps = before.keys().chain(after.keys());
+        let changed = stamps.filter(|stamp| before.get(stamp) != after.get(stamp));
+        Some(changed.map(|(_, tag)| (*tag).to_owned()).collect())
     }
 }
 
@@ -111,23 +151,12 @@ fn in_any_bucket(tag: &str) -> String {
 }
 
 impl Core {
-    /// Looks at the change stamps of all records.
-    pub(crate) async fn look_at_changes(&self) -> Result<ChangeLook> {
-        let (asked, before) = (Instant::now(), self.connections_now());
-        let changes = self.log.changes().await?;
-        Ok(ChangeLook { asked, before, after: self.connections_now(), changes })
-    }
-
     /// What will show that looks of this transaction are answered by one server.
     pub(crate) fn same_server(&self, tx: &Transaction) -> SameServer {
         match tx.id().is_some() || self.server.nodes.are_several() {
             true => SameServer::Elsewhere,
             false => SameServer::Connections,
         }
-    }
-
-    fn connections_now(&self) -> Connections {
-        (self.server.connections(), self.log.epoch())
     }
 }
 
@@ -162,12 +191,16 @@ mod tests {
         ChangeLook { asked: Instant::now(), before: connections, after: connections, changes }
     }
 
-    #[test]
-    fn is_unchanged_at_a_later_look_with_the_same_stamps_by_the_same_connections() {
+    fn is_unchanged(first: &ChangeLook, later: &ChangeLook, same: SameServer) -> bool {
         let tags = HashSet::from(["x".to_owned()]);
+        first.changed_at(later, &Changes::default(), &tags, same).is_some_and(|changed| changed.is_empty())
+    }
+
+    #[test]
+    fn nothing_is_changed_at_a_later_look_with_the_same_stamps_by_the_same_connections() {
         let first = look((1, 1), &[(1, "x", 3), (1, "y", 3)]);
         for same in [look((1, 1), &[(1, "x", 3), (1, "y", 9)]), look((1, 1), &[(1, "x", 3), (2, "y", 1)])] {
-            assert!(first.is_unchanged_at(&same, &tags, SameServer::Connections));
+            assert!(is_unchanged(&first, &same, SameServer::Connections));
         }
         for other in [
             look((1, 1), &[(1, "x", 4)]),
@@ -176,11 +209,30 @@ mod tests {
             look((2, 1), &[(1, "x", 3)]),
             look((1, 2), &[(1, "x", 3)]),
         ] {
-            assert!(!first.is_unchanged_at(&other, &tags, SameServer::Connections));
+            assert!(!is_unchanged(&first, &other, SameServer::Connections));
         }
         let reconnected = look((2, 1), &[(1, "x", 3)]);
-        assert!(first.is_unchanged_at(&reconnected, &tags, SameServer::Elsewhere));
+        assert!(is_unchanged(&first, &reconnected, SameServer::Elsewhere));
         let late = ChangeLook { asked: first.asked + LONGEST_APART, ..look((1, 1), &[(1, "x", 3)]) };
-        assert!(!first.is_unchanged_at(&late, &tags, SameServer::Connections));
+        assert!(!is_unchanged(&first, &late, SameServer::Connections));
+    }
+
+    #[test]
+    fn nothing_is_changed_at_a_later_look_that_shows_what_is_known() {
+        let tags = HashSet::from(["x".to_owned()]);
+        let first = look((1, 1), &[(1, "x", 3), (2, "x", 7)]);
+        let known = |stamp| look((1, 1), &[(1, "x", stamp)]).changes;
+        let later = |own, other| look((1, 1), &[(1, "x", own), (2, "x", other)]);
+        let same = |known: &Changes, later: &ChangeLook| {
+            let changed = first.changed_at(later, known, &tags, SameServer::Connections);
+            changed.is_some_and(|changed| changed.is_empty())
+        };
+        assert!(same(&known(5), &later(5, 7)));
+        assert!(!same(&known(5), &later(6, 7)), "one decision more");
+        assert!(!same(&known(5), &later(3, 7)), "what was acknowledged is lost");
+        assert!(!same(&known(5), &later(5, 8)), "a decision of somebody else");
+        assert!(same(&known(2), &later(3, 7)), "the look has seen it");
+        assert!(first.is_silent(&look((1, 1), &[(1, "x", 1), (2, "x", 1)]).changes, &tags));
+        assert!(!first.is_silent(&known(5), &tags));
     }
 }

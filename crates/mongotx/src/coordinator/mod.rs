@@ -8,7 +8,8 @@
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`read_set`] | what a transaction has read, to be validated |
-//! | [`changes`] | when transactions last changed each collection |
+//! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
+//! | [`quiet`] | quiet for a reader that loses again and again |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
@@ -34,6 +35,7 @@ pub(crate) mod client_record;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
+pub(crate) mod looks;
 pub(crate) mod meet;
 pub(crate) mod nodes;
 pub(crate) mod parked;
@@ -43,6 +45,7 @@ pub(crate) mod prepare_each;
 pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;
+pub(crate) mod quiet;
 pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;
@@ -64,8 +67,8 @@ use sd2v::shard::ShardKey;
 use tokio::runtime::Handle;
 
 use self::{
-    catalog::Catalog, finisher::Finisher, freshness::Freshness, parked::Reaper, server::Server, siblings::Siblings,
-    txlog::TxLog,
+    catalog::Catalog, finisher::Finisher, freshness::Freshness, looks::Looks, parked::Reaper, server::Server,
+    siblings::Siblings, txlog::TxLog,
 };
 use crate::{
     error::Result,
@@ -86,6 +89,7 @@ pub(crate) struct Core {
     pub(crate) finisher: Finisher,
     pub(crate) catalog: Catalog,
     pub(crate) freshness: Freshness,
+    pub(crate) looks: Looks,
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) options: ClientOptions,
     pub(crate) reaper: Arc<Reaper>,

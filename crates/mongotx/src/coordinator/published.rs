@@ -7,9 +7,12 @@
 //! commit whose server is killed while its documents are being finished (the record may be deleted although a document
 //! was not finished). For measuring, not for keeping data.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::SeqCst},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
 };
 
 use bson::{Bson, Document, doc, oid::ObjectId};
@@ -182,6 +185,18 @@ impl TxLog for PublishedLog {
     fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
         let message = "the published layout keeps no change stamps, so nothing that was read can be validated";
         Box::pin(async move { Err(Error::unsupported(message)) })
+    }
+
+    fn own_changes(&self, _tags: &HashSet<String>) -> Changes {
+        Changes::default()
+    }
+
+    fn ask_for_quiet(&self, _by: ObjectId, _tags: Vec<Bson>) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn end_quiet(&self, _by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

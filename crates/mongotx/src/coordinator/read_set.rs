@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
+    slice,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
@@ -102,14 +103,17 @@ pub(crate) struct Entry {
 impl Entry {
     /// The documents that the answer depends on, if they are named one by one.
     fn documents(&self) -> Option<Vec<OwnKey>> {
+        self.ids()?.iter().map(OwnKey::of_simple).collect()
+    }
+
+    fn ids(&self) -> Option<Vec<Bson>> {
         let Read::Find(query) = &self.read else { return None };
         let is_text = |id: &Bson| matches!(id, Bson::String(_));
-        let ids = match &self.pinned {
-            Some(id) => vec![id.clone()],
+        match &self.pinned {
+            Some(id) => Some(vec![id.clone()]),
             // Under a collation a text equals others.
-            None => pinned_ids(&query.filter).filter(|ids| !ids.iter().any(is_text))?,
-        };
-        ids.iter().map(OwnKey::of_simple).collect()
+            None => pinned_ids(&query.filter).filter(|ids| !ids.iter().any(is_text)),
+        }
     }
 }
 
@@ -198,37 +202,59 @@ impl ReadSet {
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.entries.truncate(mark);
     }
+}
 
-    /// The change stamps of what was read.
-    pub(crate) fn stamps(&self) -> HashSet<String> {
-        let of_points = self.points().flat_map(|(ns, points)| {
-            let documents: Vec<OwnKey> = points.keys().cloned().collect();
-            stamps_of_reads(ns, Some(&documents))
-        });
-        let of_entries = self.entries.iter().flat_map(|entry| {
-            let documents = entry.documents();
-            entry.collections.iter().flat_map(move |ns| stamps_of_reads(ns, documents.as_deref()))
-        });
-        of_points.chain(of_entries).collect()
-    }
+/// A read that others can disturb, and by what.
+struct Loose {
+    /// It is one document, or none.
+    is_one: bool,
+    stamps: HashSet<String>,
 }
 
 impl Transaction {
+    /// What it has read and does not hold.
+    fn loose_reads(&self) -> impl Iterator<Item = Loose> {
+        let points = self.reads.points().flat_map(move |(ns, points)| {
+            let loose = points.iter().filter(move |(_, point)| !self.is_own(ns, &point.id));
+            loose.map(move |(key, _)| Loose { is_one: true, stamps: stamps_of_reads(ns, Some(slice::from_ref(key))) })
+        });
+        let entries = self.reads.entries().iter().filter(|entry| !self.holds_all_of(entry)).map(|entry| {
+            let documents = entry.documents();
+            let stamps = entry.collections.iter().flat_map(|ns| stamps_of_reads(ns, documents.as_deref()));
+            Loose { is_one: entry.pinned.is_some(), stamps: stamps.collect() }
+        });
+        points.chain(entries)
+    }
+
+    fn holds_all_of(&self, entry: &Entry) -> bool {
+        let ids = entry.ids();
+        ids.is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| self.is_own(&entry.ns, id)))
+    }
+
+    /// The change stamps of what it has read and does not hold.
+    pub(crate) fn stamps_of_reads(&self) -> HashSet<String> {
+        self.loose_reads().flat_map(|read| read.stamps).collect()
+    }
+
     /// Is everything that is left to validate one moment by itself: what the transaction holds, and at most one document beside
     /// it?
     pub(crate) fn reads_one_moment(&self) -> bool {
-        let loose_points =
-            self.reads.points().flat_map(|(ns, points)| points.values().map(move |point| (ns, &point.id)));
-        let loose_points = loose_points.filter(|(ns, id)| !self.is_own(ns, id)).count();
-        let loose = |entry: &&Entry| !entry.pinned.as_ref().is_some_and(|id| self.is_own(&entry.ns, id));
-        let loose_entries: Vec<&Entry> = self.reads.entries().iter().filter(loose).collect();
-        loose_points + loose_entries.len() <= 1 && loose_entries.iter().all(|entry| entry.pinned.is_some())
+        are_one(self.loose_reads())
+    }
+
+    /// The same, if of the change stamps of what it has read only these have changed meanwhile.
+    pub(crate) fn reads_one_moment_but_for(&self, changed: &HashSet<String>) -> bool {
+        are_one(self.loose_reads().filter(|read| !read.stamps.is_disjoint(changed)))
     }
 
     /// Has it read one document, and written nothing?
     pub(crate) fn only_read_one_document(&self) -> bool {
         self.id().is_none() && self.reads_one_moment()
     }
+}
+
+fn are_one(mut reads: impl Iterator<Item = Loose>) -> bool {
+    reads.next().is_none_or(|read| read.is_one) && reads.next().is_none()
 }
 
 /// What was read is not so any more.

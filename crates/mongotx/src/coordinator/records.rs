@@ -10,6 +10,7 @@
 //! | `committed`, `rolledBack` | [Int64] | owner | decided numbers from `low` on |
 //! | `aborted` | [Int64] | owner | numbers below `low` that did not commit |
 //! | `changes` | {tag: Int64} | owner | the stamp of the last write that decided a change of each collection; see [`super::changes`] |
+//! | `quiet` | {by, tags, until} | others | until then no decision sets these change stamps; see [`super::quiet`] |
 //! | `namespaces` | [String] | owner | collections it may have locked documents in |
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
@@ -36,6 +37,10 @@ pub(crate) const TXS: &str = "txs";
 /// How long outcomes can be asked for after a client is gone.
 pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
 
+/// The longest that a reader has quiet; and at most this part of the record's lease.
+const LONGEST_QUIET_MS: i64 = 500;
+const LEASES_OF_QUIET: i64 = 8;
+
 /// How long the index on an almost empty collection may take: as long as the majority of the members is away.
 const LONGEST_BUILD_MS: i32 = 30_000;
 /// MaxTimeMSExpired.
@@ -51,6 +56,8 @@ pub(crate) struct StoredRecord {
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
     pub(crate) namespaces: Vec<Namespace>,
+    /// The change stamps that are not to be set for now.
+    pub(crate) quiet: Vec<String>,
 }
 
 /// Client records in `<tx_database>.txs`, seen by anybody.
@@ -156,6 +163,22 @@ impl Records {
         found.iter().map(parse_changes).collect::<Result<_>>().map(Changes)
     }
 
+    /// Asks all open records for quiet, those that somebody else has asked before excepted.
+    pub(crate) async fn ask_for_quiet(&self, server: &Server, by: ObjectId, tags: Vec<Bson>) -> Result<()> {
+        let longest = doc! {"$min": [LONGEST_QUIET_MS, {"$divide": ["$leaseMs", LEASES_OF_QUIET]}]};
+        let quiet = doc! {"by": by, "tags": {"$literal": tags}, "until": {"$add": ["$$NOW", longest]}};
+        let unasked = doc! {"$not": [{"$gt": ["$quiet.until", "$$NOW"]}]};
+        let open = doc! {"fenced": {"$exists": false}, "closedAt": {"$exists": false}, "$expr": unasked};
+        let statement = doc! {"q": open, "u": [{"$set": {"quiet": quiet}}], "multi": true};
+        server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
+    }
+
+    /// The quiet of this name is over.
+    pub(crate) async fn end_quiet(&self, server: &Server, by: ObjectId) -> Result<()> {
+        let statement = doc! {"q": {"quiet.by": by}, "u": {"$unset": {"quiet": 1}}, "multi": true};
+        server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
+    }
+
     /// Fences a record whose lease has expired. Journaled, because somebody will be told.
     pub(crate) async fn fence_expired(&self, server: &Server, client: ClientId) -> Result<bool> {
         let expired = doc! {"$gt": [{"$subtract": ["$$NOW", "$beat"]}, "$leaseMs"]};
@@ -250,6 +273,11 @@ fn parse_changes(stored: &Document) -> Result<(ClientId, HashMap<String, i64>)> 
     Ok((client, stamps.iter().map(|(tag, stamp)| (tag.clone(), as_i64(stamp))).collect()))
 }
 
+fn quiet_of(stored: &Document) -> Vec<String> {
+    let tags = stored.get_document("quiet").ok().and_then(|quiet| quiet.get_array("tags").ok());
+    tags.into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect()
+}
+
 pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
     let malformed = |field: &str| {
         Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field {field:?}"))
@@ -279,5 +307,6 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         lease_ms,
         silent_ms,
         namespaces: namespaces.filter_map(|name| Namespace::parse_namespace(name.as_str()?)).collect(),
+        quiet: quiet_of(stored),
     })
 }

@@ -27,6 +27,7 @@ use super::{
     address::Address,
     changes::stamps_of_changes,
     finisher::{Held, Job},
+    quiet::{Attempts, Quiet},
     read_set::ReadSet,
     siblings::Claims,
     txlog::Started,
@@ -68,6 +69,10 @@ pub(crate) struct Transaction {
     own_view: AtomicBool,
     /// What it has read, if that is to be validated.
     pub(crate) reads: ReadSet,
+    /// How those before it have ended.
+    pub(crate) attempts: Attempts,
+    /// The quiet that it has asked for.
+    pub(crate) quiet: Option<Quiet>,
 }
 
 /// What is not known of a transaction, should the future of a statement be dropped now.
@@ -127,7 +132,7 @@ pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
 }
 
 impl Transaction {
-    pub(crate) fn begin(core: &Core, options: TransactionOptions) -> Self {
+    pub(crate) fn begin(core: &Core, options: TransactionOptions, attempts: Attempts) -> Self {
         Self {
             isolation: core.isolation(&options),
             options,
@@ -140,6 +145,8 @@ impl Transaction {
             connections: 0,
             own_view: AtomicBool::new(false),
             reads: ReadSet::default(),
+            attempts,
+            quiet: None,
         }
     }
 
@@ -411,6 +418,8 @@ impl Core {
                 Ok(started.id)
             }
             None => {
+                // It may have to wait for those who are kept from deciding.
+                self.end_quiet(tx).await;
                 let lease = tx.options.lease.unwrap_or(self.options.lease);
                 let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(100);
                 let connections = self.server.connections();
@@ -449,6 +458,7 @@ impl Core {
             self.roll_back(tx).await;
             return Err(error.for_transaction(id));
         }
+        self.end_quiet(&mut tx).await;
         let Some(started) = tx.started else {
             counters.add(&counters.commits, 1);
             return Ok(());

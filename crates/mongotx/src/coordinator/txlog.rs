@@ -2,6 +2,9 @@
 //!
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
 
+use std::collections::HashSet;
+
+use bson::{Bson, oid::ObjectId};
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
@@ -72,6 +75,15 @@ pub(crate) trait TxLog: Send + Sync {
 
     /// The change stamps of all clients' records.
     fn changes(&self) -> BoxFuture<'_, Result<Changes>>;
+
+    /// The change stamps with these names that this client's own records have acknowledged.
+    fn own_changes(&self, tags: &HashSet<String>) -> Changes;
+
+    /// Asks every open record for quiet where these change stamps would be set.
+    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>) -> BoxFuture<'_, Result<()>>;
+
+    /// The quiet that was asked for by this name is over.
+    fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>>;
 
     /// The owner has rolled it back; its documents may still be locked.
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided>;

@@ -8,14 +8,15 @@ mod slot;
 mod writer;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
+use bson::{Bson, oid::ObjectId};
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
@@ -283,6 +284,19 @@ impl TxLog for ClientRecordLog {
 
     fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
         Box::pin(async move { self.shared.records.changes(&self.shared.server).await })
+    }
+
+    fn own_changes(&self, tags: &HashSet<String>) -> Changes {
+        let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner);
+        Changes(slots.values().map(|slot| (slot.client, slot.stamps(tags))).collect())
+    }
+
+    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.shared.records.ask_for_quiet(&self.shared.server, by, tags).await })
+    }
+
+    fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.shared.records.end_quiet(&self.shared.server, by).await })
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

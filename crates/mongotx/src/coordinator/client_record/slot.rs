@@ -13,7 +13,7 @@ use protocol::{
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    super::{standing::Standing, txlog::Started},
+    super::{records::StoredRecord, standing::Standing, txlog::Started},
     lost,
 };
 use crate::{
@@ -22,6 +22,10 @@ use crate::{
 };
 
 /// Commits that may wait at a time.
+/// How long those who are held back are left out before they are tried again.
+const HOLD: Duration = Duration::from_millis(5);
+/// How long a decision heeds readers who ask for quiet, one after the other.
+const LONGEST_HELD: Duration = Duration::from_secs(1);
 const MAX_WAITING: usize = 10_000;
 
 pub(crate) struct Slot {
@@ -38,6 +42,12 @@ struct State {
     waiters: HashMap<Seq, oneshot::Sender<Result<()>>>,
     /// The tags of the collections that each of those who wait has written to.
     changed: HashMap<Seq, Vec<String>>,
+    /// Those that were held back for the quiet of a reader, since when.
+    held: HashMap<Seq, Instant>,
+    /// When they are tried again.
+    again: Option<Instant>,
+    /// The change stamps that were acknowledged.
+    stamps: HashMap<String, i64>,
     listed: HashSet<Namespace>,
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
     last_write: Instant,
@@ -67,6 +77,9 @@ impl Slot {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
             changed: HashMap::new(),
+            held: HashMap::new(),
+            again: None,
+            stamps: HashMap::new(),
             listed: HashSet::from([ns]),
             enlisting: Vec::new(),
             last_write: Instant::now(),
@@ -176,6 +189,47 @@ impl Slot {
         decided.iter().filter_map(|seq| state.changed.get(seq)).flatten().cloned().collect()
     }
 
+    /// A write with this stamp was acknowledged, which decides these transactions: to be told before they are.
+    pub(super) fn note_stamps(&self, decided: &[Seq], stamp: u64) {
+        let changed = self.changed_by(decided);
+        self.state().stamps.extend(changed.into_iter().map(|tag| (tag, stamp as i64)));
+    }
+
+    /// The change stamps with these names.
+    pub(super) fn stamps(&self, tags: &HashSet<String>) -> HashMap<String, i64> {
+        let state = self.state();
+        tags.iter().filter_map(|tag| Some((tag.clone(), *state.stamps.get(tag)?))).collect()
+    }
+
+    /// Has the server refused this write because of a reader's quiet? Then those who would disturb it are left out for a while.
+    pub(super) fn hold(&self, write: &RecordWrite, found: &StoredRecord) -> bool {
+        let mut state = self.state();
+        let disturbs = |seq: &&Seq| {
+            let changed = state.changed.get(seq).into_iter().flatten();
+            changed.into_iter().any(|stamp| found.quiet.contains(stamp))
+        };
+        let held: Vec<Seq> = write.decides.iter().filter(disturbs).copied().collect();
+        let ClientRecord { stamp, fenced, killed, .. } = &found.record;
+        let is_as_demanded =
+            *stamp == write.demands && !fenced && write.decides.iter().all(|seq| !killed.contains(seq));
+        if held.is_empty() || !is_as_demanded {
+            return false;
+        }
+        let now = Instant::now();
+        for seq in &held {
+            state.held.entry(*seq).or_insert(now);
+        }
+        state.recorder.hold(held);
+        state.again = Some(now + HOLD);
+        true
+    }
+
+    /// Has none of these been held back for too long?
+    pub(super) fn is_patient(&self, decided: &[Seq]) -> bool {
+        let state = self.state();
+        decided.iter().filter_map(|seq| state.held.get(seq)).all(|since| since.elapsed() < LONGEST_HELD)
+    }
+
     pub(super) fn retire_when_finished(&self) {
         self.state().retiring = true;
         self.wake.notify_one();
@@ -198,6 +252,11 @@ impl Slot {
         }
         let beat = self.lease / 3;
         let idle = state.last_write.elapsed();
+        let now = Instant::now();
+        if state.again.is_some_and(|again| again <= now) {
+            state.again = None;
+            state.recorder.release();
+        }
         let flush = state.retiring && state.recorder.is_finished() && !state.recorder.is_settled();
         if let Some(write) = {
             let anyway = idle >= beat || flush || !state.enlisting.is_empty();
@@ -210,7 +269,8 @@ impl Slot {
         if state.retiring && state.recorder.is_settled() {
             return Todo::Retire;
         }
-        Todo::Sleep(beat.saturating_sub(idle))
+        let again = state.again.map(|again| again.saturating_duration_since(now));
+        Todo::Sleep(beat.saturating_sub(idle).min(again.unwrap_or(beat)))
     }
 
     /// The write was acknowledged.
@@ -280,6 +340,7 @@ impl State {
                 Outcome::Indeterminate(seq) => (seq, Err(unanswered())),
             };
             self.changed.remove(&seq);
+            self.held.remove(&seq);
             if let Some(waiter) = self.waiters.remove(&seq) {
                 let _ = waiter.send(answer);
             }

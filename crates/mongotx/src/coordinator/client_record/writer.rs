@@ -71,6 +71,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
         shared.server.at(after).await;
         let error = match answer {
             Ok(true) => {
+                slot.note_stamps(&write.decides, write.stamp);
                 if let Verdict::Lost(_) = slot.acknowledged(shared.epoch.load(SeqCst), names) {
                     abandon(shared, slot).await;
                 }
@@ -85,6 +86,11 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         match in_time(deadline, shared.records.read_durably(&shared.server, slot.client)).await {
+            // Only an answer shows that the write will not arrive any more.
+            Ok(Some(found)) if error.is_none() && slot.hold(write, &found) => {
+                shared.server.counters.add(&shared.server.counters.held_back, write.decides.len() as u64);
+                return;
+            }
             Ok(found) => match slot.examined(found.as_ref().map(|found| &found.record)) {
                 Verdict::GoOn(_) => return,
                 Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
@@ -119,7 +125,8 @@ async fn abandon(shared: &Shared, slot: &Slot) {
 
 /// One conditional update. True when it was applied.
 async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) -> Result<bool> {
-    let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline(write, names, &slot.changed_by(&write.decides))]};
+    let pipeline = pipeline(write, names, &slot.changed_by(&write.decides), slot.is_patient(&write.decides));
+    let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline]};
     let ns = &shared.records.ns;
     let mut command = doc! {"update": &ns.coll, "updates": [statement]};
     if let Some(concern) = write_concern(&shared.server.nodes, write.concern) {
@@ -129,16 +136,21 @@ async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namesp
     Ok(shared.recorder.write_records(ns, command).await?.ok()?.modified == 1)
 }
 
-/// The record afterwards, if it has the stamp that the write demands, is not fenced, and none of the group is killed;
-/// otherwise the record as it was, which counts as not modified. The conditions stand here and not in the query, because
+/// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the group is killed, and nobody has
+/// asked for quiet where they have written (as long as they are patient); otherwise the record as it was, which counts as not modified. The conditions stand here and not in the query, because
 /// a query that says nothing but the `_id` takes the server's shortest way.
-fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>) -> Document {
+fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>, is_patient: bool) -> Document {
     let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
     let killed = doc! {"$ifNull": ["$killed", []]};
     let mut conditions =
         vec![doc! {"$eq": ["$stamp", write.demands as i64]}, doc! {"$eq": [{"$type": "$fenced"}, "missing"]}];
     if !write.decides.is_empty() {
         conditions.push(doc! {"$eq": [{"$setIntersection": [killed.clone(), numbers(&write.decides)]}, []]});
+    }
+    if is_patient && !changed.is_empty() {
+        let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+        let disturbed = doc! {"$ne": [{"$setIntersection": ["$quiet.tags", changed]}, []]};
+        conditions.push(doc! {"$not": [{"$and": [{"$gt": ["$quiet.until", "$$NOW"]}, disturbed]}]});
     }
     let mut fields = doc! {
         "stamp": write.stamp as i64, "low": write.low as i64,

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | [`reads`] | the kinds of reads, each with what makes it another and what does not |
 //! | [`kinds`] | each of them in a transaction that has written nothing, before, afterwards, or both |
+//! | [`losers`] | who loses again and again is given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
 
 mod kinds;
+mod losers;
 mod overlapping;
 mod reads;

@@ -1,0 +1,288 @@
+//! What was read, asked again in one command a database.
+//!
+//! | read | its part of the pipeline | who answers for it |
+//! | --- | --- | --- |
+//! | by `_id`s | the documents as they are stored | their lock fields: nobody else holds one of them, or at snapshot who does is active after the answer |
+//! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
+//!
+//! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody answers, and those whose answer is
+//! another one than it was, are left to be asked by themselves: what that tells is what counts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
+
+use super::{
+    fetch, one_command,
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::{
+        Core,
+        read_set::{Digest, Entry, Point, Read},
+        transaction::{OwnKey, Transaction},
+    },
+    document,
+    error::Result,
+    options::Namespace,
+};
+
+/// Parts of one command.
+const TOGETHER: usize = 64;
+/// Documents of one batch of the answer.
+const BATCH: i32 = 1_000;
+/// The number of the part that a document of the answer is of.
+const PART: &str = "p";
+/// The document itself; without it, something is pending.
+const DOCUMENT: &str = "d";
+
+/// Something that was read.
+pub(crate) enum Part<'a> {
+    /// Documents of a collection, by their `_id`s.
+    Points(&'a Namespace, Vec<&'a Point>),
+    /// Any other read.
+    Entry(&'a Entry),
+}
+
+impl<'a> Part<'a> {
+    fn ns(&self) -> &'a Namespace {
+        match self {
+            Self::Points(ns, _) => ns,
+            Self::Entry(entry) => &entry.ns,
+        }
+    }
+
+    fn query(&self) -> Option<&'a Query> {
+        match self {
+            Self::Entry(Entry { read: Read::Find(query), .. }) => Some(query),
+            _ => None,
+        }
+    }
+}
+
+/// How a part is asked.
+struct Asked {
+    /// What could be pending, if that has to be known before.
+    pending: Option<Document>,
+    answer: Vec<Document>,
+}
+
+/// What came of a part.
+#[derive(Default)]
+struct Answer {
+    /// Its documents are as they are stored, so that their locks tell who holds them.
+    has_locks: bool,
+    /// Nobody answers for it.
+    is_open: bool,
+    digest: Digest,
+    /// Documents that others hold, with these: as they were before, if those are active still.
+    held: Vec<(TxId, RawDocumentBuf)>,
+    /// The digests of the documents, where each of them is compared; `None`: nobody answers for this one.
+    documents: HashMap<OwnKey, Option<Digest>>,
+}
+
+impl Core {
+    /// Asks again what can be asked together. The parts that are left have to be asked by themselves.
+    pub(crate) async fn ask_together<'a>(&self, tx: &Transaction, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>> {
+        let mut left = Vec::new();
+        let mut by_database: BTreeMap<&str, Vec<(Part<'a>, Asked)>> = BTreeMap::new();
+        for part in parts {
+            match self.asked(tx, &part).await? {
+                Some(asked) => by_database.entry(&part.ns().db).or_default().push((part, asked)),
+                None => left.push(part),
+            }
+        }
+        for (db, mut asked) in by_database {
+            while !asked.is_empty() {
+                let rest = asked.split_off(asked.len().min(TOGETHER));
+                left.extend(self.ask_some(tx, db, asked).await);
+                asked = rest;
+            }
+        }
+        Ok(left)
+    }
+
+    async fn ask_some<'a>(&self, tx: &Transaction, db: &str, asked: Vec<(Part<'a>, Asked)>) -> Vec<Part<'a>> {
+        let (parts, asked): (Vec<Part<'a>>, Vec<Asked>) = asked.into_iter().unzip();
+        // One alone has a shorter way.
+        if parts.len() < 2 {
+            return parts;
+        }
+        let answers = match self.answers(tx, db, &parts, asked).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                // By itself each part has its own way to an answer, or to an error that names it.
+                tracing::debug!(%error, "what was read could not be asked together");
+                return parts;
+            }
+        };
+        let undecided = |(part, answer): (Part<'a>, Answer)| answer.left_of(part);
+        parts.into_iter().zip(answers).filter_map(undecided).collect()
+    }
+
+    /// `None`: it has to be asked by itself.
+    async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<Asked>> {
+        if self.catalog.look_up(&self.server, part.ns()).await?.has_collation {
+            return Ok(None);
+        }
+        let (Some(query), Part::Entry(entry)) = (part.query(), part) else {
+            let Part::Points(_, points) = part else { return Ok(None) };
+            let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
+            return Ok(Some(Asked { pending: None, answer: vec![doc! {"$match": {"_id": {"$in": ids}}}] }));
+        };
+        if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
+            return Ok(None);
+        }
+        if let Some(answer) = self.fetched(&entry.ns, query).await? {
+            return Ok(Some(Asked { pending: None, answer }));
+        }
+        let asked = one_command::find_stages(self, &entry.ns, query, tx.id()).await?;
+        Ok(asked.map(|(pending, answer)| Asked { pending: Some(pending), answer }))
+    }
+
+    /// The stages that fetch the documents in question, locked or not.
+    async fn fetched(&self, ns: &Namespace, query: &Query) -> Result<Option<Vec<Document>>> {
+        let filter = match fetch::by_id_filter(self, None, ns, query).await? {
+            Some(filter) => Some(filter),
+            None => fetch::by_ids_filter(self, ns, query).await?,
+        };
+        let shown = query.projection.as_ref().filter(|projection| !projection.is_empty());
+        if shown.is_some_and(|projection| !is_flags(projection)) {
+            return Ok(None);
+        }
+        Ok(filter.map(|filter| {
+            let project = shown.map(|shown| doc! {"$project": projection::with_lock_fields(shown)});
+            [doc! {"$match": filter}].into_iter().chain(project).collect()
+        }))
+    }
+
+    async fn answers(&self, tx: &Transaction, db: &str, parts: &[Part<'_>], asked: Vec<Asked>) -> Result<Vec<Answer>> {
+        let has_locks = |asked: &Asked| Answer { has_locks: asked.pending.is_none(), ..Answer::default() };
+        let mut answers: Vec<Answer> = asked.iter().map(has_locks).collect();
+        let mut found = Documents::streaming(self.server.cursor(db, command(parts, asked)).await?);
+        while let Some(told) = found.next().await {
+            let told = told?;
+            let place = told.get_i32(PART).ok().and_then(|place| usize::try_from(place).ok());
+            let Some((part, answer)) = place.and_then(|place| Some((parts.get(place)?, answers.get_mut(place)?)))
+            else {
+                continue;
+            };
+            match told.get_document(DOCUMENT) {
+                Ok(document) => answer.add(tx, part, document)?,
+                Err(_) => answer.is_open = true,
+            }
+        }
+        self.settle_held(parts, &mut answers).await?;
+        answers.iter_mut().for_each(|answer| answer.digest.complete = true);
+        Ok(answers)
+    }
+
+    /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held.
+    async fn settle_held(&self, parts: &[Part<'_>], answers: &mut [Answer]) -> Result<()> {
+        let holders: Vec<TxId> =
+            answers.iter().flat_map(|answer| answer.held.iter().map(|(holder, _)| *holder)).collect();
+        if holders.is_empty() {
+            return Ok(());
+        }
+        let statuses = self.log.statuses(&holders).await?;
+        let mut statuses = statuses.into_iter();
+        for (part, answer) in parts.iter().zip(answers) {
+            for (_, stored) in std::mem::take(&mut answer.held) {
+                let is_active = statuses.next() == Some(TxStatus::Active);
+                let visible = if is_active { as_nobody_holds_it(&document::locks(&stored)?)? } else { None };
+                answer.take(part, &stored, visible)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One pipeline for all parts.
+fn command(parts: &[Part<'_>], asked: Vec<Asked>) -> Document {
+    let mut stages: Vec<(&str, Vec<Document>)> = Vec::new();
+    for (place, (part, asked)) in parts.iter().zip(asked).enumerate() {
+        let place = doc! {"$literal": place as i32};
+        if let Some(pending) = asked.pending {
+            let mark = doc! {"$replaceWith": {PART: place.clone()}};
+            stages.push((&part.ns().coll, vec![doc! {"$match": pending}, doc! {"$limit": 1}, mark]));
+        }
+        let mut answer = asked.answer;
+        answer.push(doc! {"$replaceWith": {PART: place, DOCUMENT: "$$ROOT"}});
+        stages.push((&part.ns().coll, answer));
+    }
+    let mut stages = stages.into_iter();
+    let (coll, mut pipeline) = stages.next().unwrap_or_default();
+    pipeline.extend(stages.map(|(coll, pipeline)| doc! {"$unionWith": {"coll": coll, "pipeline": pipeline}}));
+    doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
+}
+
+/// Does it say of fields whether they are there, and nothing else?
+fn is_flags(projection: &Document) -> bool {
+    let is_flag = |value: &Bson| matches!(value, Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_));
+    projection.iter().all(|(name, value)| is_flag(value) && !name.contains('$'))
+}
+
+impl Answer {
+    /// A document of the answer, as it is stored.
+    fn add(&mut self, tx: &Transaction, part: &Part<'_>, stored: &RawDocument) -> Result<()> {
+        let locks = document::locks(stored)?;
+        let id = locks.get("_id").unwrap_or(&Bson::Null);
+        if let Part::Entry(entry) = part
+            && entry.own > 0
+            && tx.was_own(&entry.ns, id, entry.own)
+        {
+            return Ok(());
+        }
+        if !self.has_locks || !locks.contains_key(WRITER) {
+            return self.take(part, stored, Some(Version::Safe));
+        }
+        let matches = part.query().is_none_or(|query| is_only_id(&query.filter));
+        match lock_state(&locks)?.writer.filter(|_| matches) {
+            Some(writer) if Some(writer) == tx.id() => self.take(part, stored, as_nobody_holds_it(&locks)?),
+            // At serializable he is in the way.
+            Some(writer) if !tx.is_serializable() => {
+                self.held.push((writer, stored.to_owned()));
+                Ok(())
+            }
+            _ => self.take(part, stored, None),
+        }
+    }
+
+    /// The version of a document that others see; `None`: nobody answers for it.
+    fn take(&mut self, part: &Part<'_>, stored: &RawDocument, visible: Option<Version>) -> Result<()> {
+        let shown = match visible {
+            Some(Version::Absent) => return Ok(()),
+            Some(Version::Safe) => Some(document::stripped(stored.to_owned())?),
+            _ => None,
+        };
+        match (part, shown) {
+            (Part::Points(..), shown) => {
+                let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+                self.documents.insert(OwnKey::of(&id), shown.map(|shown| Digest::of([&*shown])));
+            }
+            (Part::Entry(_), Some(shown)) => self.digest.add(&shown),
+            (Part::Entry(_), None) => self.is_open = true,
+        }
+        Ok(())
+    }
+
+    /// What of the part this does not answer for.
+    fn left_of<'a>(&self, part: Part<'a>) -> Option<Part<'a>> {
+        match part {
+            Part::Points(ns, points) => {
+                let nothing = Some(Digest::of([]));
+                let found = |point: &Point| *self.documents.get(&OwnKey::of(&point.id)).unwrap_or(&nothing);
+                let left: Vec<&Point> = points.into_iter().filter(|point| found(point) != Some(point.digest)).collect();
+                (!left.is_empty()).then_some(Part::Points(ns, left))
+            }
+            Part::Entry(entry) => (self.is_open || self.digest != entry.witness.digest()).then_some(part),
+        }
+    }
+}
+
+/// The version that others see of a document whose holder is not decided.
+fn as_nobody_holds_it(locks: &Document) -> Result<Option<Version>> {
+    Ok(visible_version(&lock_state(locks)?, None, |_| TxStatus::Active))
+}

@@ -1,0 +1,146 @@
+//! Looks at the change stamps: shared by those who need one at the same time, and remembered.
+//!
+//! Who needs a look while another is under way waits for the next one, with everybody else who comes meanwhile: a look that is
+//! already under way may have passed by what they have to see. The last one is remembered. With what the own record has
+//! acknowledged since, it is a first look as good as a new one, and costs no command.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+
+use super::{
+    Core,
+    changes::{ChangeLook, Changes, SameServer},
+    server::Server,
+    transaction::Transaction,
+    txlog::TxLog,
+};
+use crate::error::Result;
+
+/// How old a remembered look may be where other clients change the same collections: an older one has probably missed something.
+const RECENT: Duration = Duration::from_millis(5);
+
+type SharedLook = Shared<BoxFuture<'static, Result<Arc<ChangeLook>>>>;
+
+#[derive(Default)]
+pub(crate) struct Looks {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Under way.
+    running: Option<SharedLook>,
+    /// About to begin when that one has ended.
+    next: Option<SharedLook>,
+    last: Option<Arc<ChangeLook>>,
+}
+
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // Nothing panics while it is held.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Looks {
+    /// A look that has not begun yet. Whoever waits for it drives it, so that it ends when somebody's future is dropped.
+    fn next(&self, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> SharedLook {
+        let mut state = locked(&self.state);
+        if let Some(next) = &state.next {
+            return next.clone();
+        }
+        let (before, home) = (state.running.clone(), Arc::downgrade(&self.state));
+        let next = look_after(before, home, Arc::clone(server), Arc::clone(log)).boxed().shared();
+        state.next = Some(next.clone());
+        next
+    }
+
+    fn last(&self) -> Option<Arc<ChangeLook>> {
+        locked(&self.state).last.clone()
+    }
+}
+
+async fn look_after(
+    before: Option<SharedLook>,
+    home: Weak<Mutex<State>>,
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+) -> Result<Arc<ChangeLook>> {
+    if let Some(before) = before {
+        // Its answer is for those who asked before; also its error.
+        let _ = before.await;
+    }
+    if let Some(home) = home.upgrade() {
+        let mut state = locked(&home);
+        state.running = state.next.take();
+    }
+    let (asked, connections) = (Instant::now(), connections(&server, &*log));
+    let changes = log.changes().await;
+    let look = changes.map(|changes| {
+        let later = self::connections(&server, &*log);
+        Arc::new(ChangeLook::new(asked, [connections, later], changes))
+    });
+    if let Some(home) = home.upgrade() {
+        let mut state = locked(&home);
+        state.running = None;
+        state.last = look.as_ref().ok().cloned();
+    }
+    look
+}
+
+fn connections(server: &Server, log: &dyn TxLog) -> (u64, u64) {
+    (server.connections(), log.epoch())
+}
+
+/// The look before what is asked again.
+pub(crate) struct FirstLook {
+    look: Arc<ChangeLook>,
+    /// What the client's own records have acknowledged since.
+    own: Changes,
+    same: SameServer,
+}
+
+impl FirstLook {
+    /// Which of these stamps did transactions set from then to the sending of the later look? `None`: that cannot be said.
+    pub(crate) fn changed_at(&self, later: &ChangeLook, tags: &HashSet<String>) -> Option<HashSet<String>> {
+        self.look.changed_at(later, &self.own, tags, self.same)
+    }
+}
+
+impl Core {
+    /// Looks at the change stamps of all records.
+    pub(crate) async fn look_at_changes(&self) -> Result<Arc<ChangeLook>> {
+        self.looks.next(&self.server, &self.log).await
+    }
+
+    /// A look at these change stamps: the last one, if it will do, or a new one.
+    pub(crate) async fn first_look(&self, tx: &Transaction, tags: &HashSet<String>) -> Result<FirstLook> {
+        let own = self.log.own_changes(tags);
+        if let Some(look) = self.looks.last()
+            && self.is_still_good(&look, &own, tags)
+        {
+            // It may be older than the transaction's first lock, from which on the commit's evidence tells of restarts.
+            let same = if self.server.nodes.are_several() { SameServer::Elsewhere } else { SameServer::Connections };
+            return Ok(FirstLook { look, own, same });
+        }
+        let look = self.look_at_changes().await?;
+        Ok(self.as_first(look, tx))
+    }
+
+    /// The later look is the first one of the next round.
+    pub(crate) fn as_first(&self, look: Arc<ChangeLook>, tx: &Transaction) -> FirstLook {
+        FirstLook { look, own: Changes::default(), same: self.same_server(tx) }
+    }
+
+    /// Is it worth a try?
+    fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &HashSet<String>) -> bool {
+        let same_server = self.server.nodes.are_several() || look.is_of(connections(&self.server, &*self.log));
+        same_server && (look.age() < RECENT || look.is_silent(own, tags))
+    }
+}

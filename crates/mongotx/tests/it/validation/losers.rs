@@ -1,0 +1,157 @@
+//! Who loses its validation again and again is given quiet: for a moment nobody decides where it reads.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bson::{DateTime, Document, doc, oid::ObjectId};
+use mongotx::{Client, Collection, ErrorKind, Isolation, Session, TransactionOptions};
+
+use crate::{quiet, random::Random};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn session(client: &Client) -> Session {
+    let options = TransactionOptions { isolation: Some(Isolation::Snapshot), ..TransactionOptions::default() };
+    client.session_with(options)
+}
+
+async fn set(coll: &Collection<Document>, id: i32, n: i64) {
+    coll.update_one(doc! {"_id": id}, doc! {"$set": {"n": n}}).await.unwrap();
+}
+
+async fn read_both(coll: &Collection<Document>, session: &mut Session) {
+    session.begin().unwrap();
+    for id in [1, 2] {
+        coll.find_one(doc! {"_id": id}).session(session).await.unwrap();
+    }
+}
+
+/// Loses as often as it takes for the next transaction to be given quiet.
+async fn lose(reader: &Collection<Document>, session: &mut Session, writer: &Collection<Document>) {
+    for n in 0..2 {
+        read_both(reader, session).await;
+        set(writer, 1, 100 + n).await;
+        assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+}
+
+#[tokio::test]
+async fn rivals_decide_when_the_reader_who_was_given_quiet_has_ended() {
+    let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
+    let coll = quiet::collection(&client, 2).await;
+    let others = quiet::through(&rival, &coll);
+    let mut reader = session(&client);
+    let mut n = 1_000;
+    // Quiet is bounded in time: on a machine that stands still it may be over before the reader is.
+    loop {
+        lose(&coll, &mut reader, &others).await;
+        let before = rival.metrics().held_back;
+        read_both(&coll, &mut reader).await;
+        n += 1;
+        let mut writer = session(&rival);
+        writer.begin().unwrap();
+        others.update_one(doc! {"_id": 1}, doc! {"$set": {"n": n}}).session(&mut writer).await.unwrap();
+        let deciding = tokio::spawn(async move { writer.commit().await });
+        while rival.metrics().held_back == before && !deciding.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let read = reader.commit().await;
+        tokio::time::timeout(LIMIT, deciding).await.unwrap().unwrap().unwrap();
+        assert_eq!(coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": n}));
+        assert!(client.metrics().quiets > 0, "nobody has asked for quiet");
+        if rival.metrics().held_back > before && read.is_ok() {
+            break;
+        }
+    }
+}
+
+/// A record whose reader has died, by a clock that was set back: the decision waits for a bounded time, others do not wait.
+#[tokio::test]
+async fn quiet_that_nobody_ends_is_not_heeded_for_ever() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 2).await;
+    let elsewhere = quiet::collection(&client, 1).await;
+    set(&coll, 1, 5).await;
+    let mut writer = session(&client);
+    writer.begin().unwrap();
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 7}}).session(&mut writer).await.unwrap();
+    let id = ObjectId::from_bytes(writer.id().unwrap().client.0);
+    let tag = protocol::id::collection_tag(&coll.namespace().to_string());
+    let for_ever = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
+    let quiet = doc! {"by": ObjectId::new(), "tags": [tag], "until": for_ever};
+    let driver = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let records = driver.database(&quiet::options().tx_database).collection::<Document>("txs");
+    let told = records.update_one(doc! {"_id": id}, doc! {"$set": {"quiet": quiet}}).await.unwrap();
+    assert_eq!(told.modified_count, 1);
+    let deciding = tokio::spawn(async move { writer.commit().await });
+    while client.metrics().held_back == 0 {
+        assert!(!deciding.is_finished(), "it has not heeded the quiet");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut other = session(&client);
+    other.begin().unwrap();
+    elsewhere.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 7}}).session(&mut other).await.unwrap();
+    other.commit().await.unwrap();
+    tokio::time::timeout(LIMIT, deciding).await.unwrap().unwrap().unwrap();
+    assert_eq!(coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 7}));
+}
+
+const ACCOUNTS: i32 = 2_000;
+const EACH: i64 = 100;
+
+async fn transfer(coll: &Collection<Document>, session: &mut Session, random: &mut Random) -> mongotx::Result<()> {
+    session.begin()?;
+    let (from, to) = (random.below(ACCOUNTS as usize) as i32, random.below(ACCOUNTS as usize) as i32);
+    for (id, n) in [(from, -1_i64), (to, 1)] {
+        coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": n}}).session(session).await?;
+    }
+    session.commit().await
+}
+
+/// Without quiet, a sum of so many documents is never of one moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn audit_gets_through_beside_eight_writers() {
+    let clients = [quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await];
+    let coll = quiet::collection(&clients[0], 0).await;
+    let accounts: Vec<Document> = (0..ACCOUNTS).map(|id| doc! {"_id": id, "n": EACH}).collect();
+    coll.insert_many(&accounts).await.unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let writers = (0..8_u64).map(|nth| {
+        let client = clients[nth as usize % 2].clone();
+        let (coll, over) = (quiet::through(&client, &coll), Arc::clone(&over));
+        tokio::spawn(async move {
+            let (mut session, mut random, mut done) = (session(&client), Random::of_seed(nth), 0_u32);
+            while !over.load(SeqCst) {
+                match transfer(&coll, &mut session, &mut random).await {
+                    Ok(()) => done += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                        session.rollback().await.ok();
+                    }
+                }
+            }
+            done
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let mut auditor = session(&clients[0]);
+    for _ in 0..3 {
+        let sum = [doc! {"$group": {"_id": 1, "n": {"$sum": "$n"}}}];
+        let audit = auditor.with_transaction(async |session| {
+            let found = coll.aggregate(sum.clone()).session(session).await?.try_collect().await?;
+            Ok(found[0].get_i64("n").unwrap())
+        });
+        let total = tokio::time::timeout(LIMIT, audit).await.expect("the audit starves").unwrap();
+        assert_eq!(total, EACH * i64::from(ACCOUNTS));
+    }
+    over.store(true, SeqCst);
+    for writer in writers {
+        assert!(writer.await.unwrap() > 0, "a writer starves");
+    }
+    assert!(clients[0].metrics().quiets > 0);
+}
