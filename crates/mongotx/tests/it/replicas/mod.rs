@@ -14,11 +14,12 @@ mod lost;
 
 use std::ops::Deref;
 
-use bson::Document;
+use bson::{Document, doc};
+use mongodb::options::WriteConcern;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::common::until;
+use crate::common::{until, world::World};
 
 static SET: OnceCell<ReplicaSet> = OnceCell::const_new();
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -54,6 +55,14 @@ impl Turn {
         }
         self.go_on_replicating().await.unwrap();
         self.wait().await.unwrap();
+    }
+
+    /// Waits until every member has all that the primary has, and what else one had is taken back.
+    pub(crate) async fn until_all_follow(&self, world: &World) {
+        let marks = world.raw().await.database(&world.db).collection("marks");
+        let everybody = WriteConcern::nodes(self.members().len() as u32);
+        until("everybody to follow", async || marks.insert_one(doc! {}).write_concern(everybody.clone()).await.ok())
+            .await;
     }
 
     /// A member that is not the primary, and the primary.
