@@ -3,6 +3,7 @@
 //! | file | |
 //! | --- | --- |
 //! | [`lost`] | a decision, a prepared write, a plain write that only the old primary has; A, then B, then A again |
+//! | [`stopped`] | a primary that stands still while another one is elected, and goes on afterwards |
 //! | [`away`] | one of three members is down |
 //! | [`bank`] | transfers under all of it, and the properties afterwards |
 //!
@@ -11,6 +12,7 @@
 mod away;
 mod bank;
 mod lost;
+mod stopped;
 
 use std::ops::Deref;
 
@@ -83,4 +85,14 @@ pub(crate) async fn alone(member: &Server) -> mongodb::Client {
 pub(crate) async fn until_has(member: &Server, db: &str, coll: &str, filter: Document) {
     let there = alone(member).await.database(db).collection::<Document>(coll);
     until("a document on one member", async || there.find_one(filter.clone()).await.ok().flatten()).await;
+}
+
+/// Waits until a member has heard that it is not the primary any more.
+pub(crate) async fn until_steps_down(member: &Server) {
+    let admin = alone(member).await.database("admin");
+    until("a primary to step down", async || {
+        let hello = admin.run_command(doc! {"hello": 1}).await.ok()?;
+        (!hello.get_bool("isWritablePrimary").ok()?).then_some(())
+    })
+    .await;
 }
