@@ -1,26 +1,31 @@
 //! What can go wrong, each within its budget: the server restarts, a client dies, a message is late, a document is
-//! deleted by somebody who knows nothing of locks, a client asks for a status in the wrong place.
+//! deleted by somebody who knows nothing of locks, a client asks for a status in the wrong place, a write outside
+//! transactions makes of a document what only a transaction may.
 //!
 //! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire` may find its lease
 //! expired. A dead client is one that never takes another step.
 
-use protocol::{TxStatus, status::status_where_kept};
+use protocol::{LockState, TxStatus, status::status_where_kept};
 
 use crate::{
-    client,
+    client, expiry, meeting,
     mutation::Mutation,
-    plan::Plan,
+    plan::{Op, Plan},
     reader,
     server::{Message, mark},
     state::{Pump, State, Step},
     together, transaction,
 };
 
-/// May this transaction's next message become late: a lock write, or one that takes back what it has locked?
+/// May this transaction's next message become late: a lock write, one that takes back what it has locked, or one that
+/// takes an expired safe version away?
 pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;
-    may && matches!(step, Step::Writing(_) | Step::Together(..) | Step::GivingBack(..) | Step::TakingBack(_))
+    match step {
+        Step::Writing(_) | Step::Together(..) | Step::GivingBack(..) | Step::TakingBack(_) | Step::Outliving(_) => may,
+        _ => false,
+    }
 }
 
 /// The message is given up, which ends the transaction; it is on its way all the same.
@@ -28,6 +33,10 @@ pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
         Step::GivingBack(_, write) | Step::TakingBack(write) => take_back_late(plan, state, t, write),
+        Step::Outliving(write) => {
+            state.faults.late_messages -= 1;
+            expiry::outlive_late(plan, state, t, write);
+        }
         _ => {}
     }
 }
@@ -85,6 +94,7 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
             state.server.now.docs[doc].take_over(over, tx, op, mark(t));
         }
         Message::TakeBack { tx, doc } => state.server.now.docs[doc].take_back(tx),
+        Message::Outlive { tx, doc } => state.server.outlive(tx, doc),
         Message::Record(client, write, names) => {
             client::execute(plan, state, client, &write, names);
         }
@@ -105,6 +115,27 @@ pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
     let Some(holder) = state.server.now.docs[doc].lock.writer else { return };
     if let Ok(TxStatus::Finished) = status_where_kept(None, holder.seq, kept_here) {
         state.server.now.docs[doc].take_back(holder);
+    }
+}
+
+/// May a write outside transactions be about to give this document what looks like a lock of transaction `t`? The
+/// document is clean, which such a write demands, and the transaction is not active.
+pub fn may_forge(plan: &Plan, state: &State, doc: usize, t: usize) -> bool {
+    let stored = &state.server.now.docs[doc];
+    let is_clean = stored.stored && stored.lock == LockState::default();
+    let is_over = |tx| meeting::ask(plan, &state.server.now, tx) != TxStatus::Active;
+    state.faults.forgeries > 0 && is_clean && state.tx_id(plan, t).is_some_and(is_over)
+}
+
+/// A write outside transactions, an update by pipeline: only the server knows, while it writes, that what comes out has
+/// reserved fields. The guard is a part of the statement (decision 0018), which fails and stores nothing. Left out:
+/// metadata that is not complete, which writers take for damage.
+pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
+    state.faults.forgeries -= 1;
+    if plan.has(Mutation::ReservedStored) {
+        let (insert, remove) = (plan.forged == Some(Op::Insert), plan.forged == Some(Op::Remove));
+        let writer = state.tx_id(plan, t);
+        state.server.now.docs[doc].lock = LockState { writer, insert, remove, ..LockState::default() };
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! - `plan`: what one exploration contains; `mutation`: what can be broken on purpose.
 //! - `state`, `server`: what there is; `model`: which steps there are.
-//! - `transaction`, `client`, `meeting`, `janitor`, `reader`, `faults`: what the steps do.
+//! - `transaction`, `client`, `meeting`, `janitor`, `reader`, `faults`: what the steps do; `expiry`: the TTL monitor,
+//!   and what a transaction does about it.
 //! - `properties`: what must hold.
 //! - `shared`: parts of a state that are copied only when they change.
 //!
@@ -21,11 +22,13 @@
 //! The tests explore each plan completely, in a minute or two for all of them on two cores. `MODEL_DEEP=1 cargo test -p model`
 //! gives the plans that grow fastest one more fault, which takes several times as long.
 //!
-//! Left out, besides what each file's header says: one-phase commit, shards, rotation of
-//! records, concerns below "journaled", time. A document that is deleted from outside is not judged any more, as far as
-//! the writes that were deleted with it go; everything else is.
+//! Left out, besides what each file's header says: one-phase commit, shards, rotation of records, concerns below
+//! "journaled", time (but for dates that are over). A document that is deleted from outside is not judged any more, as
+//! far as the writes that were deleted with it go; everything else is. What the TTL monitor removes is judged: a
+//! document may go when its date is over, but no commit with it.
 
 pub mod client;
+pub mod expiry;
 pub mod explore;
 pub mod faults;
 pub mod janitor;

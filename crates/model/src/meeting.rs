@@ -5,11 +5,12 @@
 //!    anybody acts on it: a repair may reach a server that was restarted after the answer and has lost what was read.
 //!    Active: a conflict, unless the holder's lease is found expired and its record fenced (`expire`, which in the model
 //!    needs no meeting), or its number killed; then it is asked for again.
-//! 3. Committed or rolled back: a repair, conditional on the holder. Finished, or no record: fetched again; a lock
-//!    that is still there is an orphan and is rolled back.
+//! 3. Committed or rolled back: a repair, conditional on the holder, and on whether the document waits to be inserted
+//!    or removed: its safe version may have been taken away since (`expiry`), or be back after a restart. Finished, or
+//!    no record: fetched again; a lock that is still there is an orphan and is rolled back.
 
 use protocol::{
-    Repair, TxId, TxStatus,
+    LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, roll_back, roll_forward},
     status::{may_kill, status_of},
 };
@@ -65,10 +66,23 @@ pub fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Next {
         },
         Meeting::Again { doc, writer, .. } => fetch_again(plan, &state.server.now, doc, writer),
         Meeting::Repairing { doc, writer, repair } => {
-            state.server.now.docs[doc].repair(writer, repair);
-            state.repaired = true;
+            let stored = &mut state.server.now.docs[doc];
+            if fits(repair, &stored.lock) || plan.has(Mutation::RepairTrustsEarlierLook) {
+                stored.repair(writer, repair);
+                state.repaired = true;
+            }
             Next::Clear
         }
+    }
+}
+
+/// What a repair demands of the document besides its holder: that it is, or is not, one that waits to be inserted or
+/// removed.
+fn fits(repair: Repair, lock: &LockState) -> bool {
+    match repair {
+        Repair::ReplaceWithUnsafe => !lock.remove,
+        Repair::Delete => lock.insert || lock.remove,
+        Repair::DropUnsafe => !lock.insert,
     }
 }
 

@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::{
-    client, faults, janitor, meeting,
+    client, expiry, faults, janitor, meeting,
     plan::Plan,
     properties as p, reader,
     state::{Meeting, Pump, State, Step, Task},
@@ -62,6 +62,14 @@ pub enum Action {
     Delete(usize),
     /// A client of another tx database meets a lock.
     Stranger(usize),
+    /// A write outside transactions gives a document what looks like a lock of this transaction.
+    Forge(usize, usize),
+    /// From here on the date that a document had at the start is over.
+    DateOver(usize),
+    /// The TTL monitor finds a document in its index.
+    MonitorFinds(usize),
+    /// The TTL monitor removes what it has found, if it has expired still.
+    MonitorRemoves(usize),
 }
 
 /// The protocol under one plan.
@@ -131,7 +139,7 @@ impl ProtocolModel {
 
     fn faults(&self, state: &State, actions: &mut Vec<Action>) {
         let (runs, clients, left) = (0..state.runs.len(), 0..state.clients.len(), &state.faults);
-        actions.extend(runs.filter(|t| faults::may_be_late(&self.plan, state, *t)).map(Action::WriteLate));
+        actions.extend(runs.clone().filter(|t| faults::may_be_late(&self.plan, state, *t)).map(Action::WriteLate));
         if left.late_messages > 0 {
             actions.extend(clients.clone().filter(|c| client::is_sending(state, *c)).map(Action::RecordLate));
         }
@@ -155,11 +163,16 @@ impl ProtocolModel {
             actions.extend(docs.clone().map(Action::Delete));
         }
         if left.strangers > 0 {
-            actions.extend(docs.filter(|doc| state.server.now.docs[*doc].lock.writer.is_some()).map(Action::Stranger));
+            let locked = |doc: &usize| state.server.now.docs[*doc].lock.writer.is_some();
+            actions.extend(docs.clone().filter(locked).map(Action::Stranger));
         }
         if left.quiets > 0 {
             actions.extend(clients.clone().filter(|c| faults::may_be_refused(state, *c)).map(Action::Quiet));
         }
+        let forgeries = docs.flat_map(|doc| runs.clone().map(move |t| (doc, t)));
+        let forgeries = forgeries.filter(|(doc, t)| faults::may_forge(&self.plan, state, *doc, *t));
+        actions.extend(forgeries.map(|(doc, t)| Action::Forge(doc, t)));
+        expiry::possible(&self.plan, &state.server, actions);
         if left.client_deaths > 0 {
             actions.extend(clients.filter(|c| state.clients[*c].alive).map(Action::Die));
         }
@@ -183,6 +196,10 @@ impl ProtocolModel {
             Action::WriteLate(t) => faults::write_late(plan, state, t),
             Action::Delete(doc) => faults::delete(state, doc),
             Action::Stranger(doc) => faults::stranger(plan, state, doc),
+            Action::Forge(doc, t) => faults::forge(plan, state, doc, t),
+            Action::DateOver(doc) => state.server.over |= 1 << doc,
+            Action::MonitorFinds(doc) => state.server.found |= 1 << doc,
+            Action::MonitorRemoves(doc) => expiry::remove(&mut state.server, doc),
             Action::RecordLate(c) => faults::record_late(plan, state, c),
             Action::Deliver(index) => faults::deliver(plan, state, index),
             Action::ForeseeRestart => state.server.foresee_restart(),
@@ -228,6 +245,7 @@ impl Model for ProtocolModel {
             Property::always("P7 P10 quiescent is clean", p::quiescent_is_clean),
             Property::sometimes("all commit", p::all_commit),
             Property::sometimes("somebody repairs", p::somebody_repairs),
+            Property::sometimes("somebody outlives", p::somebody_outlives),
         ]
     }
 }

@@ -63,4 +63,18 @@ pub enum Mutation {
     FinishFromMemory,
     /// A client takes a record that it does not find for one that is gone, though the holder keeps its records elsewhere.
     ForeignMeansDead,
+    /// A transaction requests its commit without a last look at documents that may expire.
+    NotOutlived,
+    /// That look comes before the last lock.
+    OutlivedTooEarly,
+    /// It only counts what is held: safe versions whose date is over stay where the TTL monitor sees them.
+    ExpiredLeftInPlace,
+    /// It takes expired safe versions away, and does not count what is held.
+    GoneUncounted,
+    /// The TTL index holds locked documents, too.
+    ExpiryFindsLocked,
+    /// A repair demands the holder alone: whether the document waits to be inserted is what it was when it was fetched.
+    RepairTrustsEarlierLook,
+    /// A write outside transactions stores reserved fields.
+    ReservedStored,
 }

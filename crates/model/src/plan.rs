@@ -71,6 +71,9 @@ pub struct Faults {
     pub deletions: u8,
     /// The server refuses a decision, because a reader has asked for quiet where one of its transactions has written.
     pub quiets: u8,
+    /// A write outside transactions gives a document reserved fields: what looks like a lock of a transaction that is
+    /// decided, or of which nothing is known any more.
+    pub forgeries: u8,
     /// A client whose records are in another tx database meets a lock, and finds no record of its holder there.
     pub strangers: u8,
 }
@@ -93,6 +96,10 @@ pub struct Plan {
     /// Each document stands for a collection of its own, which a record has to list before anything is locked there. At
     /// the start each record lists the first one that its client writes to.
     pub enlists: bool,
+    /// Is there a TTL index? Every document that is there at the start has a date then.
+    pub expires: bool,
+    /// What a forged lock says of its document: that it waits to be inserted, or removed. Otherwise that it is changed.
+    pub forged: Option<Op>,
     /// What is broken on purpose.
     pub mutation: Option<Mutation>,
 }

@@ -41,7 +41,7 @@ fn effective(model: &ProtocolModel, state: &State, doc: usize) -> (bool, Marks) 
     doc.seen(|tx| crate::meeting::ask(&model.plan, &state.server.now, tx)).unwrap_or(orphan)
 }
 
-/// P1: a document is there if the last committed write left it there.
+/// P1: a document is there if the last committed write left it there; without one it may have expired.
 pub fn presence_agrees(model: &ProtocolModel, state: &State) -> bool {
     (0..state.server.now.docs.len()).all(|doc| {
         let (there, marks) = effective(model, state, doc);
@@ -50,7 +50,8 @@ pub fn presence_agrees(model: &ProtocolModel, state: &State) -> bool {
                 model.plan.txs.iter().enumerate().flat_map(|(t, tx)| tx.writes.iter().map(move |w| (t, w)));
             writes.any(|(t, write)| *write == (doc, op) && times(marks, t) > 0)
         };
-        let was_there = model.plan.docs[doc] && !state.server.now.docs[doc].deleted;
+        let stored = &state.server.now.docs[doc];
+        let was_there = model.plan.docs[doc] && !stored.deleted && (!stored.expired || done(Op::Update));
         there == ((was_there || done(Op::Insert)) && !done(Op::Remove))
     })
 }
@@ -108,4 +109,9 @@ pub fn all_commit(model: &ProtocolModel, state: &State) -> bool {
 /// Not vacuous: a rival repairs something.
 pub fn somebody_repairs(_: &ProtocolModel, state: &State) -> bool {
     state.repaired
+}
+
+/// Not vacuous: what a transaction has made of an expired document is committed.
+pub fn somebody_outlives(model: &ProtocolModel, state: &State) -> bool {
+    (0..state.server.now.docs.len()).any(|doc| state.server.now.docs[doc].expired && effective(model, state, doc).0)
 }

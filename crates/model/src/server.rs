@@ -33,6 +33,11 @@ pub fn times(marks: Marks, t: usize) -> u16 {
     (marks >> (2 * t)) & 3
 }
 
+/// One bit for each transaction whose write is in `marks`.
+fn writers(marks: Marks) -> u8 {
+    (0..8).filter(|t| times(marks, *t) > 0).fold(0, |bits, t| bits | 1 << t)
+}
+
 /// The name of the client with this index.
 pub fn client_id(client: usize) -> ClientId {
     ClientId([client as u8; 12])
@@ -54,9 +59,14 @@ pub struct Doc {
     pub pending: Option<Marks>,
     /// The metadata.
     pub lock: LockState,
+    /// Has the safe version the date that it had at the start?
+    pub dated: bool,
     /// Auxiliary: has it been deleted from outside?
     pub deleted: bool,
-    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with it.
+    /// Auxiliary: has the safe version gone because its date was over?
+    pub expired: bool,
+    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with it and is not
+    /// missed.
     pub lost: u8,
 }
 
@@ -109,6 +119,7 @@ impl Doc {
             Repair::ReplaceWithUnsafe => {
                 self.safe = self.pending.unwrap_or(self.safe);
                 self.stored = true;
+                self.dated = false;
             }
             Repair::Delete => {
                 self.stored = false;
@@ -131,8 +142,14 @@ impl Doc {
     /// Somebody deletes it, whoever has locked it.
     pub fn delete_from_outside(&mut self) {
         let marks = self.safe | self.pending.unwrap_or(0);
-        let lost = (0..8).filter(|t| times(marks, *t) > 0).fold(self.lost, |bits, t| bits | 1 << t);
-        *self = Self { deleted: true, lost, ..Self::default() };
+        *self = Self { deleted: true, lost: self.lost | writers(marks), ..Self::default() };
+    }
+
+    /// The TTL monitor removes it, whoever has locked it. Nobody misses a write that was to remove it; any other is
+    /// lost.
+    pub fn expire(&mut self) {
+        let removed = self.pending.filter(|_| self.lock.remove).unwrap_or(0);
+        *self = Self { expired: true, lost: self.lost | writers(removed), ..Self::default() };
     }
 
     /// What a reader sees who learned `status` after the document was fetched: is it there, and its marks. `None`:
@@ -178,8 +195,9 @@ impl Data {
             forgotten: BTreeSet::new(),
             names: plan.listed_at_start(client),
         };
+        let doc = |stored| Doc { stored, dated: stored && plan.expires, ..Doc::default() };
         Self {
-            docs: plan.docs.iter().map(|stored| Doc { stored: *stored, ..Doc::default() }).collect(),
+            docs: plan.docs.iter().map(|stored| doc(*stored)).collect(),
             records: (0..plan.clients()).map(|client| Some(Shared::new(record(client)))).collect(),
             archive: BTreeSet::new(),
         }
@@ -265,6 +283,13 @@ pub enum Message {
         /// Index of the document.
         doc: usize,
     },
+    /// Takes the safe version of a document that is held away, if its date is over.
+    Outlive {
+        /// Who holds it.
+        tx: TxId,
+        /// Index of the document.
+        doc: usize,
+    },
     /// A write to the record of a client, and the collections that it lists besides.
     Record(usize, RecordWrite, u8),
 }
@@ -280,9 +305,29 @@ pub struct Server {
     pub boot: u64,
     /// Late messages.
     pub late: Vec<Message>,
+    /// Its clock: one bit for each document whose date at the start is over.
+    pub over: u8,
+    /// One bit for each document that the TTL monitor has found and is about to look at again.
+    pub found: u8,
 }
 
 impl Server {
+    /// Is there a safe version whose date is over?
+    pub fn is_expired(&self, doc: usize) -> bool {
+        let stored = &self.now.docs[doc];
+        stored.stored && stored.dated && self.over >> doc & 1 == 1
+    }
+
+    /// Takes an expired safe version away, as if the document waited to be inserted: only if `me` holds it and has not
+    /// removed it.
+    pub fn outlive(&mut self, me: TxId, doc: usize) {
+        let lock = &self.now.docs[doc].lock;
+        if lock.writer == Some(me) && !lock.remove && self.is_expired(doc) {
+            let doc = &mut self.now.docs[doc];
+            (doc.stored, doc.expired, doc.lock.insert) = (false, true, true);
+        }
+    }
+
     /// A write waited for the journal: nothing before it can be lost any more.
     pub fn flush(&mut self) {
         self.journal_end = None;
@@ -299,6 +344,7 @@ impl Server {
             self.now = data;
             self.boot += 1;
             self.late.clear();
+            self.found = 0;
         }
     }
 }

@@ -42,6 +42,10 @@ pub enum Step {
     Copying(usize, Marks),
     /// A lock write met a rival's lock.
     Meeting(usize, Meeting),
+    /// About to take the safe version of the document of this write away, if its date is over.
+    Outliving(usize),
+    /// About to look whether the document of this write is held still.
+    Counting(usize),
     /// Commit is requested; the client's record writes decide.
     Waiting,
     /// Committed; about to finish a document.
@@ -203,7 +207,7 @@ impl State {
         let run = |tx: &TxPlan| Run { step: begin(tx), seq: None, epoch: 0, told: None, missed: 0, refused: false };
         let now = Shared::new(Data::new(plan));
         Self {
-            server: Server { now, journal_end: None, boot: 0, late: Vec::new() },
+            server: Server { now, journal_end: None, boot: 0, late: Vec::new(), over: 0, found: 0 },
             clients: (0..plan.clients()).map(client).collect(),
             runs: plan.txs.iter().map(run).collect(),
             janitor: None,

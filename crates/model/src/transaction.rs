@@ -4,9 +4,10 @@
 //!    may be one command (`together`), or taken over from a committed transaction of the same client. A rival's lock is
 //!    dealt with by `meeting`.
 //! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
-//! 3. Commit is requested; `client` decides it.
-//! 4. The user has the answer; each document is finished or undone, and nobody waits for the journal.
-//! 5. The number is reported clean, with the connection epoch from before the first document was finished.
+//! 3. Where documents expire, those that it holds are taken out of the server's way (`expiry`).
+//! 4. Commit is requested; `client` decides it.
+//! 5. The user has the answer; each document is finished or undone, and nobody waits for the journal.
+//! 6. The number is reported clean, with the connection epoch from before the first document was finished.
 //!
 //! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
@@ -14,6 +15,7 @@
 use protocol::{Concern, TxId, lock::roll_forward};
 
 use crate::{
+    expiry,
     meeting::{self, Next},
     mutation::Mutation,
     plan::Plan,
@@ -45,6 +47,8 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         Step::GivingBack(first, i) => together::give_back(plan, state, t, first, i),
         Step::Enlisting(i) => state.runs[t].step = Step::Writing(i),
         Step::TakingBack(i) => take_back(plan, state, t, i),
+        Step::Outliving(i) => expiry::outlive(plan, state, t, i),
+        Step::Counting(i) => expiry::count(plan, state, t, i),
         Step::Copying(i, copied) => lock(plan, state, t, i, Some(copied)),
         Step::Meeting(i, meeting) => meet(plan, state, t, i, meeting),
         Step::Finishing(i) => finish(plan, state, t, i),
@@ -147,7 +151,7 @@ fn take_back(plan: &Plan, state: &mut State, t: usize, i: usize) {
     state.runs[t].step = Step::Writing(i);
 }
 
-/// Write `i` is done: the next one, or the request to commit.
+/// Write `i` is done.
 pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let last = i + 1 == plan.txs[t].writes.len();
     if last && plan.txs[t].refused && !state.runs[t].refused {
@@ -155,8 +159,16 @@ pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
         state.runs[t].step = Step::TakingBack(i);
         return;
     }
-    if i + 1 < plan.txs[t].writes.len() {
-        state.runs[t].step = Step::Writing(i + 1);
+    match expiry::is_due(plan, t, i + 1) {
+        true => state.runs[t].step = Step::Outliving(0),
+        false => go_on(plan, state, t, i + 1),
+    }
+}
+
+/// After so many writes: the next one, or the request to commit.
+pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
+    if done < plan.txs[t].writes.len() {
+        state.runs[t].step = Step::Writing(done);
         return;
     }
     let run = &mut state.runs[t];

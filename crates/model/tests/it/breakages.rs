@@ -1,6 +1,6 @@
 //! Each deliberate breakage is found, under a plan that holds without it (see `explore.rs`).
 
-use model::{Mutation, Plan, explore};
+use model::{Mutation, Op, Plan, explore};
 
 use crate::plans;
 
@@ -154,4 +154,43 @@ fn finish_from_memory_is_found() {
 #[test]
 fn foreign_means_dead_is_found() {
     fails(plans::strangers(), Mutation::ForeignMeansDead, "P1 P3");
+}
+
+#[test]
+fn not_outlived_is_found() {
+    fails(plans::expiring(), Mutation::NotOutlived, "P1 P3");
+}
+
+#[test]
+fn outlived_too_early_is_found() {
+    fails(plans::expiring_restart(), Mutation::OutlivedTooEarly, "P1 P3");
+}
+
+#[test]
+fn expired_left_in_place_is_found() {
+    fails(plans::expiring(), Mutation::ExpiredLeftInPlace, "P1 P3");
+    fails(plans::expiring_restart(), Mutation::ExpiredLeftInPlace, "P1 P3");
+}
+
+#[test]
+fn gone_uncounted_is_found() {
+    fails(plans::expiring(), Mutation::GoneUncounted, "P1 P3");
+}
+
+#[test]
+fn expiry_finds_locked_is_found() {
+    fails(plans::expiring(), Mutation::ExpiryFindsLocked, "P1 P3");
+    fails(plans::expiring_restart(), Mutation::ExpiryFindsLocked, "P1 P3");
+}
+
+#[test]
+fn repair_trusts_earlier_look_is_found() {
+    fails(plans::expiring(), Mutation::RepairTrustsEarlierLook, "P1 presence");
+    fails(plans::expiring_restart(), Mutation::RepairTrustsEarlierLook, "P1 presence");
+}
+
+#[test]
+fn reserved_stored_is_found() {
+    fails(plans::forged(Op::Remove), Mutation::ReservedStored, "P1 presence");
+    fails(plans::forged(Op::Insert), Mutation::ReservedStored, "P1 presence");
 }

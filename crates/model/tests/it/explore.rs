@@ -1,13 +1,14 @@
 //! The protocol holds in every state that each plan can reach.
 
-use model::{Plan, explore};
+use model::{Op, Plan, Report, explore};
 
 use crate::plans;
 
-fn holds(plan: Plan) {
+fn holds(plan: Plan) -> Report {
     let report = explore(plan);
     assert!(report.complete, "{report:?}");
     assert!(report.examples.contains(&"all commit"), "{report:?}");
+    report
 }
 
 #[test]
@@ -180,6 +181,20 @@ fn deleted_holds() {
 #[test]
 fn deleted_and_inserted_holds() {
     holds(plans::deleted_and_inserted());
+}
+
+#[test]
+fn expiring_holds() {
+    for plan in [plans::expiring(), plans::expiring_restart(), plans::expiring_and_removed()] {
+        let report = holds(plan);
+        assert!(report.examples.contains(&"somebody outlives"), "{report:?}");
+    }
+}
+
+#[test]
+fn forged_holds() {
+    holds(plans::forged(Op::Remove));
+    holds(plans::forged(Op::Insert));
 }
 
 #[test]

@@ -342,6 +342,37 @@ pub(crate) fn deleted_and_inserted() -> Plan {
     }
 }
 
+/// Documents expire while two transactions prolong them, one of which is in the other's way and may be killed.
+pub(crate) fn expiring() -> Plan {
+    let faults = faults(|f| (f.late_messages, f.kills) = (deep(1), 1));
+    Plan { name: "expiring", expires: true, txs: vec![updates(0, &[0, 1]), updates(1, &[1])], faults, ..rivals() }
+}
+
+/// Documents expire while one transaction prolongs them, the server restarts, a message is late and the client dies.
+pub(crate) fn expiring_restart() -> Plan {
+    let faults = faults(|f| (f.server_crashes, f.late_messages, f.client_deaths) = (1, 1, 1));
+    Plan { name: "expiring_restart", expires: true, faults, ..restart_alone() }
+}
+
+/// What expires is prolonged by one transaction and removed by another, and the second inserts besides.
+pub(crate) fn expiring_and_removed() -> Plan {
+    Plan {
+        name: "expiring_and_removed",
+        docs: vec![true, false],
+        txs: vec![updates(0, &[0]), tx(1, &[(1, Op::Insert), (0, Op::Remove)])],
+        expires: true,
+        faults: faults(|f| f.expiries = 1),
+        ..Plan::default()
+    }
+}
+
+/// Writes outside transactions are about to make locks of clean documents, which say that they wait to be inserted or
+/// removed for a transaction that is over. No transaction here removes anything.
+pub(crate) fn forged(says: Op) -> Plan {
+    let faults = faults(|f| (f.forgeries, f.expiries) = (2, 1));
+    Plan { name: "forged", forged: Some(says), txs: vec![updates(0, &[0, 1]), updates(1, &[0])], faults, ..rivals() }
+}
+
 /// Clients that keep their records in another tx database meet the locks of two rivals.
 pub(crate) fn strangers() -> Plan {
     Plan { name: "strangers", faults: faults(|f| (f.strangers, f.expiries) = (2, 1)), ..rivals() }

@@ -18,7 +18,7 @@ use mongotx::{Client, Collection, ErrorKind, Fate, Result, TransactionOptions, T
 
 use testkit::Server;
 
-use super::{Turn, set};
+use super::{Turn, set, until_steps_down};
 use crate::common::{until, verify::assert_documents_clean, world::World};
 
 const ACCOUNTS: i32 = 6;
@@ -81,13 +81,17 @@ fn log_of(account: &Document) -> Vec<i32> {
     account.get_array("log").unwrap().iter().filter_map(Bson::as_i32).collect()
 }
 
+fn others<'a>(set: &'a Turn, primary: &Server) -> Vec<&'a Server> {
+    set.members().iter().filter(|member| member.port() != primary.port()).collect()
+}
+
 /// One after the other, for so long.
 async fn break_it(set: &Turn, time: Duration) {
     let begun = Instant::now();
     for round in 0.. {
         let (primary, other) = set.roles().await;
         let pause = async || tokio::time::sleep(Duration::from_millis(700)).await;
-        match round % 4 {
+        match round % 5 {
             // What the old primary has not passed on yet is lost.
             0 => {
                 set.stop_replication(other).await.unwrap();
@@ -108,16 +112,23 @@ async fn break_it(set: &Turn, time: Duration) {
                 set.wait().await.unwrap();
                 set.fail_over().await.unwrap();
             }
+            // It goes on as if it were the primary.
+            3 => {
+                primary.pause().unwrap();
+                set.elect(&others(set, primary)).await.unwrap();
+                pause().await;
+                primary.resume().unwrap();
+                until_steps_down(primary).await;
+            }
             _ => {
                 primary.kill().unwrap();
-                let left: Vec<&Server> = set.members().iter().filter(|member| member.pid().is_some()).collect();
-                set.elect(&left).await.unwrap();
+                set.elect(&others(set, primary)).await.unwrap();
                 pause().await;
                 primary.restart().await.unwrap();
             }
         }
         pause().await;
-        if begun.elapsed() >= time && round >= 3 {
+        if begun.elapsed() >= time && round >= 4 {
             return;
         }
     }

@@ -7,11 +7,15 @@ use bson::{Document, doc};
 use futures_util::future::BoxFuture;
 use mongotx::{Client, Collection, Concern, ErrorKind, Fate, Step, StepHook, TransactionOptions};
 
-use super::{set, until_has};
+use testkit::Server;
+
+use super::{Turn, alone, set, until_has};
 use crate::common::{hooks::Gate, until, world::World};
 
 /// Long enough that no lease ends in these tests.
 const LEASE_MS: u64 = 120_000;
+/// How often the way from A to B and back is gone at most, until the connections to A outlast it.
+const TIMES_A_TO_B_TO_A: usize = 4;
 
 /// `{_id: 1, n: 0}` and `{_id: 2, n: 0}`, on all members.
 async fn two_documents(world: &World, client: &Client) -> Collection<Document> {
@@ -31,6 +35,13 @@ async fn seen(world: &World) -> Vec<i32> {
         seen.push(found.await.get_i32("n").unwrap());
     }
     seen
+}
+
+/// The lock of this document is not among what `next` has, which is primary now.
+async fn is_lost(next: &Server, world: &World, id: i32) {
+    let there = alone(next).await.database(&world.db).collection::<Document>("a");
+    let locked = there.find_one(doc! {"_id": id, "_xTxId": {"$exists": true}}).await.unwrap();
+    assert_eq!(locked, None, "what only the old primary had is gone");
 }
 
 /// Both at every step.
@@ -90,6 +101,8 @@ async fn nor_is_one_that_was_to_wait_for_the_majority() {
     decision_that_is_lost(Concern::Majority).await;
 }
 
+/// A has to take the second write back, and closes all its connections for that, which would be noticed. The client was
+/// told before that the write may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     let set = set().await;
@@ -108,8 +121,11 @@ async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     });
     until_has(old, &world_of_it.db, "a", doc! {"_id": 2, "_xTxId": {"$exists": true}}).await;
     set.fail_over_to(next).await.unwrap();
+    is_lost(next, &world, 2).await;
     let (done, mut session) = second.await.unwrap();
     set.heal().await;
+    // Otherwise A could be elected as it was, with the write, and B's first one would be taken back instead.
+    set.until_all_follow(&world).await;
     set.fail_over_to(old).await.unwrap();
     set.heal().await;
     let committed = session.commit().await;
@@ -118,6 +134,66 @@ async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     assert!(done.unwrap_err().contains_label("TransientTransactionError"));
     assert!(committed.is_err());
     world.drop().await;
+}
+
+/// Here the second write is lost with B. A never hears of it: it has nothing to take back, so it closes no connection,
+/// and the record is written over the one from before. Nothing there shows that B was primary in between, as the commit
+/// of another transaction tells, whose one write was kept: the lost write itself must not be taken for done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn primary_a_then_b_then_a_again_over_the_same_connections_is_no_half_commit() {
+    let set = set().await;
+    for _ in 0..TIMES_A_TO_B_TO_A {
+        let world = World::new(&set.uri(), "aba_same");
+        let same_connections = a_to_b_to_a(&set, &world).await;
+        world.drop().await;
+        if same_connections {
+            return;
+        }
+    }
+    panic!("the connection to A was made anew each time, so nothing was tried");
+}
+
+/// Was the record written over the connection from before?
+///
+/// 1. A: two transactions write a document each, which all members have.
+/// 2. B, which nobody follows: the first transaction writes another document. Its client is held before it hears of
+///    that.
+/// 3. A: it goes on, and both commit.
+async fn a_to_b_to_a(set: &Turn, world: &World) -> bool {
+    // The third lock is answered, or not, before A is primary again, and the client hears of it afterwards.
+    let (answered, hook) = Gate::at(Step::AfterLock, 3, false);
+    let client = world.client_with(LEASE_MS, hook).await;
+    let coll = world.collection(&client, "a");
+    let raw = world.raw().await.database(&world.db);
+    raw.collection("a").insert_many([1, 2, 3].map(|id| doc! {"_id": id, "n": 0})).await.unwrap();
+    let (a, b) = set.roles().await;
+    let (mut session, mut other) = (client.session(), client.session());
+    session.begin().unwrap();
+    other.begin().unwrap();
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
+    coll.update_one(doc! {"_id": 3}, doc! {"$set": {"n": 1}}).session(&mut other).await.unwrap();
+    set.until_all_follow(world).await;
+    set.fail_over_to(b).await.unwrap();
+    set.heal().await;
+    set.stop_replication(a).await.unwrap();
+    until("a read at B", async || coll.find_one(doc! {"_id": 2}).await.ok()).await;
+    let inner = coll.clone();
+    let second = tokio::spawn(async move {
+        let done = inner.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 1}}).session(&mut session).await;
+        (done, session)
+    });
+    until_has(b, &world.db, "a", doc! {"_id": 2, "_xTxId": {"$exists": true}}).await;
+    set.fail_over_to(a).await.unwrap();
+    is_lost(a, world, 2).await;
+    answered.open();
+    let (done, mut session) = second.await.unwrap();
+    set.heal().await;
+    until("a read at A", async || coll.find_one(doc! {"_id": 2}).await.ok()).await;
+    let committed = session.commit().await;
+    assert_eq!(seen(world).await, [0, 0], "P1; the second write: {done:?}; the commit: {committed:?}");
+    assert!(done.unwrap_err().contains_label("TransientTransactionError"), "the prepared write was lost");
+    assert!(committed.is_err());
+    other.commit().await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 //! | file | |
 //! | --- | --- |
 //! | [`lost`] | a decision, a prepared write, a plain write that only the old primary has; A, then B, then A again |
+//! | [`stopped`] | a primary that stands still while another one is elected, and goes on afterwards |
 //! | [`away`] | one of three members is down |
 //! | [`bank`] | transfers under all of it, and the properties afterwards |
 //!
@@ -11,14 +12,16 @@
 mod away;
 mod bank;
 mod lost;
+mod stopped;
 
 use std::ops::Deref;
 
-use bson::Document;
+use bson::{Document, doc};
+use mongodb::options::WriteConcern;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::common::until;
+use crate::common::{until, world::World};
 
 static SET: OnceCell<ReplicaSet> = OnceCell::const_new();
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -56,6 +59,14 @@ impl Turn {
         self.wait().await.unwrap();
     }
 
+    /// Waits until every member has all that the primary has, and what else one had is taken back.
+    pub(crate) async fn until_all_follow(&self, world: &World) {
+        let marks = world.raw().await.database(&world.db).collection("marks");
+        let everybody = WriteConcern::nodes(self.members().len() as u32);
+        until("everybody to follow", async || marks.insert_one(doc! {}).write_concern(everybody.clone()).await.ok())
+            .await;
+    }
+
     /// A member that is not the primary, and the primary.
     pub(crate) async fn roles(&self) -> (&Server, &Server) {
         let primary = self.primary().await.unwrap();
@@ -74,4 +85,14 @@ pub(crate) async fn alone(member: &Server) -> mongodb::Client {
 pub(crate) async fn until_has(member: &Server, db: &str, coll: &str, filter: Document) {
     let there = alone(member).await.database(db).collection::<Document>(coll);
     until("a document on one member", async || there.find_one(filter.clone()).await.ok().flatten()).await;
+}
+
+/// Waits until a member has heard that it is not the primary any more.
+pub(crate) async fn until_steps_down(member: &Server) {
+    let admin = alone(member).await.database("admin");
+    until("a primary to step down", async || {
+        let hello = admin.run_command(doc! {"hello": 1}).await.ok()?;
+        (!hello.get_bool("isWritablePrimary").ok()?).then_some(())
+    })
+    .await;
 }
