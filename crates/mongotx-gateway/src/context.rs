@@ -1,8 +1,8 @@
 //! What every command may use.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
-use crate::{access::Users, command::State, options::Options, passthrough::Upstream};
+use crate::{access::Users, command::State, memory::Memory, options::Options, passthrough::Upstream};
 
 /// The gateway's parts that outlive every connection.
 pub struct Context {
@@ -12,6 +12,8 @@ pub struct Context {
     pub upstream: Upstream,
     /// Sessions and cursors.
     pub tx: State,
+    /// What requests, answers and cursors take.
+    pub(crate) memory: Arc<Memory>,
     /// Who may log in. `None`: nobody has to.
     pub(crate) users: Option<Users>,
     /// What was asked for when the gateway was started.
@@ -23,6 +25,7 @@ pub struct Context {
 impl Context {
     pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
         let tx = State::new(options.sessions);
-        Self { client, upstream, tx, users, options, started: Instant::now() }
+        let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
+        Self { client, upstream, tx, memory, users, options, started: Instant::now() }
     }
 }

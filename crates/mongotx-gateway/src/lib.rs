@@ -20,6 +20,7 @@ pub mod error;
 mod failure;
 mod gateway;
 mod handshake;
+mod memory;
 mod metrics;
 mod options;
 mod passthrough;

@@ -97,7 +97,8 @@ pub struct Limits {
     pub idle: Option<Duration>,
     /// How long a client may take to accept an answer.
     pub answer: Duration,
-    /// The most bytes of requests and answers that are held at a time, of all connections together.
+    /// The most bytes of requests and answers that are held at a time, of all connections together. Answers that wait in cursors may
+    /// take half of it.
     pub memory_bytes: usize,
     /// Connections to the backing server for commands that are passed through, at the same time.
     pub upstream: usize,

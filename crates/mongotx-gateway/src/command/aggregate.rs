@@ -7,6 +7,7 @@ use super::{
     body::Body,
     call::{Call, First, within},
     fields::{Fields, as_number},
+    read_concern::ReadLevel,
 };
 use crate::{
     cursor::Open,
@@ -51,6 +52,19 @@ impl Pipeline {
             return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
         }
         Ok(parsed)
+    }
+
+    /// For a read that is of one moment.
+    ///
+    /// # Errors
+    /// 72 for plans, and for stages that write: MongoDB lets these read at `snapshot`, but they would have written before what they
+    /// have read is validated.
+    fn check_validated(&self, level: ReadLevel) -> Answer<()> {
+        let is_there = |name: &&str| self.stages.iter().any(|stage| stage.contains_key(*name));
+        let what = if self.explain { Some("explain") } else { ["$out", "$merge"].into_iter().find(is_there) };
+        let Some(what) = what else { return Ok(()) };
+        let message = format!("{what} cannot be used with a '{}' read concern level", level.name());
+        Err(Failure::new(codes::INVALID_OPTIONS, message))
     }
 
     /// The library's action, with its own options.
@@ -114,6 +128,9 @@ impl Source {
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
     let pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
+    if let Some(level) = call.validated() {
+        pipeline.check_validated(level)?;
+    }
     let action = pipeline.options(source.action(&pipeline), call.generic.comment.as_ref());
     if pipeline.explain {
         let plan = within!(call, action).explain(mongotx::Verbosity::QueryPlanner).await?;

@@ -1,6 +1,6 @@
 //! What a command answers when it was carried out: everything but `ok`.
 
-use bson::{Document, RawArrayBuf, RawDocumentBuf, raw::cstr};
+use bson::{Document, RawArrayBuf, RawDocumentBuf, Timestamp, raw::cstr, rawdoc};
 
 use super::{fields::as_number, labels::is_retriable};
 use crate::{
@@ -24,6 +24,14 @@ impl Body {
     pub(crate) fn of(document: &Document) -> Answer<Self> {
         let raw = RawDocumentBuf::try_from(document);
         raw.map(Self).map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("the reply is no BSON: {error}")))
+    }
+
+    /// A cursor, with the name of the moment that it shows.
+    pub(crate) fn of_cursor(mut cursor: RawDocumentBuf, moment: Option<Timestamp>) -> Self {
+        if let Some(moment) = moment {
+            cursor.append(cstr!("atClusterTime"), moment);
+        }
+        rawdoc! {"cursor": cursor}.into()
     }
 
     /// With the transaction's name.

@@ -141,7 +141,10 @@ impl Call<'_> {
     }
 
     /// The reply with a query's first documents; what is left stays open under the session and the transaction.
-    pub(crate) async fn first_batch(&self, namespace: Namespace, mut open: Open, first: First) -> Answer<Body> {
+    pub(crate) async fn first_batch(&mut self, namespace: Namespace, open: Open, first: First) -> Answer<Body> {
+        let mut open = self.gather(open, first).await?;
+        open.moment = self.validate().await?;
+        let moment = open.moment;
         let batch = open.batch(Some(first.size.unwrap_or(FIRST_BATCH))).await?;
         let ns = namespace.to_string();
         let id = if batch.is_last || first.is_only {
@@ -149,9 +152,11 @@ impl Call<'_> {
         } else {
             let user = self.user_digest().to_vec();
             let owner = Owner { namespace, user, lsid: self.mode.lsid().cloned(), number: self.mode.transaction() };
-            self.context.tx.cursors.add(owner, open, first.expires, Instant::now())?
+            // Who keeps the gateway's memory does not keep it for ever.
+            let expires = first.expires || self.validated().is_some();
+            self.context.tx.cursors.add(owner, open, expires, Instant::now())?
         };
-        Ok(rawdoc! {"cursor": {"firstBatch": batch.documents, "id": id, "ns": ns}}.into())
+        Ok(Body::of_cursor(rawdoc! {"firstBatch": batch.documents, "id": id, "ns": ns}, moment))
     }
 }
 

@@ -24,10 +24,15 @@ impl Clock {
         Timestamp { time: (now >> 32) as u32, increment: now as u32 }
     }
 
+    /// The next moment by the machine's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        self.tick(u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+    }
+
     /// Adds the time to a reply.
     pub(crate) fn stamp(&self, reply: &mut RawDocumentBuf) {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let time = self.tick(u32::try_from(now.as_secs()).unwrap_or(u32::MAX));
+        let time = self.now();
         let hash = bson::Binary { subtype: BinarySubtype::Generic, bytes: vec![0; 20] };
         let signature = rawdoc! {"hash": hash, "keyId": 0_i64};
         reply.append(cstr!("$clusterTime"), rawdoc! {"clusterTime": time, "signature": signature});

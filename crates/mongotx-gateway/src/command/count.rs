@@ -49,6 +49,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
         }
         within!(call, action).await?
     };
+    call.validate().await?;
     match i32::try_from(count) {
         Ok(count) => Body::of(&doc! {"n": count}),
         Err(_) => Body::of(&doc! {"n": i64::try_from(count).unwrap_or(i64::MAX)}),

@@ -37,6 +37,9 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     if let Some(collation) = collation {
         action = action.collation(collation);
     }
-    let values = within!(call, action).await?;
-    Body::of(&doc! {"values": values})
+    let mut answer = doc! {"values": within!(call, action).await?};
+    if let Some(moment) = call.validate().await? {
+        answer.insert("atClusterTime", moment);
+    }
+    Body::of(&answer)
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use bson::{Bson, Document};
-use mongotx::Isolation;
 
-use super::{fields::as_number, write_concern::WriteConcern};
+use super::{fields::as_number, read_concern::ReadConcern, write_concern::WriteConcern};
 use crate::failure::{Answer, Failure, codes};
 
 /// What the gateway need not heed, or heeds by itself.
@@ -27,21 +26,11 @@ const IGNORED: [&str; 15] = [
     "mayBypassWriteBlocking",
 ];
 
-/// How fresh and how isolated a read is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadLevel {
-    Local,
-    Available,
-    Majority,
-    Snapshot,
-    Linearizable,
-}
-
 /// Read concern, write concern and time limit of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Generic {
-    /// `readConcern.level`.
-    pub(crate) read: Option<ReadLevel>,
+    /// `readConcern`.
+    pub(crate) read: ReadConcern,
     /// `writeConcern`.
     pub(crate) write: Option<WriteConcern>,
     /// `maxTimeMS`.
@@ -60,7 +49,7 @@ impl Generic {
             body.remove(field);
         }
         check_api(body)?;
-        let read = body.remove("readConcern").map_or(Ok(None), |concern| read_level(&concern))?;
+        let read = body.remove("readConcern").map_or(Ok(ReadConcern::default()), |read| ReadConcern::parse(&read))?;
         let write = body.remove("writeConcern").map(|concern| WriteConcern::parse(&concern)).transpose()?;
         let limit = body.remove("maxTimeMS").map_or(Ok(None), |limit| time_limit(&limit))?;
         Ok(Self { read, write, limit, comment: body.remove("comment") })
@@ -75,73 +64,7 @@ impl Generic {
         if self.write.is_some() {
             return invalid("writeConcern is not allowed within a multi-statement transaction");
         }
-        match self.read {
-            Some(_) if !begins => invalid("Only the first command in a transaction may specify a readConcern"),
-            Some(ReadLevel::Available) => invalid(
-                "The readConcern level must be either 'local' (default), 'majority', 'snapshot' or, for a serializable transaction, 'linearizable' in order to run in a transaction",
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    /// For a command outside transactions.
-    ///
-    /// # Errors
-    /// 115 for levels that the gateway does not have.
-    pub(crate) fn check_plain(&self) -> Answer<()> {
-        let refused = match self.read {
-            Some(ReadLevel::Linearizable) => {
-                "read concern 'linearizable' is not supported: use 'local', whose reads see every commit that was acknowledged before they began"
-            }
-            Some(ReadLevel::Snapshot) => {
-                "read concern 'snapshot' is not supported outside transactions: begin a transaction with it"
-            }
-            _ => return Ok(()),
-        };
-        Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, refused))
-    }
-
-    /// What a transaction that begins with this read concern is protected from, if `usual` is what others get.
-    pub(crate) fn isolation(&self, usual: Isolation) -> Isolation {
-        match self.read {
-            Some(ReadLevel::Linearizable) => Isolation::Serializable,
-            Some(ReadLevel::Snapshot) if usual != Isolation::Serializable => Isolation::Snapshot,
-            _ => usual,
-        }
-    }
-}
-
-fn read_level(concern: &Bson) -> Answer<Option<ReadLevel>> {
-    let Bson::Document(concern) = concern else {
-        return Err(Failure::new(codes::FAILED_TO_PARSE, "readConcern field should be an object"));
-    };
-    let mut level = None;
-    for (field, value) in concern {
-        match (field.as_str(), value) {
-            ("level", Bson::String(name)) => level = Some(level_of(name)?),
-            ("level", _) => return Err(Failure::new(codes::TYPE_MISMATCH, "\"level\" had the wrong type")),
-            // A read sees every commit that was acknowledged before it began: so also what these ask for.
-            ("afterClusterTime" | "atClusterTime" | "afterOpTime" | "provenance", _) => {}
-            _ => {
-                let message = format!("Unrecognized option in readConcern: {field}");
-                return Err(Failure::new(codes::INVALID_OPTIONS, message));
-            }
-        }
-    }
-    Ok(level)
-}
-
-fn level_of(name: &str) -> Answer<ReadLevel> {
-    match name {
-        "local" => Ok(ReadLevel::Local),
-        "available" => Ok(ReadLevel::Available),
-        "majority" => Ok(ReadLevel::Majority),
-        "snapshot" => Ok(ReadLevel::Snapshot),
-        "linearizable" => Ok(ReadLevel::Linearizable),
-        _ => Err(Failure::new(
-            codes::FAILED_TO_PARSE,
-            "readConcern.level must be either 'local', 'majority', 'linearizable', 'available', or 'snapshot'",
-        )),
+        self.read.check_statement(begins)
     }
 }
 
@@ -185,37 +108,6 @@ mod tests {
 
     fn taken(body: Document) -> Answer<Generic> {
         Generic::take(&mut body.clone())
-    }
-
-    #[test]
-    fn levels_are_what_the_table_says() {
-        for (level, isolation, under_read_committed, under_serializable) in [
-            ("local", Isolation::Snapshot, Isolation::ReadCommitted, Isolation::Serializable),
-            ("majority", Isolation::Snapshot, Isolation::ReadCommitted, Isolation::Serializable),
-            ("snapshot", Isolation::Snapshot, Isolation::Snapshot, Isolation::Serializable),
-            ("linearizable", Isolation::Serializable, Isolation::Serializable, Isolation::Serializable),
-        ] {
-            let generic = taken(doc! {"readConcern": {"level": level}}).unwrap();
-            assert_eq!(generic.isolation(Isolation::Snapshot), isolation);
-            assert_eq!(generic.isolation(Isolation::ReadCommitted), under_read_committed);
-            assert_eq!(generic.isolation(Isolation::Serializable), under_serializable);
-            generic.check_statement(true).unwrap();
-            assert_eq!(generic.check_statement(false).unwrap_err().code, 72);
-        }
-        let generic = taken(doc! {"readConcern": {"level": "available"}}).unwrap();
-        assert_eq!(generic.check_statement(true).unwrap_err().code, 72);
-    }
-
-    #[test]
-    fn levels_that_cannot_be_had_outside_are_refused_by_name() {
-        for level in ["snapshot", "linearizable"] {
-            let refused = taken(doc! {"readConcern": {"level": level}}).unwrap().check_plain().unwrap_err();
-            assert_eq!(refused.code, 115);
-            assert!(refused.message.contains(level), "{}", refused.message);
-        }
-        for level in ["local", "available", "majority"] {
-            taken(doc! {"readConcern": {"level": level}}).unwrap().check_plain().unwrap();
-        }
     }
 
     #[test]

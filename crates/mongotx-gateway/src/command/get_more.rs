@@ -51,6 +51,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
             return Err(failure);
         }
     };
+    let moment = open.moment;
     let id = if batch.is_last {
         cursors.kill(id);
         0
@@ -58,5 +59,6 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
         cursors.give_back(id, open, Instant::now());
         id
     };
-    Ok(rawdoc! {"cursor": {"nextBatch": batch.documents, "id": id, "ns": namespace.to_string()}}.into())
+    let cursor = rawdoc! {"nextBatch": batch.documents, "id": id, "ns": namespace.to_string()};
+    Ok(Body::of_cursor(cursor, moment))
 }

@@ -29,12 +29,14 @@ mod kill_cursors;
 mod labels;
 mod modification;
 mod read;
+mod read_concern;
 mod recovery;
 mod run;
 mod server_status;
 mod sessions;
 mod state;
 mod update;
+mod validated_read;
 mod write_concern;
 mod writes;
 

@@ -28,7 +28,7 @@ fn read_body(name: &str, mut body: Document) -> Answer<()> {
     let generic = Generic::take(&mut body)?;
     match mode {
         Mode::Transaction { begins, .. } => generic.check_statement(begins)?,
-        Mode::Plain(_) | Mode::Write(..) => generic.check_plain()?,
+        Mode::Plain(_) | Mode::Write(..) => generic.read.check_plain(name)?,
     }
     read_own(name, body)
 }

@@ -18,6 +18,7 @@ use super::{
     generic::Generic,
     handle,
     recovery::{self, Seal},
+    validated_read,
 };
 use crate::{
     access::User,
@@ -46,11 +47,11 @@ pub(super) type Made = Result<Body, Reply>;
 /// A command that has been taken apart.
 pub(super) struct Parts<'a> {
     pub(super) context: &'a Context,
-    connection: &'a Connection,
+    pub(super) connection: &'a Connection,
     name: &'a str,
     db: &'a str,
     body: Document,
-    generic: Generic,
+    pub(super) generic: Generic,
     mode: Mode,
     user: Option<&'a User>,
 }
@@ -110,10 +111,14 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
         let message = format!("{} must be run within a transaction", parts.name);
         return Err(Failure::new(codes::COMMAND_FAILED, message));
     }
-    parts.generic.check_plain()?;
+    parts.generic.read.check_plain(parts.name)?;
     let slot = lsid.map(|lsid| parts.context.tx.sessions.get(lsid, Instant::now())).transpose()?;
     // A command that kills sessions does not stop at its own: the others would stay.
     let interruption = slot.as_deref().filter(|_| !kills_sessions(parts.name)).map(Slot::interruption);
+    if let Some(level) = parts.generic.read.one_moment(parts.name) {
+        let running = validated_read::run(&parts, level);
+        return within_limits(parts.generic.limit, interruption, running).await.map(Ok).map_err(Failure::outside);
+    }
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;
     let mut call = Call {
@@ -145,7 +150,7 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
         );
         return Err(Failure::new(codes::NOT_RETRYABLE, message));
     }
-    parts.generic.check_plain()?;
+    parts.generic.read.check_plain(parts.name)?;
     let state = &parts.context.tx;
     let slot = state.sessions.get(lsid, Instant::now())?;
     let interruption = slot.interruption();
@@ -249,7 +254,7 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
     work.id = None;
     work.retry.clear();
     let options = TransactionOptions {
-        isolation: Some(generic.isolation(context.options.client.isolation)),
+        isolation: Some(generic.read.isolation(context.options.client.isolation)),
         concern: Concern::Majority,
         lock_wait: context.options.lock_wait,
         max_life: Some(context.tx.limits.transaction_lifetime),

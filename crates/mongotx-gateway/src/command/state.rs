@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Every how many looks old records of writes are looked for.
 const LOOKS_FOR_RECORDS: u64 = 60;
 
-/// Limits of sessions, transactions and cursors.
+/// Limits of sessions, transactions, cursors and validated reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
     /// Sessions that are kept at a time.
@@ -35,16 +35,24 @@ pub struct SessionLimits {
     pub transaction_lifetime: Duration,
     /// How long a cursor is kept that nobody uses.
     pub cursor_timeout: Duration,
+    /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions may answer: the gateway keeps all of
+    /// them until they are fetched.
+    pub validated_read_documents: usize,
+    /// Bytes of these documents.
+    pub validated_read_bytes: usize,
 }
 
 impl Default for SessionLimits {
-    /// MongoDB's, but for the number of sessions: 10,000, 30 minutes, 60 seconds, 10 minutes.
+    /// MongoDB's, but for the number of sessions: 10,000, 30 minutes, 60 seconds, 10 minutes. MongoDB has none for validated
+    /// reads: 100,000 documents, 64 MiB.
     fn default() -> Self {
         Self {
             sessions: 10_000,
             session_timeout: Duration::from_secs(30 * 60),
             transaction_lifetime: Duration::from_secs(60),
             cursor_timeout: Duration::from_secs(10 * 60),
+            validated_read_documents: 100_000,
+            validated_read_bytes: 64 * 1024 * 1024,
         }
     }
 }

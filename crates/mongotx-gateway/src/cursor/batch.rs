@@ -1,9 +1,10 @@
 //! One open cursor, and the batches that are taken from it.
 
-use bson::{RawArrayBuf, RawDocumentBuf};
+use bson::{RawArrayBuf, RawDocumentBuf, Timestamp};
 use mongotx::Cursor;
 
-use crate::failure::Answer;
+use super::gathered::{Gathered, Gathering, Room};
+use crate::{failure::Answer, memory::Held};
 
 /// The most bytes of documents in one reply; one document may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -17,11 +18,14 @@ pub(crate) struct Open {
     ahead: Option<RawDocumentBuf>,
     /// Documents that may still be sent; `None`: all there are.
     left: Option<u64>,
+    /// What the moment is called that all documents are of, if they are of one.
+    pub(crate) moment: Option<Timestamp>,
 }
 
 enum Source {
     Query(Box<Cursor<RawDocumentBuf>>),
     AtHand(std::vec::IntoIter<RawDocumentBuf>),
+    Gathered(Gathered),
 }
 
 /// Documents for one reply.
@@ -34,12 +38,31 @@ pub(crate) struct Batch {
 impl Open {
     /// A query that answers at most `limit` documents (0: all).
     pub(crate) fn of_query(documents: Cursor<RawDocumentBuf>, limit: u64) -> Self {
-        Self { documents: Source::Query(Box::new(documents)), ahead: None, left: (limit > 0).then_some(limit) }
+        Self {
+            documents: Source::Query(Box::new(documents)),
+            ahead: None,
+            left: (limit > 0).then_some(limit),
+            moment: None,
+        }
     }
 
     /// Documents that are here already.
     pub(crate) fn of_documents(documents: Vec<RawDocumentBuf>) -> Self {
-        Self { documents: Source::AtHand(documents.into_iter()), ahead: None, left: None }
+        Self { documents: Source::AtHand(documents.into_iter()), ahead: None, left: None, moment: None }
+    }
+
+    /// The same documents, or the first `most` of them, read now: they need no server any more.
+    ///
+    /// # Errors
+    /// 146 when there is no room for them.
+    pub(crate) async fn gathered(mut self, most: Option<usize>, room: Room, held: Held) -> Answer<Self> {
+        let most = [most.map(|most| most as u64), self.left].into_iter().flatten().min();
+        let mut gathering = Gathering::new(room, held);
+        while most.is_none_or(|most| (gathering.count() as u64) < most) {
+            let Some(document) = self.next().await? else { break };
+            gathering.add(document)?;
+        }
+        Ok(Self { documents: Source::Gathered(gathering.finish()), ..self })
     }
 
     async fn next(&mut self) -> Answer<Option<RawDocumentBuf>> {
@@ -49,6 +72,7 @@ impl Open {
         match &mut self.documents {
             Source::Query(cursor) => Ok(cursor.next().await?),
             Source::AtHand(documents) => Ok(documents.next()),
+            Source::Gathered(documents) => Ok(documents.next()),
         }
     }
 

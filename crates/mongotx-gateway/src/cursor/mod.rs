@@ -1,9 +1,11 @@
-//! Open cursors: their table, and how a batch of documents is made.
+//! Open cursors: their table, how a batch of documents is made, and answers that wait in memory.
 
 mod batch;
+mod gathered;
 mod table;
 
 pub(crate) use self::{
     batch::{FIRST_BATCH, Open},
+    gathered::Room,
     table::{CursorTable, Owner},
 };

@@ -38,11 +38,14 @@ codes! {
     COMMAND_NOT_SUPPORTED = 115 CommandNotSupported;
     CONFLICTING_OPERATION_IN_PROGRESS = 117 ConflictingOperationInProgress;
     COMMAND_FAILED = 125 CommandFailed;
+    EXCEEDED_MEMORY_LIMIT = 146 ExceededMemoryLimit;
     INCOMPLETE_TRANSACTION_HISTORY = 217 IncompleteTransactionHistory;
     TRANSACTION_TOO_OLD = 225 TransactionTooOld;
+    SNAPSHOT_TOO_OLD = 239 SnapshotTooOld;
     NO_SUCH_TRANSACTION = 251 NoSuchTransaction;
     TRANSACTION_COMMITTED = 256 TransactionCommitted;
     TOO_MANY_SESSIONS = 261 TooManyLogicalSessions;
+    EXCEEDED_TIME_LIMIT = 262 ExceededTimeLimit;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;
     API_VERSION_ERROR = 322 APIVersionError;
     MECHANISM_UNAVAILABLE = 334 MechanismUnavailable;
@@ -91,7 +94,6 @@ const NAMES: &[(i32, &str)] = &[
     (91, "ShutdownInProgress"),
     (96, "OperationFailed"),
     (121, "DocumentValidationFailure"),
-    (146, "ExceededMemoryLimit"),
     (166, "CommandNotSupportedOnView"),
     (167, "OptionNotSupportedOnView"),
     (168, "InvalidPipelineOperator"),
@@ -100,7 +102,6 @@ const NAMES: &[(i32, &str)] = &[
     (197, "InvalidIndexSpecificationOption"),
     (224, "QueryFeatureNotAllowed"),
     (238, "NotImplemented"),
-    (262, "ExceededTimeLimit"),
     (290, "TransactionExceededLifetimeLimitSeconds"),
     (291, "NoQueryExecutionPlans"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),

@@ -10,12 +10,13 @@ use std::{
 
 use futures_util::FutureExt;
 
-use super::{memory::Held, read::Skipped, serve::longest_bytes};
+use super::{read::Skipped, serve::longest_bytes};
 use crate::{
     connection::{Connection, End},
     context::Context,
     dispatch,
     error::{CommandError, code},
+    memory::Held,
     reply::Reply,
     request::Request,
     wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},

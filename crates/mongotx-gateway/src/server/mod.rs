@@ -7,14 +7,12 @@
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
 //! | `answer` | one message to its answer |
-//! | `memory` | how much all of them hold |
 //!
 //! There is one task per connection and one command at a time on it: what a client does to its own connection is seen by
 //! no other.
 
 mod answer;
 mod listener;
-mod memory;
 mod read;
 mod serve;
 mod tls;
@@ -28,7 +26,6 @@ use tokio::{net::TcpStream, sync::Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::memory::Memory;
 pub use self::tls::TlsError;
 pub(crate) use self::{
     answer::PANICKED,
@@ -54,8 +51,6 @@ pub(crate) struct Server {
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: Option<TlsAcceptor>,
-    /// What requests and answers take.
-    memory: Arc<Memory>,
     /// One permit per connection that may be open.
     free: Arc<Semaphore>,
     last_id: AtomicI64,
@@ -64,9 +59,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(context: Arc<Context>, tls: Option<TlsAcceptor>) -> Self {
         let free = Arc::new(Semaphore::new(context.options.limits.connections.min(Semaphore::MAX_PERMITS)));
-        let memory = Memory::new(context.options.limits.memory_bytes, context.tx.metrics.memory_bytes.clone());
         let [closing, ending] = [(); 2].map(|()| CancellationToken::new());
-        Self { context, closing, ending, tasks: TaskTracker::new(), tls, memory, free, last_id: AtomicI64::new(0) }
+        Self { context, closing, ending, tasks: TaskTracker::new(), tls, free, last_id: AtomicI64::new(0) }
     }
 
     /// A connection with a number of its own.

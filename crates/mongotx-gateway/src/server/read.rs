@@ -7,8 +7,10 @@ use tokio::{
     time::{error::Elapsed, timeout},
 };
 
-use super::memory::{Full, Held};
-use crate::wire::{HEADER_BYTES, Header, WireError};
+use crate::{
+    memory::{Full, Held},
+    wire::{HEADER_BYTES, Header, WireError},
+};
 
 /// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.
 const FIRST_BYTES: usize = 64 * 1024;

@@ -73,7 +73,7 @@ async fn converse<S: Socket>(
                 here = await_message(reader, silence) => here?,
                 () = server.closing.cancelled() => return Err(End::Closing),
             }
-            let mut held = server.memory.hold();
+            let mut held = server.context.memory.hold();
             let longest = longest_bytes(&server.context, connection);
             let (header, payload) = read_message(reader, limits.message, longest, &mut held).await?;
             let bytes = match payload {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bson::{Document, doc};
-use common::commands::{Client, Session, code, has_label, is_ok};
+use common::commands::{Client, Session, code, documents, has_label, is_ok};
 use futures_util::future::BoxFuture;
 use mongotx::{ClientOptions, Fate, Step, StepHook, TxId};
 use mongotx_gateway::Options;
@@ -99,6 +99,7 @@ async fn what_only_the_old_primary_has_is_no_commit_and_a_write_concern_error() 
     let set = ReplicaSet::start_with(3, &ReplicaSet::breakable()).await.unwrap();
     commit_that_is_lost(&set).await;
     write_that_is_lost(&set).await;
+    read_of_what_is_lost(&set).await;
     more_than_the_majority(&set).await;
 }
 
@@ -168,6 +169,31 @@ async fn write_that_is_lost(set: &ReplicaSet) {
     assert_eq!(code(&again), 89, "{again}");
     let kept = gateway.all("c").await;
     assert!(kept.iter().all(|document| document.get_i32("n").unwrap() == 0), "{kept:?}");
+}
+
+/// One document is read by one command, and yet not from a primary that alone has it.
+async fn read_of_what_is_lost(set: &ReplicaSet) {
+    let gateway = Arc::new(in_front_of(set, None).await);
+    gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1, "n": 0}]}).await;
+    let (old, next) = roles(set).await;
+    set.stop_replication(next).await.unwrap();
+    let run = |command: Document| {
+        let inner = Arc::clone(&gateway);
+        tokio::spawn(async move { inner.run(command).await })
+    };
+    let written = run(increment(1));
+    until_has(old, &gateway.db, "c", doc! {"_id": 1, "n": 1}).await;
+    let read = run(doc! {"find": "c", "filter": {"_id": 1}, "readConcern": {"level": "linearizable"}});
+    // Long enough for an answer that must not come.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fail_over(set, next).await;
+    written.await.unwrap();
+    let told = read.await.unwrap();
+    match code(&told) {
+        0 => assert_eq!(documents(&told, "firstBatch"), [doc! {"_id": 1, "n": 0}], "{told}"),
+        // Drivers send it again.
+        code => assert!([89, 262].contains(&code), "{told}"),
+    }
 }
 
 async fn more_than_the_majority(set: &ReplicaSet) {

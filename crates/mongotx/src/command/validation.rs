@@ -7,7 +7,9 @@
 //!    those of one moment, which is after the last lock was taken. One document by its `_id` may have been disturbed: the moment is
 //!    that at which it was read again. Other stamps: again from 2.
 //!
-//! If nothing is left but what the transaction holds and one document beside it, reading these once *is* one moment.
+//! If nothing is left but what the transaction holds and one document beside it, reading these once *is* one moment. Is it the latest
+//! one? The evidence of a commit that holds locks shows that. At serializable, who holds none looks all the same where several servers
+//! keep the data: a primary that was cut off does not know what the others have, and answers no look.
 //!
 //! At serializable, besides: no rival that is not decided may hold a document that matters to a read, because it is about to
 //! change it. A transaction without locks waits for it, one with locks only if it is the older one, so that no two wait for each
@@ -83,7 +85,8 @@ impl Core {
     }
 
     async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
-        let (one_moment, stamps) = (tx.reads_one_moment(), tx.stamps_of_reads());
+        let may_be_stale = tx.is_serializable() && tx.id().is_none() && self.server.nodes.are_several();
+        let (one_moment, stamps) = (tx.reads_one_moment() && !may_be_stale, tx.stamps_of_reads());
         let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
         let mut look: Option<FirstLook> = None;
         let mut left = ROUNDS;

@@ -1,6 +1,6 @@
 //! Commands outside transactions.
 
-use bson::{Bson, Document, Regex, doc};
+use bson::{Bson, Document, Regex, Timestamp, doc};
 
 use crate::side_by_side::pair::Pair;
 
@@ -98,6 +98,65 @@ async fn counts_and_pipelines_are_answered_the_same() {
         ],
     )
     .await;
+}
+
+/// At `snapshot` and `linearizable`: what is answered, and which commands take them.
+#[tokio::test]
+async fn reads_of_one_moment_are_answered_the_same() {
+    let pipeline = |stages: Vec<Document>| doc! {"aggregate": "c", "pipeline": stages, "cursor": {"batchSize": 2}};
+    let find = |more: Document| {
+        let mut find = doc! {"find": "c", "sort": {"_id": 1}};
+        find.extend(more);
+        find
+    };
+    let plan = doc! {"aggregate": "c", "pipeline": [], "explain": true};
+    let commands = [
+        find(doc! {}),
+        find(doc! {"batchSize": 0}),
+        find(doc! {"batchSize": 2}),
+        find(doc! {"batchSize": 5}),
+        find(doc! {"limit": 3, "batchSize": 3}),
+        find(doc! {"limit": 3, "batchSize": 2, "singleBatch": true}),
+        find(doc! {"filter": {"_id": 3}}),
+        find(doc! {"filter": {"$nope": 1}, "batchSize": -1}),
+        pipeline(vec![doc! {"$sort": {"_id": 1}}]),
+        pipeline(vec![doc! {"$group": {"_id": null, "n": {"$sum": "$a"}}}]),
+        doc! {"distinct": "c", "key": "a"},
+        doc! {"count": "c"},
+        doc! {"count": "c", "query": {"a": 1}},
+        doc! {"explain": {"find": "c"}},
+        plan,
+        doc! {"insert": "c", "documents": [{"_id": 9}]},
+        doc! {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]},
+        doc! {"findAndModify": "c", "query": {}, "remove": true},
+        doc! {"listCollections": 1},
+        doc! {"listIndexes": "c"},
+        doc! {"create": "d"},
+        doc! {"getMore": 5_i64, "collection": "c"},
+    ];
+    let mut all = vec![five()];
+    for level in ["snapshot", "linearizable"] {
+        for mut command in commands.clone() {
+            command.insert("readConcern", doc! {"level": level});
+            all.push(command);
+        }
+    }
+    let time = Timestamp { time: 7, increment: 1 };
+    for concern in [
+        doc! {"level": "linearizable", "afterClusterTime": time},
+        doc! {"level": "local", "atClusterTime": time},
+        doc! {"atClusterTime": time},
+        doc! {"level": "snapshot", "afterClusterTime": time},
+        doc! {"level": "snapshot", "afterClusterTime": time, "atClusterTime": time},
+        doc! {"level": "snapshot", "atClusterTime": 1},
+        doc! {"afterClusterTime": 1},
+    ] {
+        all.push(find(doc! {"readConcern": concern}));
+    }
+    let mut writes = pipeline(vec![doc! {"$out": "d"}]);
+    writes.insert("readConcern", doc! {"level": "linearizable"});
+    all.push(writes);
+    all_same("cmp_moment", all).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What the gateway answers otherwise than a replica set, on purpose. Each test fails when the difference is gone.
 
-use bson::{Document, doc};
+use bson::{Document, Timestamp, doc};
 
 use crate::common::commands::Session;
 use crate::side_by_side::pair::Pair;
@@ -22,17 +22,36 @@ async fn difference_g1_collections_made_in_a_transaction_stay() {
 }
 
 #[tokio::test]
-async fn difference_g2_snapshots_outside_transactions_are_refused() {
+async fn difference_g2_moments_are_not_read_again() {
     let mut pair = Pair::start("cmp_g2").await;
-    let (ours, theirs) = pair.ask(doc! {"find": "c", "readConcern": {"level": "snapshot"}}).await;
-    assert_eq!((code(&ours), code(&theirs)), (115, 0));
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let find = |concern: Document| doc! {"find": "c", "readConcern": concern};
+    let (ours, theirs) = pair.moments(find(doc! {"level": "snapshot"})).await;
+    let at = |moment: Timestamp| find(doc! {"level": "snapshot", "atClusterTime": moment});
+    let (ours, theirs) = pair.ask_each(at(ours), at(theirs)).await;
+    assert_eq!((code(&ours), code(&theirs)), (239, 0));
 }
 
 #[tokio::test]
-async fn difference_g3_linearizable_reads_are_refused() {
-    let mut pair = Pair::start("cmp_g3").await;
-    let (ours, theirs) = pair.ask(doc! {"find": "c", "readConcern": {"level": "linearizable"}}).await;
-    assert_eq!((code(&ours), code(&theirs)), (115, 0));
+async fn difference_g2_pipelines_that_write_do_not_read_at_snapshot() {
+    let mut pair = Pair::start("cmp_g2_out").await;
+    let level = doc! {"level": "snapshot"};
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let out = doc! {"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}, "readConcern": level};
+    let (ours, theirs) = pair.ask(out).await;
+    assert_eq!((code(&ours), code(&theirs)), (72, 0));
+}
+
+#[tokio::test]
+async fn difference_g3_linearizable_reads_wait_for_who_is_about_to_change_what_they_read() {
+    let mut pair = Pair::start("cmp_g3_rival").await;
+    pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let rival = Session::new();
+    pair.same(rival.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]})).await;
+    let find = doc! {"find": "c", "readConcern": {"level": "linearizable"}};
+    let (ours, theirs) = pair.ask(find).await;
+    assert_eq!((code(&ours), code(&theirs)), (262, 0));
+    pair.same(rival.abort()).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, Timestamp};
 use mongotx_gateway::{Gateway, Limits};
 
 use crate::common::{gateway, raw::Raw};
@@ -24,12 +24,29 @@ impl Pair {
     }
 
     /// Both replies: the gateway's and the replica set's.
-    pub(crate) async fn ask(&mut self, mut command: Document) -> (Document, Document) {
-        let ends = ["commitTransaction", "abortTransaction"].iter().any(|name| command.contains_key(name));
-        command.insert("$db", if ends { "admin" } else { &self.db });
-        let ours = self.ours.ask(command.clone()).await.unwrap();
-        let theirs = self.theirs.ask(command).await.unwrap();
+    pub(crate) async fn ask(&mut self, command: Document) -> (Document, Document) {
+        self.ask_each(command.clone(), command).await
+    }
+
+    /// The same, to different commands.
+    pub(crate) async fn ask_each(&mut self, ours: Document, theirs: Document) -> (Document, Document) {
+        let (ours, theirs) = self.answers(ours, theirs).await;
         (normal(ours), normal(theirs))
+    }
+
+    /// The moments that both show.
+    pub(crate) async fn moments(&mut self, command: Document) -> (Timestamp, Timestamp) {
+        let (ours, theirs) = self.answers(command.clone(), command).await;
+        let moment = |reply: Document| reply.get_document("cursor").unwrap().get_timestamp("atClusterTime").unwrap();
+        (moment(ours), moment(theirs))
+    }
+
+    async fn answers(&mut self, mut ours: Document, mut theirs: Document) -> (Document, Document) {
+        for command in [&mut ours, &mut theirs] {
+            let ends = ["commitTransaction", "abortTransaction"].iter().any(|name| command.contains_key(name));
+            command.insert("$db", if ends { "admin" } else { &self.db });
+        }
+        (self.ours.ask(ours).await.unwrap(), self.theirs.ask(theirs).await.unwrap())
     }
 
     /// Both reply the same.
@@ -53,7 +70,13 @@ fn normal(mut reply: Document) -> Document {
             error.remove("errmsg");
         }
     }
+    if reply.get_timestamp("atClusterTime").is_ok() {
+        reply.insert("atClusterTime", "a moment");
+    }
     if let Ok(cursor) = reply.get_document_mut("cursor") {
+        if cursor.get_timestamp("atClusterTime").is_ok() {
+            cursor.insert("atClusterTime", "a moment");
+        }
         let is_open = cursor.get_i64("id").is_ok_and(|id| id != 0);
         cursor.insert("id", is_open);
         let sorted = cursor.clone().into_iter().collect::<std::collections::BTreeMap<_, _>>();

@@ -1,7 +1,7 @@
 //! How much memory the messages of all connections take together, and its limit.
 //!
-//! Counted are the bytes of requests, as they arrive and when they are decompressed, and of answers until they are sent. Who would
-//! exceed the limit is refused; nobody waits for memory.
+//! Counted are the bytes of requests, as they arrive and when they are decompressed, of answers until they are sent, and of whole
+//! answers that are kept between commands for `getMore`. Who would exceed the limit is refused; nobody waits for memory.
 
 use std::sync::{
     Arc,
@@ -17,7 +17,7 @@ pub(crate) struct Memory {
     shown: Gauge,
 }
 
-/// What one connection has taken. Dropping it gives it back.
+/// What one connection, or one cursor, has taken. Dropping it gives it back.
 pub(crate) struct Held {
     memory: Arc<Memory>,
     bytes: usize,
@@ -29,13 +29,23 @@ pub(crate) struct Held {
     "the gateway has no memory left for this message: all connections together hold {limit_bytes} bytes, the limit; try again"
 )]
 pub(crate) struct Full {
-    limit_bytes: usize,
+    /// The limit that would be exceeded.
+    pub(crate) limit_bytes: usize,
 }
+
+/// What is kept between commands may fill this part of the limit (one over it): clients that do not fetch their answers leave the
+/// rest to messages.
+const KEPT_PART: usize = 2;
 
 impl Memory {
     /// `shown`: where the bytes that are taken are counted.
     pub(crate) fn new(limit_bytes: usize, shown: Gauge) -> Arc<Self> {
         Arc::new(Self { limit_bytes, taken_bytes: AtomicUsize::new(0), shown })
+    }
+
+    /// The most that may be taken when something is to be kept between commands.
+    pub(crate) fn kept_limit_bytes(&self) -> usize {
+        self.limit_bytes / KEPT_PART
     }
 
     /// Nothing yet.
@@ -50,7 +60,18 @@ impl Held {
     /// # Errors
     /// When there is not so much left. What is held stays so.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
-        let limit = self.memory.limit_bytes;
+        self.grow_within(bytes, self.memory.limit_bytes)
+    }
+
+    /// Takes more for what is kept between commands, which is less than may be taken for a message.
+    ///
+    /// # Errors
+    /// When there is not so much left. What is held stays so.
+    pub(crate) fn grow_kept(&mut self, bytes: usize) -> Result<(), Full> {
+        self.grow_within(bytes, self.memory.kept_limit_bytes())
+    }
+
+    fn grow_within(&mut self, bytes: usize, limit: usize) -> Result<(), Full> {
         let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
         match self.memory.taken_bytes.fetch_update(Relaxed, Relaxed, more) {
             Ok(_) => {
@@ -67,11 +88,17 @@ impl Held {
         self.note(bytes);
     }
 
+    /// Gives so much back, or what there is.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.memory.taken_bytes.fetch_sub(bytes, Relaxed);
+        self.memory.shown.dec_by(as_gauge(bytes));
+        self.bytes -= bytes;
+    }
+
     /// Gives everything back.
     pub(crate) fn clear(&mut self) {
-        self.memory.taken_bytes.fetch_sub(self.bytes, Relaxed);
-        self.memory.shown.dec_by(as_gauge(self.bytes));
-        self.bytes = 0;
+        self.shrink(self.bytes);
     }
 
     fn note(&mut self, bytes: usize) {
@@ -110,5 +137,20 @@ mod tests {
         assert_eq!(shown.get(), 105);
         two.clear();
         assert_eq!((shown.get(), memory.hold().grow(100)), (0, Ok(())));
+    }
+
+    #[test]
+    fn what_is_kept_leaves_half_to_messages() {
+        let memory = Memory::new(100, Gauge::default());
+        let (mut kept, mut message) = (memory.hold(), memory.hold());
+        assert_eq!(kept.grow_kept(51), Err(Full { limit_bytes: 50 }));
+        assert_eq!(kept.grow_kept(50), Ok(()));
+        assert_eq!(message.grow(50), Ok(()));
+        kept.shrink(10);
+        assert_eq!(kept.grow_kept(1), Err(Full { limit_bytes: 50 }), "messages count");
+        assert_eq!(message.grow(10), Ok(()));
+        message.clear();
+        kept.shrink(usize::MAX);
+        assert_eq!(kept.grow_kept(50), Ok(()));
     }
 }

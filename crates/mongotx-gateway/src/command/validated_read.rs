@@ -1,0 +1,137 @@
+//! A validated read: one outside transactions with read concern `snapshot` or `linearizable`. It is a transaction of one.
+//!
+//! 1. Begin a transaction of its own, at the level's isolation.
+//! 2. The handler asks; [`Call::gather`] reads the answer to its end, into memory: nothing of it is sent yet.
+//! 3. [`Call::validate`] commits: what was read is so at one moment, and in the answer goes a name for that moment.
+//! 4. The first batch is answered. The others wait in memory until they are fetched.
+//!
+//! What has changed between 2 and 3 is a conflict: it begins again at 1, after a pause. Nothing is written, so whatever interrupts
+//! a step leaves nothing behind.
+
+use std::time::Duration;
+
+use bson::Timestamp;
+use mongotx::{Session, TransactionOptions};
+
+use super::{
+    body::Body,
+    call::{Call, First},
+    handle,
+    read_concern::ReadLevel,
+    run::Parts,
+};
+use crate::{
+    cursor::{FIRST_BATCH, Open, Room},
+    failure::{Answer, Failure, codes},
+    session::info::Mode,
+};
+
+/// The most times that a read is made. A driver makes it once more.
+const ATTEMPTS: u32 = 16;
+/// The pause after the first attempt. It doubles with each one.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Carries out a read at this level, which its command takes.
+pub(super) async fn run(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
+    let limit = parts.context.tx.limits.transaction_lifetime;
+    let done = tokio::time::timeout(limit, until_valid(parts, level)).await;
+    done.unwrap_or_else(|_| {
+        Err(given_up(level, &format!("took longer than {limit:?}, as long as a transaction may be open")))
+    })
+}
+
+async fn until_valid(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
+    let mut pause = FIRST_PAUSE;
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        match attempt(parts, level).await {
+            Err(conflict) if conflict.code == codes::WRITE_CONFLICT => {
+                if left == 0 || parts.connection.is_gone() {
+                    let attempts = ATTEMPTS - left;
+                    return Err(given_up(
+                        level,
+                        &format!("was made {attempts} times, the last one: {}", conflict.message),
+                    ));
+                }
+            }
+            done => return done,
+        }
+        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Steps 1 to 4.
+async fn attempt(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
+    let mut session = begin(parts, level)?;
+    let mut call = parts.call(Some(&mut session), None, None);
+    match handle(&mut call).await? {
+        Ok(body) => Ok(body),
+        Err(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a validated read was passed on to the server")),
+    }
+}
+
+fn begin(parts: &Parts<'_>, level: ReadLevel) -> Answer<Session> {
+    let context = parts.context;
+    let options = TransactionOptions {
+        isolation: Some(parts.generic.read.isolation(context.options.client.isolation)),
+        lock_wait: context.options.lock_wait,
+        ..TransactionOptions::default()
+    };
+    let mut session = context.client.session_with(options);
+    session.begin().map_err(|error| {
+        let failure = Failure::from(error);
+        let message = format!("read concern '{}' cannot be had here: {}", level.name(), failure.message);
+        Failure { message, ..failure }
+    })?;
+    Ok(session)
+}
+
+/// Drivers send a read again, once, that was answered with this code, and think no worse of the server.
+fn given_up(level: ReadLevel, why: &str) -> Failure {
+    let message = format!(
+        "the read with read concern '{}' {why}. Read less at a time, or with read concern 'majority'",
+        level.name()
+    );
+    Failure::new(codes::EXCEEDED_TIME_LIMIT, message)
+}
+
+impl Call<'_> {
+    /// The level of the validated read that this command is, if it is one: it has a transaction, which is not the client's.
+    pub(super) fn validated(&self) -> Option<ReadLevel> {
+        let is_alone = self.session.is_some() && matches!(self.mode, Mode::Plain(_));
+        self.generic.read.one_moment(self.name).filter(|_| is_alone)
+    }
+
+    /// Step 2 for a cursor. Where there is to be only one batch, no more than that is read.
+    ///
+    /// # Errors
+    /// 146 when the answer is larger than the limits.
+    pub(super) async fn gather(&self, open: Open, first: First) -> Answer<Open> {
+        let Some(level) = self.validated() else { return Ok(open) };
+        let limits = &self.context.tx.limits;
+        let room = Room {
+            what: format!("a read with read concern '{}' outside transactions", level.name()),
+            documents: limits.validated_read_documents,
+            bytes: limits.validated_read_bytes,
+        };
+        let most = first.is_only.then(|| first.size.unwrap_or(FIRST_BATCH));
+        open.gathered(most, room, self.context.memory.hold()).await
+    }
+
+    /// Step 3. Answers the moment of a read at `snapshot`, which drivers ask for again. Other commands are validated elsewhere, or
+    /// not at all.
+    ///
+    /// # Errors
+    /// 112 when something has changed since it was read.
+    pub(super) async fn validate(&mut self) -> Answer<Option<Timestamp>> {
+        let Some(level) = self.validated() else { return Ok(None) };
+        if let Some(session) = self.session.as_deref_mut() {
+            session.commit().await?;
+        }
+        Ok((level == ReadLevel::Snapshot).then(|| self.context.tx.clock.now()))
+    }
+}
