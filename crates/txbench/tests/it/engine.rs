@@ -32,6 +32,22 @@ async fn targets_take_turns_and_data_is_kept_for_the_next_round() {
 }
 
 #[tokio::test]
+async fn transfers_that_read_first_and_audits_beside_them_are_right_where_nothing_is_lost() {
+    let line = "transfer --documents 4 --reads-first --auditors 1 --clients 4 --rounds 1";
+    let result = run(&format!("{line} --targets mongotx,gateway --isolation snapshot")).await.unwrap();
+    for run in &result.runs {
+        assert_eq!(run.broken, None, "{}", run.target);
+        assert!(run.counts.committed_in_all > 0);
+    }
+}
+
+#[tokio::test]
+async fn auditors_are_refused_where_nothing_is_summed() {
+    let refused = run("transfer --auditors 1 --clients 2 --rounds 1 --targets recipe").await.unwrap_err();
+    assert!(refused.to_string().contains("recipe"), "{refused}");
+}
+
+#[tokio::test]
 async fn commands_are_counted_by_name() {
     let result = run("transfer --documents 100 --targets plain --clients 2 --rounds 1").await.unwrap();
     let run = &result.runs[0];

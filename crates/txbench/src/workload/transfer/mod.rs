@@ -1,4 +1,5 @@
-//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is read.
+//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is read; or both are read first and
+//! given new balances. Some of the clients may audit: each sums all accounts in a transaction.
 
 use std::time::Duration;
 
@@ -27,11 +28,24 @@ pub struct Options {
     /// Size of one account's document
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
     pub document_bytes: u32,
+    /// Both accounts are read first, and given their new balances (`find`, `find`, `$set`, `$set`)
+    #[arg(long)]
+    pub reads_first: bool,
+    /// So many of the clients sum all accounts instead; a wrong sum fails the run
+    #[arg(long, default_value_t = 0)]
+    pub auditors: u32,
 }
 
 impl WorkloadOptions for Options {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         Ok(Box::new(Transfers(self.clone())))
+    }
+}
+
+impl Options {
+    /// What all accounts hold together.
+    fn total(&self) -> i64 {
+        i64::from(self.documents) * BALANCE
     }
 }
 
@@ -44,12 +58,21 @@ impl Workload for Transfers {
     }
 
     fn about(&self) -> String {
-        let Options { documents, document_bytes } = self.0;
-        format!("two updates by _id, each $inc of one field, out of {documents} documents of {document_bytes} bytes")
+        let Options { documents, document_bytes, reads_first, auditors } = self.0;
+        let how = if reads_first {
+            "two finds by _id, then two $sets of the same"
+        } else {
+            "two updates by _id, each $inc of one field"
+        };
+        let besides = match auditors {
+            0 => String::new(),
+            some => format!("; {some} clients sum all of them"),
+        };
+        format!("{how}, out of {documents} documents of {document_bytes} bytes{besides}")
     }
 
     fn needs(&self) -> Vec<Feature> {
-        Vec::new()
+        if self.0.auditors > 0 { vec![Feature::Aggregate] } else { Vec::new() }
     }
 
     fn collections(&self) -> Vec<&'static str> {
@@ -70,17 +93,20 @@ impl Workload for Transfers {
     }
 
     fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError> {
+        if id.index < self.0.auditors {
+            return Ok(Box::new(Auditor { expected: self.0.total() }));
+        }
         let random = StdRng::seed_from_u64(id.seed);
         let transfer = Transfer { from: 0, to: 1, amount: 0 };
-        Ok(Box::new(TransferClient { random, documents: self.0.documents.cast_signed(), transfer }))
+        let Options { documents, reads_first, .. } = self.0;
+        Ok(Box::new(TransferClient { random, documents: documents.cast_signed(), transfer, reads_first }))
     }
 
     /// No money made or lost.
     async fn check(&self, session: &mut dyn Session, _totals: &Totals) -> Check {
         let found = session.find(ACCOUNTS, Find::new(doc! {}).project(doc! {"balance": 1})).await?;
         let sum: i64 = found.iter().filter_map(|account| account.get_i64("balance").ok()).sum();
-        let accounts = self.0.documents as usize;
-        let expected = accounts as i64 * BALANCE;
+        let (accounts, expected) = (self.0.documents as usize, self.0.total());
         if (found.len(), sum) == (accounts, expected) {
             return Ok(());
         }
@@ -93,6 +119,12 @@ struct TransferClient {
     random: StdRng,
     documents: i32,
     transfer: Transfer,
+    reads_first: bool,
+}
+
+/// A client that sums all accounts.
+struct Auditor {
+    expected: i64,
 }
 
 /// One transfer between two different accounts.
@@ -112,11 +144,36 @@ impl Client for TransferClient {
 
     async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done> {
         session.begin(&TxOptions::default()).await?;
-        for update in self.transfer.updates() {
+        let updates = match self.reads_first {
+            true => self.transfer.read(session).await?,
+            false => self.transfer.updates(),
+        };
+        for update in updates {
             session.update(ACCOUNTS, update).await?;
         }
         session.commit().await?;
         Ok(Done::Committed)
+    }
+}
+
+#[async_trait]
+impl Client for Auditor {
+    fn choose(&mut self) -> Chosen {
+        Chosen { kind: "audit", operations: 1, wait: Duration::ZERO }
+    }
+
+    async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done> {
+        session.begin(&TxOptions::default()).await?;
+        let sum = vec![doc! {"$group": {"_id": 1, "sum": {"$sum": "$balance"}}}];
+        let found = session.aggregate(ACCOUNTS, sum).await?;
+        // What was read counts only if the transaction that has read it commits.
+        session.commit().await?;
+        let sum = found.first().and_then(|sum| sum.get_i64("sum").ok());
+        if sum == Some(self.expected) {
+            return Ok(Done::Committed);
+        }
+        let message = format!("an audit has found {sum:?}, not {}", self.expected);
+        Err(BenchError::Failed(message).into())
     }
 }
 
@@ -127,10 +184,24 @@ impl Transfer {
         Self { from, to: (from + step) % documents, amount: random.random_range(1..=100) }
     }
 
+    /// Reads both accounts. Answers what gives them their new balances.
+    async fn read(self, session: &mut dyn Session) -> OpResult<[Update; 2]> {
+        let from = set(session, self.from, -self.amount).await?;
+        Ok([from, set(session, self.to, self.amount).await?])
+    }
+
     fn updates(self) -> [Update; 2] {
         let change = |id: i32, by: i64| Update { filter: doc! {"_id": id}, update: doc! {"$inc": {"balance": by}} };
         [change(self.from, -self.amount), change(self.to, self.amount)]
     }
+}
+
+/// The update that gives an account its new balance, by the one that is read.
+async fn set(session: &mut dyn Session, id: i32, by: i64) -> OpResult<Update> {
+    let found = session.find_one(ACCOUNTS, Find::new(doc! {"_id": id})).await?;
+    let balance = found.as_ref().and_then(|account| account.get_i64("balance").ok());
+    let balance = balance.ok_or_else(|| BenchError::Failed(format!("the account {id} has no balance")))?;
+    Ok(Update { filter: doc! {"_id": id}, update: doc! {"$set": {"balance": balance + by}} })
 }
 
 /// An account that is encoded in `bytes` bytes.
