@@ -72,11 +72,14 @@ pub fn may_be_refused(state: &State, client: usize) -> bool {
     this.pump == Pump::Idle && client::is_sending(state, client) && decides()
 }
 
-/// The server refuses the decision and says so: the first of its transactions is held back. (That a decision which is held back
-/// arrives all the same was explored, too: its stamp costs the record then, and no transaction the truth.)
+/// The server refuses the decision and says so: the first of its transactions is held back. What may still arrive is not held back: an
+/// owner that gives up would call it rolled back.
 pub fn quiet(plan: &Plan, state: &mut State, client: usize) {
     state.faults.quiets -= 1;
     let Some(write) = client::compose(plan, state, client) else { return };
+    if plan.has(Mutation::HeldUnanswered) {
+        state.server.late.push(Message::Record(client, write.clone(), state.clients[client].sent));
+    }
     state.clients[client].recorder.hold(write.decides.first().copied());
 }
 

@@ -77,4 +77,6 @@ pub enum Mutation {
     RepairTrustsEarlierLook,
     /// A write outside transactions stores reserved fields.
     ReservedStored,
+    /// The owner holds transactions back although their decision was not answered and may still arrive.
+    HeldUnanswered,
 }

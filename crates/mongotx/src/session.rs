@@ -106,7 +106,11 @@ impl Session {
             Ok(None) => return Err(closed(None)),
             Ok(mut statement) => {
                 let checked = match statement.as_mut().and_then(Statement::transaction) {
-                    Some(tx) => self.core.validate(tx).await,
+                    Some(tx) => {
+                        let checked = self.core.validate(tx).await;
+                        self.core.end_quiet(tx).await;
+                        checked
+                    }
                     None => Ok(()),
                 };
                 self.end_statement(&mut statement, checked).await

@@ -15,6 +15,11 @@ fn repair_swapped_is_found() {
 }
 
 #[test]
+fn held_unanswered_is_found() {
+    fails(plans::group_quiet_gives_up(), Mutation::HeldUnanswered, "P");
+}
+
+#[test]
 fn query_safe_first_is_found() {
     fails(plans::queries(), Mutation::QuerySafeFirst, "P3");
 }

@@ -119,6 +119,7 @@ fn group_kill_holds() {
 #[test]
 fn group_quiet_holds() {
     holds(plans::group_quiet());
+    holds(plans::group_quiet_gives_up());
     holds(plans::group_quiet_restart());
     holds(plans::group_quiet_kill());
 }

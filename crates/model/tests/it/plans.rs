@@ -204,6 +204,12 @@ pub(crate) fn group_quiet() -> Plan {
     }
 }
 
+/// The same, and the owner gives up.
+pub(crate) fn group_quiet_gives_up() -> Plan {
+    let faults = faults(|f| (f.quiets, f.late_messages, f.give_ups) = (1, 1, 1));
+    Plan { name: "group_quiet_gives_up", faults, ..group_quiet() }
+}
+
 /// The same while the server restarts.
 pub(crate) fn group_quiet_restart() -> Plan {
     Plan { name: "group_quiet_restart", faults: faults(|f| (f.quiets, f.server_crashes) = (1, 1)), ..group_quiet() }

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use bson::Timestamp;
-use mongotx::{Session, TransactionOptions};
+use mongotx::{Attempts, Session, TransactionOptions};
 
 use super::{
     body::Body,
@@ -45,9 +45,11 @@ pub(super) async fn run(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
 async fn until_valid(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
     let mut pause = FIRST_PAUSE;
     let mut left = ATTEMPTS;
+    // Several that are lost in a row are given quiet.
+    let lost = Attempts::default();
     loop {
         left -= 1;
-        match attempt(parts, level).await {
+        match attempt(parts, level, &lost).await {
             Err(conflict) if conflict.code == codes::WRITE_CONFLICT => {
                 if left == 0 || parts.connection.is_gone() {
                     let attempts = ATTEMPTS - left;
@@ -65,8 +67,8 @@ async fn until_valid(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
 }
 
 /// Steps 1 to 4.
-async fn attempt(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
-    let mut session = begin(parts, level)?;
+async fn attempt(parts: &Parts<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Body> {
+    let mut session = begin(parts, level, lost)?;
     let mut call = parts.call(Some(&mut session), None, None);
     match handle(&mut call).await? {
         Ok(body) => Ok(body),
@@ -74,14 +76,14 @@ async fn attempt(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
     }
 }
 
-fn begin(parts: &Parts<'_>, level: ReadLevel) -> Answer<Session> {
+fn begin(parts: &Parts<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Session> {
     let context = parts.context;
     let options = TransactionOptions {
         isolation: Some(parts.generic.read.isolation(context.options.client.isolation)),
         lock_wait: context.options.lock_wait,
         ..TransactionOptions::default()
     };
-    let mut session = context.client.session_with(options);
+    let mut session = context.client.session_with(options).after(lost.clone());
     session.begin().map_err(|error| {
         let failure = Failure::from(error);
         let message = format!("read concern '{}' cannot be had here: {}", level.name(), failure.message);

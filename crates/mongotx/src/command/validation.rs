@@ -70,7 +70,11 @@ impl Core {
     /// [`ErrorKind::Conflict`]: it is not, or a rival is about to change it.
     #[tracing::instrument(name = "mongotx.validate", level = "debug", skip_all)]
     pub(crate) async fn validate(&self, tx: &mut Transaction) -> Result<()> {
-        if !tx.validates() || tx.reads.is_empty() || (!tx.is_serializable() && tx.only_read_one_document()) {
+        if !tx.validates() {
+            return Ok(());
+        }
+        if tx.reads.is_empty() || (!tx.is_serializable() && tx.only_read_one_document()) {
+            tx.attempts.won();
             return Ok(());
         }
         self.server.at(Step::BeforeValidation).await;
@@ -78,7 +82,7 @@ impl Core {
         self.server.at(Step::AfterValidation).await;
         match &valid {
             Ok(()) => tx.attempts.won(),
-            Err(lost) if lost.kind() == ErrorKind::Conflict => tx.attempts.lost(tx.stamps_of_reads()),
+            Err(lost) if lost.kind() == ErrorKind::Conflict => tx.attempts.lost(tx.stamps_of_all_reads()),
             Err(_) => {}
         }
         valid

@@ -51,13 +51,23 @@ pub(crate) struct ChangeLook {
     asked: Instant,
     before: Connections,
     after: Connections,
+    /// It has waited for the majority.
+    by_majority: bool,
     changes: Changes,
 }
 
 impl ChangeLook {
     /// A look that was sent at `asked`; the connections that there were then, and when it was answered.
-    pub(crate) fn new(asked: Instant, [before, after]: [Connections; 2], changes: Changes) -> Self {
-        Self { asked, before, after, changes }
+    pub(crate) fn new(asked: Instant, [before, after]: [Connections; 2], by_majority: bool, changes: Changes) -> Self {
+        Self { asked, before, after, by_majority, changes }
+    }
+
+    pub(crate) fn is_by_majority(&self) -> bool {
+        self.by_majority
+    }
+
+    pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
+        self.asked > other.asked
     }
 
     /// How long ago it was sent.
@@ -188,7 +198,7 @@ mod tests {
         for (client, tag, stamp) in stamps {
             changes.0.entry(ClientId([*client; 12])).or_default().insert((*tag).to_owned(), *stamp);
         }
-        ChangeLook { asked: Instant::now(), before: connections, after: connections, changes }
+        ChangeLook::new(Instant::now(), [connections, connections], false, changes)
     }
 
     fn is_unchanged(first: &ChangeLook, later: &ChangeLook, same: SameServer) -> bool {

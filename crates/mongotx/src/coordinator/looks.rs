@@ -27,6 +27,9 @@ use crate::error::Result;
 /// How old a remembered look may be where other clients change the same collections: an older one has probably missed something.
 const RECENT: Duration = Duration::from_millis(5);
 
+/// How long a look waits for the one before it.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
 type SharedLook = Shared<BoxFuture<'static, Result<Arc<ChangeLook>>>>;
 
 #[derive(Default)]
@@ -36,7 +39,9 @@ pub(crate) struct Looks {
 
 #[derive(Default)]
 struct State {
-    /// Under way.
+    /// How many have begun.
+    begun: u64,
+    /// Under way: the last one that has begun.
     running: Option<SharedLook>,
     /// About to begin when that one has ended.
     next: Option<SharedLook>,
@@ -73,23 +78,32 @@ async fn look_after(
     log: Arc<dyn TxLog>,
 ) -> Result<Arc<ChangeLook>> {
     if let Some(before) = before {
-        // Its answer is for those who asked before; also its error.
-        let _ = before.await;
+        // Its answer is for those who asked before, and so is its error. A connection that swallows it stops nobody else.
+        let _ = tokio::time::timeout(LONGEST_WAIT, before).await;
     }
+    let mut number = 0;
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);
         state.running = state.next.take();
+        state.begun += 1;
+        number = state.begun;
     }
-    let (asked, connections) = (Instant::now(), connections(&server, &*log));
+    let (asked, connections, by_majority) = (Instant::now(), connections(&server, &*log), server.nodes.are_several());
     let changes = log.changes().await;
     let look = changes.map(|changes| {
         let later = self::connections(&server, &*log);
-        Arc::new(ChangeLook::new(asked, [connections, later], changes))
+        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, changes))
     });
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);
-        state.running = None;
-        state.last = look.as_ref().ok().cloned();
+        if state.begun == number {
+            state.running = None;
+        }
+        if let Ok(look) = &look
+            && state.last.as_ref().is_none_or(|last| !last.is_newer_than(look))
+        {
+            state.last = Some(Arc::clone(look));
+        }
     }
     look
 }
@@ -121,12 +135,15 @@ impl Core {
 
     /// A look at these change stamps: the last one, if it will do, or a new one.
     pub(crate) async fn first_look(&self, tx: &Transaction, tags: &HashSet<String>) -> Result<FirstLook> {
-        let own = self.log.own_changes(tags);
-        if let Some(look) = self.looks.last()
+        let (own, several) = (self.log.own_changes(tags), self.server.nodes.are_several());
+        // Where several servers keep the data, nothing but a look of its own shows a transaction without locks that what it has read
+        // was the latest.
+        if !(several && tx.id().is_none())
+            && let Some(look) = self.looks.last()
             && self.is_still_good(&look, &own, tags)
         {
             // It may be older than the transaction's first lock, from which on the commit's evidence tells of restarts.
-            let same = if self.server.nodes.are_several() { SameServer::Elsewhere } else { SameServer::Connections };
+            let same = if several { SameServer::Elsewhere } else { SameServer::Connections };
             return Ok(FirstLook { look, own, same });
         }
         let look = self.look_at_changes().await?;
@@ -140,7 +157,10 @@ impl Core {
 
     /// Is it worth a try?
     fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &HashSet<String>) -> bool {
-        let same_server = self.server.nodes.are_several() || look.is_of(connections(&self.server, &*self.log));
+        let same_server = match self.server.nodes.are_several() {
+            true => look.is_by_majority(),
+            false => look.is_of(connections(&self.server, &*self.log)),
+        };
         same_server && (look.age() < RECENT || look.is_silent(own, tags))
     }
 }

@@ -53,10 +53,14 @@ impl Attempts {
         *self.state() = Lost::default();
     }
 
-    /// Where the next one needs quiet.
-    fn wanted(&self) -> Option<HashSet<String>> {
-        let lost = self.state();
-        (lost.in_a_row >= PATIENCE && !lost.stamps.is_empty()).then(|| lost.stamps.clone())
+    /// Where the next one needs quiet. It is given once, and again only after another loss.
+    fn take_wanted(&self) -> Option<HashSet<String>> {
+        let mut lost = self.state();
+        if lost.in_a_row < PATIENCE || lost.stamps.is_empty() {
+            return None;
+        }
+        lost.in_a_row = PATIENCE - 1;
+        Some(std::mem::take(&mut lost.stamps))
     }
 }
 
@@ -82,7 +86,7 @@ impl Core {
         if tx.quiet.is_none()
             && tx.id().is_none()
             && tx.reads.is_empty()
-            && let Some(stamps) = tx.attempts.wanted()
+            && let Some(stamps) = tx.attempts.take_wanted()
         {
             self.ask_for_quiet(tx, &stamps).await;
         }
@@ -107,7 +111,7 @@ impl Core {
 
     /// Others may decide again. To be called before the transaction waits for anybody.
     pub(crate) async fn end_quiet(&self, tx: &mut Transaction) {
-        if let Some(quiet) = &mut tx.quiet {
+        if let Some(quiet) = tx.quiet.as_mut().filter(|quiet| !quiet.is_over) {
             self.end_quiet_of(quiet.by).await;
             quiet.is_over = true;
         }

@@ -204,6 +204,14 @@ impl ReadSet {
     }
 }
 
+/// Which reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    All,
+    /// Those of what the transaction does not hold.
+    Loose,
+}
+
 /// A read that others can disturb, and by what.
 struct Loose {
     /// It is one document, or none.
@@ -212,13 +220,15 @@ struct Loose {
 }
 
 impl Transaction {
-    /// What it has read and does not hold.
-    fn loose_reads(&self) -> impl Iterator<Item = Loose> {
+    /// What it has read and does not hold, or everything.
+    fn reads_that(&self, are: Wanted) -> impl Iterator<Item = Loose> {
+        let all = are == Wanted::All;
         let points = self.reads.points().flat_map(move |(ns, points)| {
-            let loose = points.iter().filter(move |(_, point)| !self.is_own(ns, &point.id));
-            loose.map(move |(key, _)| Loose { is_one: true, stamps: stamps_of_reads(ns, Some(slice::from_ref(key))) })
+            let wanted = points.iter().filter(move |(_, point)| all || !self.is_own(ns, &point.id));
+            wanted.map(move |(key, _)| Loose { is_one: true, stamps: stamps_of_reads(ns, Some(slice::from_ref(key))) })
         });
-        let entries = self.reads.entries().iter().filter(|entry| !self.holds_all_of(entry)).map(|entry| {
+        let wanted = move |entry: &&Entry| all || !self.holds_all_of(entry);
+        let entries = self.reads.entries().iter().filter(wanted).map(|entry| {
             let documents = entry.documents();
             let stamps = entry.collections.iter().flat_map(|ns| stamps_of_reads(ns, documents.as_deref()));
             Loose { is_one: entry.pinned.is_some(), stamps: stamps.collect() }
@@ -229,6 +239,15 @@ impl Transaction {
     fn holds_all_of(&self, entry: &Entry) -> bool {
         let ids = entry.ids();
         ids.is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| self.is_own(&entry.ns, id)))
+    }
+
+    fn loose_reads(&self) -> impl Iterator<Item = Loose> {
+        self.reads_that(Wanted::Loose)
+    }
+
+    /// The change stamps of everything that it has read.
+    pub(crate) fn stamps_of_all_reads(&self) -> HashSet<String> {
+        self.reads_that(Wanted::All).flat_map(|read| read.stamps).collect()
     }
 
     /// The change stamps of what it has read and does not hold.

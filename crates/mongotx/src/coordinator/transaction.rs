@@ -410,6 +410,8 @@ impl Core {
     /// The transaction's id, able to lock documents of `ns`.
     pub(crate) async fn ensure_started(&self, tx: &mut Transaction, ns: &Namespace) -> Result<TxId> {
         tx.check_alive()?;
+        // It may have to wait for those who are kept from deciding.
+        self.end_quiet(tx).await;
         match tx.started {
             Some(started) => {
                 if !tx.held.contains_key(ns) {
@@ -418,8 +420,6 @@ impl Core {
                 Ok(started.id)
             }
             None => {
-                // It may have to wait for those who are kept from deciding.
-                self.end_quiet(tx).await;
                 let lease = tx.options.lease.unwrap_or(self.options.lease);
                 let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(100);
                 let connections = self.server.connections();

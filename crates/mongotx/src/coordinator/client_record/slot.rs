@@ -21,11 +21,11 @@ use crate::{
     options::Namespace,
 };
 
-/// Commits that may wait at a time.
 /// How long those who are held back are left out before they are tried again.
 const HOLD: Duration = Duration::from_millis(5);
 /// How long a decision heeds readers who ask for quiet, one after the other.
 const LONGEST_HELD: Duration = Duration::from_secs(1);
+/// Commits that may wait at a time.
 const MAX_WAITING: usize = 10_000;
 
 pub(crate) struct Slot {
@@ -220,7 +220,7 @@ impl Slot {
             state.held.entry(*seq).or_insert(now);
         }
         state.recorder.hold(held);
-        state.again = Some(now + HOLD);
+        state.again.get_or_insert(now + HOLD);
         true
     }
 

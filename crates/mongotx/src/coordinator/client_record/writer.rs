@@ -65,9 +65,12 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
     };
     let deadline = Instant::now() + shared.commit_timeout;
     let mut pause = FIRST_PAUSE;
+    // Has a copy of it gone without an answer, so that it may still arrive?
+    let mut may_arrive = false;
     loop {
         shared.server.at(before).await;
-        let answer = in_time(deadline, send(shared, slot, write, names)).await;
+        let is_patient = !may_arrive && slot.is_patient(&write.decides);
+        let answer = in_time(deadline, send(shared, slot, write, names, is_patient)).await;
         shared.server.at(after).await;
         let error = match answer {
             Ok(true) => {
@@ -80,14 +83,14 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             Ok(false) => None,
             Err(error) => Some(error),
         };
+        may_arrive |= error.is_some();
         if let Some(error) = &error {
             tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         match in_time(deadline, shared.records.read_durably(&shared.server, slot.client)).await {
-            // Only an answer shows that the write will not arrive any more.
-            Ok(Some(found)) if error.is_none() && slot.hold(write, &found) => {
+            Ok(Some(found)) if !may_arrive && slot.hold(write, &found) => {
                 shared.server.counters.add(&shared.server.counters.held_back, write.decides.len() as u64);
                 return;
             }
@@ -124,8 +127,14 @@ async fn abandon(shared: &Shared, slot: &Slot) {
 }
 
 /// One conditional update. True when it was applied.
-async fn send(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) -> Result<bool> {
-    let pipeline = pipeline(write, names, &slot.changed_by(&write.decides), slot.is_patient(&write.decides));
+async fn send(
+    shared: &Shared,
+    slot: &Slot,
+    write: &RecordWrite,
+    names: &[Namespace],
+    is_patient: bool,
+) -> Result<bool> {
+    let pipeline = pipeline(write, names, &slot.changed_by(&write.decides), is_patient);
     let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline]};
     let ns = &shared.records.ns;
     let mut command = doc! {"update": &ns.coll, "updates": [statement]};

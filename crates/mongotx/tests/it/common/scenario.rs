@@ -13,7 +13,7 @@ use super::{
 /// A client's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
-    /// Updates in two collections, an insert, a removal.
+    /// Updates in two collections, an insert, a removal, by a session that has lost twice and is given quiet.
     Several,
     /// One document.
     Single,
@@ -135,6 +135,9 @@ impl Scenario {
         let (a, b) = (world.collection(client, "a"), world.collection(client, "b"));
         let add = doc! {"$inc": {"n": 1}};
         let tell_id = |session: &Session| session.id().into_iter().for_each(|id| tell(Told::Id(id)));
+        if self == Self::Several {
+            lose_twice(world, client, session).await?;
+        }
         session.begin()?;
         match self {
             Self::Single | Self::Shutdown => {
@@ -174,4 +177,21 @@ impl Scenario {
         }
         if self == Self::Rollback { session.rollback().await } else { session.commit().await }
     }
+}
+
+/// Two transactions that have read what changes before they are validated.
+async fn lose_twice(world: &World, client: &Client, session: &mut Session) -> Result<(), Error> {
+    let lost = world.collection(client, "lost");
+    for id in [1, 2] {
+        session.begin()?;
+        for id in [1, 2] {
+            lost.find_one(doc! {"_id": id}).session(session).await?;
+        }
+        lost.insert_one(&doc! {"_id": id}).await?;
+        match session.commit().await {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            other => return other,
+        }
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@ mod operations;
 pub(crate) mod proxy;
 mod reads;
 mod records;
+mod values_come_back;
 
 use crate::quiet;
 
