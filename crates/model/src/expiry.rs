@@ -75,7 +75,7 @@ pub fn possible(plan: &Plan, server: &Server, actions: &mut Vec<Action>) {
     }
 }
 
-/// The monitor's step 2.
+/// Step 2 of the TTL monitor: it removes a document that has still expired.
 pub fn remove(server: &mut Server, doc: usize) {
     server.found &= !(1 << doc);
     if server.is_expired(doc) {

@@ -285,7 +285,7 @@ pub enum Message {
     },
     /// Takes the safe version of a document that is held away, if its date is over.
     Outlive {
-        /// Who holds it.
+        /// The transaction that holds the document.
         tx: TxId,
         /// Index of the document.
         doc: usize,

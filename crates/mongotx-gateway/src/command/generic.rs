@@ -29,7 +29,7 @@ const IGNORED: [&str; 15] = [
 /// Read concern, write concern and time limit of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Generic {
-    /// `readConcern`.
+    /// The read concern of the command.
     pub(crate) read: ReadConcern,
     /// `writeConcern`.
     pub(crate) write: Option<WriteConcern>,

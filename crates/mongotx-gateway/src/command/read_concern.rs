@@ -13,17 +13,17 @@ const LINEARIZABLE: [&str; 4] = ["find", "aggregate", "distinct", "count"];
 /// Commands that heed no read concern. In a snapshot session, drivers send that of the cursor's read.
 const HEEDLESS: [&str; 2] = ["getMore", "killCursors"];
 
-/// `readConcern` of a command.
+/// What the field `readConcern` of a command says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadConcern {
     pub(crate) level: Option<ReadLevel>,
     /// The moment of which the read is to be: `atClusterTime`.
     at: Option<Timestamp>,
-    /// There is an `afterClusterTime`.
+    /// Does it have the field `afterClusterTime`?
     has_after: bool,
 }
 
-/// `readConcern.level`.
+/// The levels that `readConcern.level` can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadLevel {
     Local,
@@ -61,7 +61,7 @@ impl ReadConcern {
         Ok(Self { level, at, has_after: after.is_some() })
     }
 
-    /// For a transaction's statement.
+    /// Checks the read concern of a statement in a transaction.
     ///
     /// # Errors
     /// The server's for what stands there only at the beginning; 239 for a moment that is named.
@@ -77,7 +77,7 @@ impl ReadConcern {
         }
     }
 
-    /// For a command outside transactions.
+    /// Checks the read concern of a command outside transactions.
     ///
     /// # Errors
     /// 72 where the command does not take the level, or the level no `afterClusterTime`; 239 for a moment that is named.
@@ -144,7 +144,7 @@ impl ReadLevel {
         }
     }
 
-    /// As clients spell it.
+    /// The name of the level, as clients spell it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Local => "local",

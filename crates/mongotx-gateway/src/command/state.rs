@@ -38,7 +38,7 @@ pub struct SessionLimits {
     /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions may answer: the gateway keeps all of
     /// them until they are fetched.
     pub validated_read_documents: usize,
-    /// Bytes of these documents.
+    /// Bytes of documents that one such read may answer.
     pub validated_read_bytes: usize,
 }
 

@@ -66,7 +66,7 @@ async fn until_valid(parts: &Parts<'_>, level: ReadLevel) -> Answer<Body> {
     }
 }
 
-/// Steps 1 to 4.
+/// Makes the read once: steps 1 to 4.
 async fn attempt(parts: &Parts<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Body> {
     let mut session = begin(parts, level, lost)?;
     let mut call = parts.call(Some(&mut session), None, None);

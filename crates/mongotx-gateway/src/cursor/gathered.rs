@@ -11,9 +11,9 @@ use crate::{
 pub(crate) struct Room {
     /// The reads for which there is this room, for errors.
     pub(crate) what: String,
-    /// The most documents.
+    /// The most documents that it may have.
     pub(crate) documents: usize,
-    /// The most bytes of documents.
+    /// The most bytes that its documents may have.
     pub(crate) bytes: usize,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// `held`: nothing yet.
+    /// Nothing is gathered yet. `held` counts what will be.
     pub(super) fn new(room: Room, held: Held) -> Self {
         Self { room, documents: Vec::new(), bytes: 0, held }
     }

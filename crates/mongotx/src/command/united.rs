@@ -21,28 +21,29 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read},
-        transaction::{OwnKey, Transaction},
+        transaction::Transaction,
     },
     document,
     error::Result,
     options::Namespace,
 };
 
-/// Parts of one command.
+/// The most reads that one command asks again.
 const TOGETHER: usize = 64;
-/// Documents of one batch of the answer.
+/// The most documents in one batch of the answer.
 const BATCH: i32 = 1_000;
 /// The number of the part that a document of the answer is of.
 const PART: &str = "p";
 /// The document itself; without it, something is pending.
 const DOCUMENT: &str = "d";
 
-/// Something that was read.
+/// One or several reads that are asked again by the same stages of a pipeline.
 pub(crate) enum Part<'a> {
     /// Documents of a collection, by their `_id`s.
     Points(&'a Namespace, Vec<&'a Point>),
-    /// Any other read.
+    /// A read of any other kind.
     Entry(&'a Entry),
 }
 
@@ -74,7 +75,7 @@ struct Asked {
 struct Answer {
     /// Its documents are as they are stored, so that their locks tell who holds them.
     has_locks: bool,
-    /// Nobody answers for it.
+    /// Somebody else may be changing what it reads, so it has to be asked by itself.
     is_open: bool,
     digest: Digest,
     /// Documents that others hold, with these: as they were before, if those are active still.

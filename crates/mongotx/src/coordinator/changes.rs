@@ -18,10 +18,7 @@ use protocol::{
     id::{collection_tag, stored_hash},
 };
 
-use super::{
-    Core,
-    transaction::{OwnKey, Transaction},
-};
+use super::{Core, own_key::OwnKey, transaction::Transaction};
 use crate::options::Namespace;
 
 /// The stamps of each record, by their names.

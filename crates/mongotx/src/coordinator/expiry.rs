@@ -23,7 +23,8 @@ use super::{
     Core,
     address::{Address, among},
     finisher::IDS_PER_STATEMENT,
-    transaction::{Transaction, id_key},
+    own_key::id_key,
+    transaction::Transaction,
 };
 use crate::{
     error::{Error, ErrorKind, Result},

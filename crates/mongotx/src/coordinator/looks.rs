@@ -39,7 +39,7 @@ pub(crate) struct Looks {
 
 #[derive(Default)]
 struct State {
-    /// How many have begun.
+    /// Number of looks that have begun.
     begun: u64,
     /// Under way: the last one that has begun.
     running: Option<SharedLook>,
@@ -155,7 +155,7 @@ impl Core {
         FirstLook { look, own: Changes::default(), same: self.same_server(tx) }
     }
 
-    /// Is it worth a try?
+    /// Could the remembered look agree with a later one?
     fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &HashSet<String>) -> bool {
         let same_server = match self.server.nodes.are_several() {
             true => look.is_by_majority(),

@@ -10,6 +10,7 @@
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
 //! | [`quiet`] | quiet for a reader that loses again and again |
+//! | [`own_key`] | whether two `_id`s name the same document |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
@@ -38,6 +39,7 @@ pub(crate) mod freshness;
 pub(crate) mod looks;
 pub(crate) mod meet;
 pub(crate) mod nodes;
+pub(crate) mod own_key;
 pub(crate) mod parked;
 pub(crate) mod pending;
 pub(crate) mod prepare;

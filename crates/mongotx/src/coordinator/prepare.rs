@@ -27,8 +27,9 @@ use super::{
     address::Address,
     catalog::Collection,
     meet::{Patience, locks_only},
+    own_key::id_key,
     siblings::{Claim, Claimed, Claims},
-    transaction::{Hold, Transaction, id_key},
+    transaction::{Hold, Transaction},
     unique::{Before, Placed},
 };
 use crate::{

@@ -17,11 +17,12 @@ use super::{
     Core,
     address::Address,
     meet::Patience,
+    own_key::id_key,
     prepare::{Change, Target},
     prepare_shown::statement_of,
     server::WriteAnswer,
     siblings::Claim,
-    transaction::{Hold, Transaction, id_key},
+    transaction::{Hold, Transaction},
 };
 use crate::{error::Result, options::Namespace};
 

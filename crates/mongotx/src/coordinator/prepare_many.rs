@@ -21,8 +21,9 @@ use sd2v::{
 use super::{
     Core,
     address::{Address, among},
+    own_key::id_key,
     prepare::{Change, Target},
-    transaction::{Hold, Transaction, id_key},
+    transaction::{Hold, Transaction},
 };
 use crate::{command::Terms, error::Result, options::Namespace};
 

@@ -48,7 +48,7 @@ impl Attempts {
         lost.stamps = stamps;
     }
 
-    /// One has been validated.
+    /// A transaction of the session has been validated, or had nothing to be validated.
     pub(crate) fn won(&self) {
         *self.state() = Lost::default();
     }
@@ -64,7 +64,7 @@ impl Attempts {
     }
 }
 
-/// Quiet that was asked for. Dropped, it ends in the background.
+/// Quiet that a transaction has asked for. Dropped, it ends in the background.
 pub(crate) struct Quiet {
     by: ObjectId,
     core: Weak<Core>,
@@ -121,5 +121,30 @@ impl Core {
         if let Err(error) = self.log.end_quiet(by).await {
             tracing::debug!(%error, "the quiet that a reader has asked for ends by itself");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamps() -> HashSet<String> {
+        HashSet::from(["x".to_owned()])
+    }
+
+    #[test]
+    fn quiet_is_wanted_after_two_losses_in_a_row_and_given_once_for_each_further_one() {
+        let attempts = Attempts::default();
+        attempts.lost(stamps());
+        assert_eq!(attempts.take_wanted(), None);
+        attempts.lost(stamps());
+        assert_eq!(attempts.take_wanted(), Some(stamps()));
+        assert_eq!(attempts.take_wanted(), None, "it was given");
+        attempts.lost(stamps());
+        assert_eq!(attempts.take_wanted(), Some(stamps()));
+        attempts.lost(stamps());
+        attempts.won();
+        attempts.lost(stamps());
+        assert_eq!(attempts.take_wanted(), None, "not in a row");
     }
 }

@@ -25,7 +25,8 @@ use super::{
     address::{Address, among},
     finisher::IDS_PER_STATEMENT,
     meet::{Patience, locks_only},
-    transaction::{Hold, Transaction, id_key},
+    own_key::id_key,
+    transaction::{Hold, Transaction},
 };
 use crate::{
     error::{Error, ErrorKind, Result},

@@ -11,10 +11,7 @@ use std::{
 use bson::{Bson, RawDocument};
 use sd2v::filter::pinned_ids;
 
-use super::{
-    changes::stamps_of_reads,
-    transaction::{OwnKey, Transaction},
-};
+use super::{changes::stamps_of_reads, own_key::OwnKey, transaction::Transaction};
 use crate::{
     command::{aggregate::AggregateCommand, query::Query},
     error::{Error, ErrorKind, Result},
@@ -204,7 +201,7 @@ impl ReadSet {
     }
 }
 
-/// Which reads.
+/// Which of the reads of a transaction are meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     All,

@@ -27,6 +27,7 @@ use super::{
     address::Address,
     changes::stamps_of_changes,
     finisher::{Held, Job},
+    own_key::{OwnKey, id_key},
     quiet::{Attempts, Quiet},
     read_set::ReadSet,
     siblings::Claims,
@@ -90,45 +91,6 @@ pub(crate) enum Doubt {
 /// makes equal.
 fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
-}
-
-/// What identifies a document: its `_id`, where numbers of different types are the same if they are equal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum OwnKey {
-    Whole(i64),
-    Bytes(Vec<u8>),
-}
-
-impl OwnKey {
-    pub(crate) fn of(id: &Bson) -> Self {
-        /// Doubles from here on do not tell whole numbers apart.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        match id {
-            Bson::Int32(number) => Self::Whole((*number).into()),
-            Bson::Int64(number) => Self::Whole(*number),
-            Bson::Double(number) if number.fract() == 0.0 && number.abs() < EXACT => Self::Whole(*number as i64),
-            other => Self::Bytes(id_key(other)),
-        }
-    }
-}
-
-impl OwnKey {
-    /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions, and what may hold numbers.
-    /// (Strings, where no collation is involved.)
-    pub(crate) fn of_simple(id: &Bson) -> Option<Self> {
-        let key = Self::of(id);
-        match id {
-            Bson::Double(_) if matches!(key, Self::Bytes(_)) => None,
-            Bson::Int64(number) if number.unsigned_abs() >= 1 << 53 => None,
-            Bson::Decimal128(_) | Bson::Document(_) | Bson::Array(_) | Bson::Symbol(_) => None,
-            _ => Some(key),
-        }
-    }
-}
-
-/// The bytes that identify an `_id`.
-pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
-    doc! {"": id.clone()}.to_vec().unwrap_or_default()
 }
 
 impl Transaction {

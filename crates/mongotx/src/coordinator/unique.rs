@@ -28,7 +28,8 @@ use super::{
     Core,
     address::Address,
     meet::{Patience, locks_only},
-    transaction::{Transaction, id_key},
+    own_key::id_key,
+    transaction::Transaction,
 };
 use crate::{
     command::Terms,

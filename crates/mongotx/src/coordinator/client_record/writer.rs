@@ -146,8 +146,9 @@ async fn send(
 }
 
 /// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the group is killed, and nobody has
-/// asked for quiet where they have written (as long as they are patient); otherwise the record as it was, which counts as not modified. The conditions stand here and not in the query, because
-/// a query that says nothing but the `_id` takes the server's shortest way.
+/// asked for quiet where they have written (as long as they are patient); otherwise the record as it was, which counts as not
+/// modified. The conditions stand here and not in the query, because a query that says nothing but the `_id` takes the server's
+/// shortest way.
 fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>, is_patient: bool) -> Document {
     let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
     let killed = doc! {"$ifNull": ["$killed", []]};

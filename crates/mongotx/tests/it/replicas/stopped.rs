@@ -16,14 +16,14 @@ const LEASE_MS: u64 = 120_000;
 /// How long the old primary stands still after the other one was elected.
 #[derive(Clone, Copy, PartialEq)]
 enum Still {
-    /// Half a second.
+    /// The old primary stands still for half a second.
     Shortly,
-    /// Until somebody else has committed. (The third member notices only after some ten seconds that it has to follow
+    /// The old primary stands still until another client has committed. (The third member notices only after some ten seconds that it has to follow
     /// another primary.)
     WhileOthersCommit,
 }
 
-/// Changes the third document.
+/// Another client commits a change of the third document.
 async fn set_third(world: &World, client: &Client) -> Result<()> {
     let mut session = client.session();
     session.begin()?;

@@ -1,0 +1,218 @@
+//! One recorder and the record that it writes, step by step.
+
+use super::*;
+
+fn open(recorder: &mut Recorder) -> Seq {
+    let seq = recorder.allocate();
+    assert!(recorder.request_commit(seq, Concern::Journaled, 1));
+    seq
+}
+
+/// The record as the server keeps it: applies a write if its demands hold.
+fn serve(record: &mut ClientRecord, write: &RecordWrite) -> bool {
+    let admitted =
+        record.stamp == write.demands && !record.fenced && write.decides.iter().all(|seq| !record.killed.contains(seq));
+    if admitted {
+        record.stamp = write.stamp;
+        record.low = write.low;
+        record.committed = write.committed.iter().copied().collect();
+        record.rolled_back = write.rolled_back.iter().copied().collect();
+        record.aborted.extend(&write.aborted);
+    }
+    admitted
+}
+
+fn step(recorder: &mut Recorder, record: &mut ClientRecord) -> (RecordWrite, Vec<Outcome>) {
+    let write = recorder.next_write(true).expect("a write");
+    assert!(serve(record, &write));
+    let Verdict::GoOn(outcomes) = recorder.acknowledged(1) else { panic!("lost") };
+    (write, outcomes)
+}
+
+#[test]
+fn being_decided_is_said_from_sending_to_answer() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    assert!(!recorder.is_being_decided(seq));
+    recorder.next_write(false).expect("a decision");
+    assert!(recorder.is_being_decided(seq) && recorder.status(seq) == TxStatus::Active);
+    recorder.acknowledged(1);
+    assert!(!recorder.is_being_decided(seq) && recorder.status(seq) == TxStatus::Committed);
+}
+
+#[test]
+fn commit_alone_takes_a_stamp_and_a_decision() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open(&mut recorder);
+    let (stamp, none) = step(&mut recorder, &mut record);
+    assert_eq!((stamp.concern, stamp.decides, none), (Concern::Acknowledged, vec![], vec![]));
+    let (decision, outcomes) = step(&mut recorder, &mut record);
+    assert_eq!((decision.concern, decision.decides), (Concern::Journaled, vec![seq]));
+    assert_eq!(outcomes, [Outcome::Committed(seq)]);
+}
+
+#[test]
+fn commit_that_arrives_during_a_write_needs_a_later_one_as_evidence() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let first = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    let decision = recorder.next_write(false).expect("decides the first");
+    let second = open(&mut recorder);
+    assert!(serve(&mut record, &decision));
+    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::Committed(first)]));
+    let (stamp, _) = step(&mut recorder, &mut record);
+    assert!(stamp.decides.is_empty());
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+}
+
+#[test]
+fn decision_of_one_group_is_the_evidence_of_the_next() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let first = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    let second = open(&mut recorder);
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(first)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+}
+
+#[test]
+fn hold_leaves_a_number_out_until_it_is_released() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let held = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    recorder.next_write(false).expect("a decision that the server refuses");
+    recorder.hold([held]);
+    assert!(!recorder.has_waiting() && recorder.next_write(false).is_none());
+    let other = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
+    assert_eq!(recorder.status(held), TxStatus::Active);
+    recorder.release();
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(held)]);
+}
+
+#[test]
+fn hold_before_the_evidence_is_there_waits_for_it() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let first = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    let late = open(&mut recorder);
+    recorder.next_write(false).expect("a decision of the first, which is the evidence of the late one");
+    recorder.hold([first]);
+    let (write, _) = step(&mut recorder, &mut record);
+    assert!(write.decides.is_empty(), "what was refused is no evidence");
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(late)]);
+}
+
+#[test]
+fn commit_whose_evidence_ran_in_another_epoch_is_rolled_back() {
+    let mut recorder = Recorder::new();
+    let seq = open(&mut recorder);
+    recorder.next_write(false).expect("a stamp");
+    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
+    assert!(!recorder.has_waiting());
+}
+
+#[test]
+fn numbers_leave_only_below_low_and_aborts_are_traced() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let long = recorder.allocate();
+    let aborted = recorder.allocate();
+    let committed = open(&mut recorder);
+    recorder.note_rolled_back(aborted);
+    recorder.note_clean(aborted, 1);
+    step(&mut recorder, &mut record);
+    step(&mut recorder, &mut record);
+    recorder.note_clean(committed, 1);
+    step(&mut recorder, &mut record);
+    assert_eq!((record.low, record.committed.len(), record.rolled_back.len()), (long, 1, 1));
+    recorder.note_rolled_back(long);
+    recorder.note_clean(long, 1);
+    step(&mut recorder, &mut record);
+    assert_eq!((record.low, record.committed.len(), record.rolled_back.len()), (4, 0, 0));
+    assert_eq!(record.aborted, [long, aborted].into());
+}
+
+#[test]
+fn low_rises_only_after_evidence_that_finished_documents_are_kept() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    step(&mut recorder, &mut record);
+    recorder.note_clean(seq, 1);
+    let (evidence, _) = step(&mut recorder, &mut record);
+    assert_eq!((evidence.low, evidence.committed), (seq, vec![seq]));
+    assert!(recorder.is_finished() && !recorder.is_settled());
+    let (raise, _) = step(&mut recorder, &mut record);
+    assert_eq!((raise.low, raise.committed), (seq + 1, vec![]));
+    assert!(recorder.is_settled());
+}
+
+#[test]
+fn clean_in_another_epoch_gives_the_record_up() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let (seq, other) = (open(&mut recorder), recorder.allocate());
+    step(&mut recorder, &mut record);
+    step(&mut recorder, &mut record);
+    recorder.note_clean(seq, 1);
+    recorder.next_write(true).expect("evidence");
+    assert_eq!(recorder.acknowledged(2), Verdict::Lost(vec![Outcome::RolledBack(other)]));
+    assert_eq!(record.committed, [seq].into());
+}
+
+#[test]
+fn examined_without_a_record_does_not_call_a_sent_decision_rolled_back() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let (sent, other) = (open(&mut recorder), recorder.allocate());
+    step(&mut recorder, &mut record);
+    recorder.next_write(false).expect("a decision");
+    let outcomes = vec![Outcome::Indeterminate(sent), Outcome::RolledBack(other)];
+    assert_eq!(recorder.examined(None), Verdict::Lost(outcomes));
+}
+
+#[test]
+fn examined_after_a_lost_answer_tells_applied_from_not_arrived() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    let decision = recorder.next_write(false).expect("a decision");
+    assert_eq!(recorder.examined(Some(&record)), Verdict::SendAgain);
+    assert!(serve(&mut record, &decision));
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+}
+
+#[test]
+fn examined_of_a_fenced_record_rolls_back_what_it_did_not_decide() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let (first, second) = (open(&mut recorder), recorder.allocate());
+    step(&mut recorder, &mut record);
+    let decision = recorder.next_write(false).expect("a decision");
+    assert!(serve(&mut record, &decision));
+    record.fenced = true;
+    let outcomes = vec![Outcome::Committed(first), Outcome::RolledBack(second)];
+    assert_eq!(recorder.examined(Some(&record)), Verdict::Lost(outcomes));
+    assert!(recorder.next_write(true).is_none());
+}
+
+#[test]
+fn examined_of_a_record_that_lost_acknowledged_writes_gives_it_up() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open(&mut recorder);
+    let before = record.clone();
+    step(&mut recorder, &mut record);
+    recorder.next_write(false).expect("a decision");
+    assert_eq!(recorder.examined(Some(&before)), Verdict::Lost(vec![Outcome::RolledBack(seq)]));
+}
+
+#[test]
+fn examined_with_a_killed_member_decides_the_others() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let (killed, other) = (open(&mut recorder), open(&mut recorder));
+    step(&mut recorder, &mut record);
+    record.killed.insert(killed);
+    let decision = recorder.next_write(false).expect("a decision");
+    assert!(!serve(&mut record, &decision));
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::RolledBack(killed)]));
+    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
+}
