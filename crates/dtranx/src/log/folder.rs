@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
@@ -12,6 +14,9 @@ use super::{LogError, Result};
 
 /// Locked by the process that uses the folder; the system unlocks it when that ends, however it does.
 const LOCK: &str = "lock";
+/// A process that was just started by whoever had the folder before shares his lock until it runs its own program.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A folder that exists, and that nobody else uses.
 #[derive(Debug)]
@@ -115,10 +120,17 @@ fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|source| LogError::io("open", &shown(&path), source))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(error) if error == rustix::io::Errno::WOULDBLOCK => Err(LogError::InUse { folder: shown(folder) }),
-        Err(error) => Err(LogError::io("lock", &shown(&path), error.into())),
+    let mut left = LOCK_ATTEMPTS;
+    loop {
+        left -= 1;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(error) if error != rustix::io::Errno::WOULDBLOCK => {
+                return Err(LogError::io("lock", &shown(&path), error.into()));
+            }
+            Err(_) if left == 0 => return Err(LogError::InUse { folder: shown(folder) }),
+            Err(_) => thread::sleep(LOCK_PAUSE),
+        }
     }
 }
 
