@@ -69,6 +69,22 @@ pub enum Breakage {
     RivalsIgnored,
     /// At serializable everybody waits for active rivals, the younger too.
     NoOrderOfAges,
+    /// Decisions heed quiet while it stands, and nobody is validated again.
+    NotValidatedAgain,
+    /// Rivals are passed by though their records may not be asked any more.
+    QuietNotLookedAt,
+    /// Quiet that stands when a validation begins counts as over.
+    HeardWhileItStands,
+    /// Quiet that is over when a validation ends counts as over when it began.
+    HeardAfterwards,
+    /// Quiet elsewhere takes the place of quiet that was not heard of, as if there had been none.
+    QuietForgotten,
+    /// At serializable, one document may be disturbed though others were looked at before it.
+    DisturbedAfterRivals,
+    /// Asking does not wait for the journal.
+    QuietUnjournaled,
+    /// Quiet is asked for in one of the collections that were read.
+    QuietOfOneCollection,
     /// The younger wait for write locks, too.
     LockWaitsWithoutAges,
 }

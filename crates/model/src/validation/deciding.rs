@@ -8,6 +8,7 @@ use super::{
     judge,
     plan::Plan,
     query::{Docs, Written},
+    quiet,
     state::State,
     transaction::Step,
 };
@@ -23,6 +24,9 @@ pub fn prove(state: &mut State, t: usize) {
 
 /// The one write to the record that decides.
 pub fn decide(plan: &Plan, state: &mut State, t: usize) {
+    if let Some(heard) = quiet::refuses(plan, state, t) {
+        return quiet::again(plan, state, t, heard);
+    }
     decide_all(plan, state, &[t]);
     if plan.has(Breakage::StampsAfterDecision) {
         state.runs[t].step = Step::Stamping;
@@ -34,7 +38,8 @@ pub fn decide(plan: &Plan, state: &mut State, t: usize) {
 
 /// The transactions of a client that can be decided by one write.
 pub fn together(plan: &Plan, state: &State, client: usize) -> Vec<usize> {
-    let is_ready = |t: &usize| plan.txs[*t].client == client && state.runs[*t].step == Step::Deciding;
+    let is_free = |t: usize| !quiet::holds_back(plan, state, t) && quiet::refuses(plan, state, t).is_none();
+    let is_ready = |t: &usize| plan.txs[*t].client == client && state.runs[*t].step == Step::Deciding && is_free(*t);
     (0..state.runs.len()).filter(is_ready).collect()
 }
 
@@ -101,6 +106,9 @@ pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
     if state.status(plan, t) == TxStatus::Committed {
         state.journal_end = None;
         end(plan, state, t);
+    } else if quiet::is_planned(plan) {
+        // The protocol's owner finds out whether it was applied; this model does not have the time to.
+        state.roll_back(t);
     } else {
         decide(plan, state, t);
     }
@@ -121,7 +129,9 @@ pub fn ready(plan: &Plan, state: &mut State, t: usize) {
         know(plan, state, t, next_stamp(plan, state, t));
     }
     state.runs[t].step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
-    state.runs[t].entries.clear();
+    if !quiet::is_planned(plan) {
+        state.runs[t].entries.clear();
+    }
 }
 
 /// The transaction is committed, and has been told so.

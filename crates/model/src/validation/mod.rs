@@ -12,11 +12,11 @@
 //!
 //! - `plan`: what one exploration contains; `breakage`: what can be broken on purpose; `query`: values and queries as bits.
 //! - `state`, `transaction`: what there is; `scan`: the steps of one read; `statement`: those of a transaction's statements;
-//!   `validating`, `deciding`: those of its end; `model`: which steps there are.
+//!   `validating`, `quiet`, `deciding`: those of its end; `model`: which steps there are.
 //! - `judge`: moments and serial orders by brute force; `properties`: what must hold.
 //!
 //! Left out, because other models explore it: kills and fences, late messages, unique values, replica sets. Left out
-//! altogether: freezes, time (a wait ends when the rival is decided), cursors that are not
+//! altogether: time (a wait ends when the rival is decided, quiet at any moment), decisions that are sent twice, cursors that are not
 //! read to their end, reads that change by themselves (`$$NOW`, `$rand`), aggregations that read several
 //! collections, closed records.
 
@@ -27,6 +27,7 @@ pub mod model;
 pub mod plan;
 pub mod properties;
 pub mod query;
+pub mod quiet;
 pub mod scan;
 pub mod state;
 pub mod statement;
@@ -35,4 +36,4 @@ pub mod validating;
 
 pub use breakage::Breakage;
 pub use model::{explore, explore_quietly};
-pub use plan::{Level, Op, Plan, Start, TxPlan};
+pub use plan::{Asks, Level, Op, Plan, Start, TxPlan};

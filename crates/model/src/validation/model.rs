@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::{deciding, plan::Plan, properties as p, state::State, statement};
+use super::{deciding, plan::Plan, properties as p, quiet, state::State, statement};
 use crate::explore::{Report, run, told};
 
 /// One step.
@@ -14,6 +14,8 @@ pub enum Action {
     Group(usize),
     /// Somebody, the owner or another, finishes or undoes a document of a decided transaction.
     Clean(usize),
+    /// The quiet that somebody has asked of this client's record ends.
+    EndQuiet(usize),
     /// A single write outside transactions.
     Direct(usize),
     /// Somebody else of this client looks at the stamps, and the client remembers it.
@@ -47,6 +49,9 @@ impl ValidationModel {
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         let enabled = |t: &usize| statement::is_enabled(&self.plan, state, *t);
         actions.extend((0..state.runs.len()).filter(enabled).map(Action::Run));
+        actions.extend(
+            self.plan.writers().into_iter().filter(|client| quiet::stands(state, *client)).map(Action::EndQuiet),
+        );
         actions.extend((0..state.now.docs.len()).filter(|doc| state.is_left(&self.plan, *doc)).map(Action::Clean));
     }
 
@@ -97,6 +102,7 @@ impl Model for ValidationModel {
             Action::Run(t) => statement::advance(&self.plan, &mut next, t),
             Action::Group(client) => deciding::decide_together(&self.plan, &mut next, client),
             Action::Clean(doc) => next.clean(&self.plan, doc),
+            Action::EndQuiet(client) => quiet::end(&mut next, client),
             Action::Direct(at) => next.write_directly(at, self.plan.directs[at]),
             Action::Look(client) => next.look_besides(&self.plan, client),
             Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),
@@ -117,6 +123,8 @@ impl Model for ValidationModel {
             Property::sometimes("a disturbed one commits", p::a_disturbed_one_commits),
             Property::sometimes("somebody waits", p::somebody_waits),
             Property::sometimes("somebody gives way", p::somebody_gives_way),
+            Property::sometimes("a rival is passed by", p::a_rival_is_passed_by),
+            Property::sometimes("a refused one commits", p::a_refused_one_commits),
         ]
     }
 }

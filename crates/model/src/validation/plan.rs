@@ -38,6 +38,18 @@ pub enum Level {
     Serializable,
 }
 
+/// When a transaction asks for quiet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    /// It waits for rivals, or gives way.
+    #[default]
+    Never,
+    /// Before its first read.
+    First,
+    /// Before its validation.
+    Last,
+}
+
 /// A transaction. Those with lower numbers are older.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
@@ -47,6 +59,8 @@ pub struct TxPlan {
     pub level: Level,
     /// Whose it is: in this client's record it is decided.
     pub client: usize,
+    /// When it asks for quiet, at serializable.
+    pub asks: Asks,
     /// It begins after this one has ended.
     pub after: Option<usize>,
 }
@@ -82,6 +96,8 @@ pub struct Plan {
     /// The first look of a validation is the last one that its client remembers, with what the client's own record has
     /// acknowledged since. Otherwise it is a look of its own.
     pub remembered: bool,
+    /// Entries are run again in the opposite order.
+    pub backwards: bool,
     /// What is broken on purpose.
     pub breakage: Option<Breakage>,
 }

@@ -58,3 +58,13 @@ pub fn somebody_waits(_: &ValidationModel, state: &State) -> bool {
 pub fn somebody_gives_way(model: &ValidationModel, state: &State) -> bool {
     (0..state.runs.len()).any(|t| state.status(&model.plan, t) == TxStatus::RolledBack)
 }
+
+/// Not vacuous: a transaction commits beside a rival that holds what it has read.
+pub fn a_rival_is_passed_by(_: &ValidationModel, state: &State) -> bool {
+    state.runs.iter().enumerate().any(|(t, run)| run.has_passed_by && state.committed >> t & 1 == 1)
+}
+
+/// Not vacuous: a transaction is refused for somebody's quiet, validated again, and commits.
+pub fn a_refused_one_commits(_: &ValidationModel, state: &State) -> bool {
+    state.runs.iter().enumerate().any(|(t, run)| run.was_refused && state.committed >> t & 1 == 1)
+}

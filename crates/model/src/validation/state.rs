@@ -8,6 +8,7 @@ use protocol::{
 use super::{
     plan::Plan,
     query::{ABSENT, ANY, Docs, Values, Written, value, with},
+    quiet::Quiet,
     scan::Command,
     transaction::{Run, Step},
 };
@@ -29,6 +30,8 @@ pub struct Record {
     pub committed: u8,
     /// For each collection the stamp of the last write that decided something there; 0: none.
     pub changes: [u8; 2],
+    /// The quiet that was asked for last.
+    pub quiet: Option<Quiet>,
 }
 
 /// A look that a client remembers.
@@ -96,6 +99,8 @@ pub struct State {
     pub runs: Vec<Run>,
     /// What each client remembers of the stamps (only if the plan says so).
     pub memories: Vec<Memory>,
+    /// For each client the last quiet in its record that it knows to be over.
+    pub heard: Vec<Option<usize>>,
     /// Auxiliary: what was wrong.
     pub flaw: Option<Flaw>,
 }
@@ -157,6 +162,7 @@ impl State {
                 true => vec![Memory { look: vec![[0; 2]; plan.writers().len()], ..Memory::default() }; clients],
                 false => Vec::new(),
             },
+            heard: vec![None; clients],
             flaw: None,
         }
     }

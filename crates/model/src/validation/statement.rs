@@ -6,8 +6,9 @@ use protocol::TxStatus;
 use super::{
     breakage::Breakage,
     deciding,
-    plan::{Op, Plan},
+    plan::{Asks, Op, Plan},
     query::{ABSENT, ANY, Fold, Query, Values, value, with},
+    quiet,
     scan::{Command, Outcome, is_own_view},
     state::State,
     transaction::{Entry, Step},
@@ -20,6 +21,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         Step::Begin => begin(plan, state, t),
         Step::Reading => read(plan, state, t),
         Step::Locking => lock(plan, state, t),
+        Step::Asking => quiet::ask(plan, state, t),
         Step::Bracket(goal) => validating::advance(plan, state, t, goal),
         Step::Waiting(_) => validating::begin(plan, state, t),
         Step::Proving => deciding::prove(state, t),
@@ -41,6 +43,7 @@ pub fn is_enabled(plan: &Plan, state: &State, t: usize) -> bool {
             let holder = state.now.docs[first(state.runs[t].to_lock)].pending;
             holder.is_none_or(|(rival, _)| rival == t || !is_active(rival))
         }
+        Step::Deciding => !quiet::holds_back(plan, state, t),
         _ => true,
     }
 }
@@ -62,6 +65,9 @@ fn begin(plan: &Plan, state: &mut State, t: usize) {
     if state.runs[t].op == 0 && !state.runs[t].early {
         (state.runs[t].before, state.runs[t].locked_at) = (state.committed, state.latest());
         state.runs[t].boot = state.boot;
+        if quiet::is_wanted(plan, state, t, Asks::First) {
+            return quiet::begin(state, t);
+        }
     }
     let Some(op) = plan.txs[t].ops.get(state.runs[t].op).copied() else {
         return validating::begin(plan, state, t);

@@ -26,6 +26,8 @@ pub enum Step {
     Reading,
     /// About to lock and change the first of `Run::to_lock`.
     Locking,
+    /// Asking one record after the other for quiet.
+    Asking,
     /// Looks, and entries that are run again.
     Bracket(Goal),
     /// At serializable: waiting for these active rivals.
@@ -97,6 +99,18 @@ pub struct Run {
     pub early: bool,
     /// Have looks differed?
     pub disturbed: bool,
+    /// Has it asked all records for quiet?
+    pub has_asked: bool,
+    /// Active rivals that were met in this round and not waited for.
+    pub met: u8,
+    /// One bit for each client whose record its second look has shown to be asked by it.
+    pub asked: u8,
+    /// The quiet that was known to be over when its validation began.
+    pub heard: Option<usize>,
+    /// Was it valid beside rivals that were active?
+    pub has_passed_by: bool,
+    /// Was its decision refused, so that it was validated again?
+    pub was_refused: bool,
     /// Its stamp, once it has one.
     pub stamp: u8,
     /// Auxiliary: the transactions that had ended before it began.
@@ -125,6 +139,12 @@ impl Run {
             known: 0,
             early: false,
             disturbed: false,
+            has_asked: false,
+            met: 0,
+            asked: 0,
+            heard: None,
+            has_passed_by: false,
+            was_refused: false,
             stamp: 0,
             before: 0,
             locked_at: 0,
@@ -143,5 +163,6 @@ impl Run {
         self.looks = [Vec::new(), Vec::new()];
         (self.command, self.to_lock, self.next, self.part, self.known) = (None, 0, 0, 0, 0);
         (self.look_boot, self.boot, self.op) = (0, 0, 0);
+        (self.met, self.asked, self.heard) = (0, 0, None);
     }
 }

@@ -3,7 +3,8 @@
 //! 1. First look: the stamps of one record after the other.
 //! 2. Every entry is run again, one after the other.
 //! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first. But one document by its
-//!    `_id` may be disturbed: everything else was the same when it was read again. What the transaction holds cannot be.
+//!    `_id` may be disturbed: everything else was the same when it was read again. (At serializable only if it is all that was read:
+//!    rivals of the rest were looked for before that.) What the transaction holds cannot be.
 //! 4. Evidence, and the decision: see `deciding`.
 //!
 //! Where a plan says so, the first look is one that the client remembers, of whatever age, with the decisions of its own record
@@ -14,8 +15,9 @@
 use super::{
     breakage::Breakage,
     deciding, judge,
-    plan::{Level, Plan},
+    plan::{Asks, Level, Plan},
     query::Docs,
+    quiet,
     scan::{Command, Outcome},
     state::State,
     transaction::{Entry, Goal, Step},
@@ -35,9 +37,14 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) {
     if is_done || is_exempt(plan, state, t) {
         return valid(plan, state, t);
     }
+    if quiet::is_wanted(plan, state, t, Asks::Last) {
+        return quiet::begin(state, t);
+    }
+    quiet::hear(plan, state, t);
+    let run = &state.runs[t];
     let points = run.entries.iter().all(|entry| entry.query.point);
     let free = run.entries.iter().filter(|entry| entry.query.bits & run.own.docs == 0).count();
-    let once = points && (free <= 1 || plan.has(Breakage::SeveralReadAgainOnce));
+    let once = points && !run.has_asked && (free <= 1 || plan.has(Breakage::SeveralReadAgainOnce));
     let goal = if once { Goal::Once } else { Goal::Validate };
     bracket(state, t, goal);
     if goal == Goal::Validate {
@@ -145,6 +152,13 @@ fn look(plan: &Plan, state: &mut State, t: usize, which: usize) {
     let record = plan.writers()[state.runs[t].looks[which].len()];
     let stamps = state.now.records[record].changes;
     state.runs[t].looks[which].push(stamps);
+    quiet::look(state, t, (which, record));
+}
+
+/// The entry that is run again next.
+fn place(plan: &Plan, state: &State, t: usize) -> usize {
+    let run = &state.runs[t];
+    if plan.backwards { run.entries.len() - 1 - run.next } else { run.next }
 }
 
 fn command(plan: &Plan, state: &State, t: usize, goal: Goal) -> Command {
@@ -153,7 +167,7 @@ fn command(plan: &Plan, state: &State, t: usize, goal: Goal) -> Command {
         Goal::Convert(entry) if run.next == 0 => Command::new(plan, run.entries[entry].query, true),
         Goal::Convert(entry) => Command::new(plan, run.entries[entry].query.without(run.own.docs), false),
         _ => {
-            let entry = &run.entries[run.next];
+            let entry = &run.entries[place(plan, state, t)];
             Command::new(plan, entry.query, entry.own || plan.has(Breakage::OwnViewAgain) && !entry.query.point)
         }
     }
@@ -168,6 +182,7 @@ fn run_again(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
 }
 
 fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Outcome)) {
+    let place = place(plan, state, t);
     let run = &mut state.runs[t];
     let expected = match goal {
         Goal::Convert(entry) if run.next == 0 => run.entries[entry].result,
@@ -175,7 +190,7 @@ fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Out
             run.part = outcome.result;
             outcome.result
         }
-        _ => run.entries[run.next].result,
+        _ => run.entries[place].result,
     };
     run.next += 1;
     if outcome.result != expected {
@@ -184,7 +199,10 @@ fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Out
     let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::RivalsIgnored);
     let rivals = if plan.refined { outcome.changing } else { outcome.active };
     if strict && rivals != 0 && !matches!(goal, Goal::Convert(_)) {
-        meet_rivals(plan, state, t, rivals);
+        match goal == Goal::Validate && state.runs[t].has_asked {
+            true => state.runs[t].met |= rivals,
+            false => meet_rivals(plan, state, t, rivals),
+        }
     }
 }
 
@@ -207,7 +225,14 @@ fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
     let disturbed: Vec<&Entry> =
         run.entries.iter().filter(|entry| !are_equal(plan, state, t, entry.query.bits & !run.own.docs)).collect();
     let one_document = |entry: &Entry| entry.query.point || plan.has(Breakage::ScanDisturbed);
-    let few = disturbed.len() <= if plan.has(Breakage::SeveralDisturbed) { 2 } else { 1 };
+    let free = run.entries.iter().filter(|entry| entry.query.bits & !run.own.docs != 0).count();
+    // At serializable the rivals of the others were looked for before the moment at which it was read again.
+    let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::DisturbedAfterRivals);
+    let few = match () {
+        () if plan.has(Breakage::SeveralDisturbed) => disturbed.len() <= 2,
+        () if strict => disturbed.is_empty() || free == 1,
+        () => disturbed.len() <= 1,
+    };
     let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
     same_process && few && disturbed.into_iter().all(one_document)
 }
@@ -230,6 +255,10 @@ fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
     if looked && !is_undisturbed(plan, state, t, goal) {
         return again(state, t);
     }
+    if !quiet::covers(plan, state, t) {
+        return meet_rivals(plan, state, t, state.runs[t].met);
+    }
+    state.runs[t].has_passed_by |= state.runs[t].met != 0;
     state.runs[t].looks = [Vec::new(), Vec::new()];
     (state.runs[t].next, state.runs[t].look_boot) = (0, 0);
     let Goal::Convert(entry) = goal else { return valid(plan, state, t) };
@@ -247,6 +276,7 @@ fn again(state: &mut State, t: usize) {
     let second = std::mem::take(&mut run.looks[1]);
     run.looks[0] = if run.look_boot == state.boot { second } else { Vec::new() };
     (run.next, run.disturbed) = (0, true);
+    (run.met, run.asked) = (0, 0);
 }
 
 /// Everything that was read is the truth of one moment.
@@ -258,6 +288,7 @@ fn valid(plan: &Plan, state: &mut State, t: usize) {
         judge::committed(plan, state, t);
         deciding::end(plan, state, t);
     } else {
+        quiet::hear_late(plan, state, t);
         deciding::ready(plan, state, t);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use model::validation::{
-    Level,
+    Asks, Level,
     Level::{Serializable, Snapshot},
     Op,
     Op::{Count, First, Insert, Point, Remove, Scan, Write, WriteIf, WriteMany},
@@ -18,7 +18,7 @@ fn pairs_of(statements: &[Op]) -> Vec<Vec<Op>> {
 }
 
 fn tx(client: usize, ops: &[Op], level: Level) -> TxPlan {
-    TxPlan { ops: ops.to_vec(), level, client, after: None }
+    TxPlan { ops: ops.to_vec(), level, client, ..TxPlan::default() }
 }
 
 /// All of these hold, and in some of them everybody can commit.
@@ -60,6 +60,12 @@ fn of_one_client(mut plan: Plan) -> Plan {
 
 fn refined(plan: Plan) -> Plan {
     Plan { refined: true, ..plan }
+}
+
+/// Whoever is at serializable asks for quiet.
+fn quiet(mut plan: Plan) -> Plan {
+    plan.txs.iter_mut().for_each(|tx| tx.asks = if tx.level == Serializable { Asks::First } else { Asks::Never });
+    plan
 }
 
 /// A third transaction, of one statement.
@@ -131,6 +137,18 @@ fn every_pair_holds_beside_a_third() {
     hold(weaker.flat_map(|plan| with_third(plan, &BY_ID, Serializable)));
     let strict = || every_pair(&BY_VALUE[..usize::from(deep(3))], &VALUES, Serializable);
     hold(strict().flat_map(|plan| with_third(plan, &BY_VALUE[..2], Serializable)));
+}
+
+#[test]
+fn every_pair_holds_in_quiet() {
+    hold(every_pair(&BY_ID, &IDS, Serializable).map(quiet));
+    hold(every_pair(some(&BY_ID, 4), &IDS, Serializable).map(of_one_client).map(quiet));
+    hold(every_pair(some(&BY_VALUE, 3), &VALUES, Serializable).map(quiet));
+    let strict = || every_pair(some(&BY_ID, 2), &IDS, Serializable);
+    hold(strict().flat_map(|plan| with_third(plan, &[Scan(0, ANY)], Serializable)).map(|mut plan| {
+        plan.txs[2].asks = Asks::First;
+        plan
+    }));
 }
 
 #[test]

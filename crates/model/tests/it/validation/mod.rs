@@ -7,7 +7,7 @@ mod plans;
 use model::validation::{Breakage, Plan, explore};
 
 use self::plans::*;
-use crate::deep;
+use crate::{DEEP, deep};
 
 /// `possible`: what has to happen somewhere, so that the plan explores what it is for.
 fn holds(plan: Plan, possible: &[&str]) {
@@ -74,6 +74,8 @@ fn one_disturbed_document_holds() {
     }
     fails(two_points(), Breakage::SeveralDisturbed, "V1");
     fails(moved_past_the_cursor(), Breakage::ScanDisturbed, "V1");
+    holds(disturbed_after_rivals(), &["all commit"]);
+    fails(disturbed_after_rivals(), Breakage::DisturbedAfterRivals, "V3");
 }
 
 #[test]
@@ -181,6 +183,38 @@ fn rivals_are_looked_for() {
         fails(plan, Breakage::RivalsIgnored, "V3");
     }
     fails(read_only_anomaly(), Breakage::RivalsIgnored, "V3");
+}
+
+#[test]
+fn quiet_holds() {
+    let passed_by = ["all commit", "a rival is passed by", "a refused one commits"];
+    for plan in [audit(), audit_of_two()] {
+        holds(plan.clone(), &passed_by);
+        holds(remembered(plan.clone()), &passed_by);
+        holds(asked_late(plan), &passed_by);
+    }
+    if *DEEP {
+        holds(Plan { restarts: 1, ..audit_of_two() }, &["a rival is passed by"]);
+        holds(two_audits(), &passed_by);
+        holds(audited_write_skew(), &["a rival is passed by"]);
+    }
+    holds(audited_reader(), &passed_by);
+    holds(quiet_elsewhere(), &passed_by);
+    holds(quiet_write_skew(), &["a rival is passed by"]);
+    holds(of_one_client(quiet_write_skew()), &["a rival is passed by"]);
+}
+
+#[test]
+fn quiet_that_rests_on_nothing_is_found() {
+    fails(audit(), Breakage::NotValidatedAgain, "V3");
+    fails(audit(), Breakage::QuietNotLookedAt, "V3");
+    fails(audit(), Breakage::HeardWhileItStands, "V3");
+    fails(quiet_elsewhere(), Breakage::QuietForgotten, "V3");
+    fails(audited_reader(), Breakage::HeardAfterwards, "V3");
+    fails(audit_of_two(), Breakage::QuietOfOneCollection, "V3");
+    let mut afterwards = audit_of_two();
+    afterwards.txs[2].after = Some(1);
+    fails(Plan { restarts: 1, ..afterwards }, Breakage::QuietUnjournaled, "V3");
 }
 
 #[test]

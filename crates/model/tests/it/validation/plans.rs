@@ -1,6 +1,7 @@
 //! The plans.
 
 use model::validation::{
+    Asks,
     Level::{Serializable, Snapshot},
     Op,
     Op::{Count, Insert, Point, Remove, Scan, Write, WriteIf, WriteMany},
@@ -14,11 +15,16 @@ fn docs(values: &[Values]) -> Vec<Start> {
 }
 
 fn snapshot(client: usize, ops: &[Op]) -> TxPlan {
-    TxPlan { ops: ops.to_vec(), level: Snapshot, client, after: None }
+    TxPlan { ops: ops.to_vec(), level: Snapshot, client, ..TxPlan::default() }
 }
 
 fn serializable(client: usize, ops: &[Op]) -> TxPlan {
     TxPlan { level: Serializable, ..snapshot(client, ops) }
+}
+
+/// A transaction at serializable that asks for quiet before it reads.
+fn quiet(client: usize, ops: &[Op]) -> TxPlan {
+    TxPlan { asks: Asks::First, ..serializable(client, ops) }
 }
 
 fn then(after: usize, tx: TxPlan) -> TxPlan {
@@ -189,6 +195,89 @@ pub(super) fn read_only_anomaly() -> Plan {
         ],
         ..Plan::default()
     }
+}
+
+/// The same reader, which passes by rivals that it meets.
+pub(super) fn audit() -> Plan {
+    let mut plan = read_only_anomaly();
+    plan.name = "audit";
+    plan.txs[2] = quiet(2, &[Scan(0, ANY)]);
+    plan
+}
+
+/// The same, and the writer's decision rests on two documents.
+pub(super) fn audited_reader() -> Plan {
+    let mut plan = audit();
+    plan.name = "audited_reader";
+    plan.docs.push(Start { ns: 1, value: ZERO });
+    plan.txs[0].ops = vec![Point(1), Point(2), Write(0, ONE)];
+    (plan.txs[0].client, plan.txs[1].client) = (1, 0);
+    plan
+}
+
+/// The same as the audit, and somebody asks for quiet elsewhere.
+pub(super) fn quiet_elsewhere() -> Plan {
+    let mut plan = audit();
+    plan.name = "quiet_elsewhere";
+    plan.docs.push(Start { ns: 1, value: ZERO });
+    plan.txs.push(then(2, quiet(3, &[Point(2)])));
+    plan
+}
+
+/// A reader of two documents whose order in the validation is the other way round; one of them is changed there and back again, the
+/// other is written by who has read the first in between.
+pub(super) fn disturbed_after_rivals() -> Plan {
+    Plan {
+        name: "disturbed_after_rivals",
+        docs: vec![Start { ns: 0, value: ONE }, Start { ns: 1, value: ZERO }],
+        txs: vec![
+            serializable(0, &[Point(0), Point(1)]),
+            then(2, serializable(1, &[Point(0), Write(1, ZERO)])),
+            snapshot(2, &[Write(0, ZERO), Write(1, ONE)]),
+            then(2, snapshot(2, &[Write(0, ONE)])),
+        ],
+        backwards: true,
+        ..Plan::default()
+    }
+}
+
+/// The same plan; whoever asks for quiet does so before its validation.
+pub(super) fn asked_late(mut plan: Plan) -> Plan {
+    plan.txs.iter_mut().filter(|tx| tx.asks == Asks::First).for_each(|tx| tx.asks = Asks::Last);
+    plan
+}
+
+/// The same in two collections, read by their `_id`s.
+pub(super) fn audit_of_two() -> Plan {
+    let mut plan = audit();
+    plan.name = "audit_of_two";
+    plan.docs[0].ns = 1;
+    plan.txs[2].ops = vec![Point(0), Point(1)];
+    plan
+}
+
+/// Two readers of everything, beside a writer whose decision rests on what it has read.
+pub(super) fn two_audits() -> Plan {
+    let mut plan = audit();
+    plan.name = "two_audits";
+    plan.txs.push(quiet(3, &[Point(0), Point(1)]));
+    plan
+}
+
+/// Each reads what the other writes, and passes the other by.
+pub(super) fn quiet_write_skew() -> Plan {
+    let mut plan = write_skew();
+    plan.name = "quiet_write_skew";
+    plan.txs.iter_mut().for_each(|tx| tx.asks = Asks::First);
+    plan
+}
+
+/// The same beside a third that reads both.
+pub(super) fn audited_write_skew() -> Plan {
+    let mut plan = quiet_write_skew();
+    plan.name = "audited_write_skew";
+    plan.txs.push(quiet(2, &[Scan(0, ANY)]));
+    plan
 }
 
 /// The same, with a reader of one document that begins after one of the two.

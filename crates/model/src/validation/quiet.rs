@@ -1,0 +1,166 @@
+//! Quiet: rivals that are not decided need not be waited for, if they have to be validated again.
+//!
+//! 1. Before it reads, or before it looks for the first time, a transaction at serializable asks each record, durably, to take no
+//!    decision where it reads. A record that somebody else has asked is left as it is.
+//! 2. Active rivals that it meets are noted. The second look must show that the records of all of them are asked by this
+//!    transaction still; otherwise it waits or gives way as ever.
+//! 3. It ends at any time: the reader ends it, or its time is up and the owner of the record does. That it has been there stays in
+//!    the record until somebody else asks.
+//! 4. A transaction at serializable that has read what it does not hold is decided only if the quiet in the record is one that was over
+//!    when its own validation began; or is elsewhere, and has taken the place of such a one, or of none. Otherwise it is validated again.
+//!
+//! So a rival that was met is decided only after a validation that began when the reader's was over.
+
+use super::{
+    breakage::Breakage,
+    plan::{Asks, Level, Plan},
+    state::State,
+    transaction::Step,
+    validating,
+};
+
+/// What a record tells of quiet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quiet {
+    /// The transaction that has asked for it.
+    pub by: usize,
+    /// One bit for each collection in which nothing is to be decided.
+    pub tags: u8,
+    /// It has ended.
+    pub is_over: bool,
+    /// Whose quiet it has taken the place of.
+    pub before: Option<usize>,
+}
+
+/// Is this transaction to ask now?
+pub fn is_wanted(plan: &Plan, state: &State, t: usize, now: Asks) -> bool {
+    plan.txs[t].asks == now && !state.runs[t].has_asked && !plan.writers().is_empty()
+}
+
+/// A transaction begins to ask.
+pub fn begin(state: &mut State, t: usize) {
+    (state.runs[t].next, state.runs[t].step) = (0, Step::Asking);
+}
+
+/// Asks the next record.
+pub fn ask(plan: &Plan, state: &mut State, t: usize) {
+    let record = plan.writers()[state.runs[t].next];
+    let read = plan.txs[t].ops.iter().fold(0, |all, op| all | plan.collections(plan.query(*op).bits));
+    let tags = if plan.has(Breakage::QuietOfOneCollection) { 1 << read.trailing_zeros() } else { read };
+    let quiet = &mut state.now.records[record].quiet;
+    if quiet.is_none_or(|other| other.is_over) {
+        let before = quiet.map(|other| other.by);
+        *quiet = Some(Quiet { by: t, tags, is_over: false, before });
+        if !plan.has(Breakage::QuietUnjournaled) {
+            state.journal_end = None;
+        }
+    }
+    state.runs[t].next += 1;
+    if state.runs[t].next == plan.writers().len() {
+        state.runs[t].has_asked = true;
+        (state.runs[t].next, state.runs[t].step) = (0, Step::Begin);
+        if plan.txs[t].asks == Asks::Last {
+            validating::begin(plan, state, t);
+        }
+    }
+}
+
+/// Is somebody's quiet to end?
+pub fn stands(state: &State, client: usize) -> bool {
+    state.now.records[client].quiet.is_some_and(|quiet| !quiet.is_over)
+}
+
+/// The quiet in this record ends.
+pub fn end(state: &mut State, client: usize) {
+    if let Some(quiet) = &mut state.now.records[client].quiet {
+        quiet.is_over = true;
+    }
+}
+
+/// Looks whether a record is asked by this transaction still.
+pub fn look(state: &mut State, t: usize, (which, record): (usize, usize)) {
+    let is_asked = state.now.records[record].quiet.is_some_and(|quiet| quiet.by == t && !quiet.is_over);
+    if which == 1 && is_asked {
+        state.runs[t].asked |= 1 << record;
+    }
+}
+
+/// Do all the rivals that were met have to be validated again?
+pub fn covers(plan: &Plan, state: &State, t: usize) -> bool {
+    let run = &state.runs[t];
+    let is_asked = |rival: usize| run.asked >> plan.txs[rival].client & 1 == 1;
+    plan.has(Breakage::QuietNotLookedAt)
+        || (0..state.runs.len()).all(|rival| run.met >> rival & 1 == 0 || is_asked(rival))
+}
+
+/// What the quiet in its record means for a transaction that is to be decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Free,
+    /// It has to wait until the quiet is over.
+    Waits,
+    /// It has to be validated again, after what it has not heard of: this quiet, which is over.
+    Deaf(usize),
+}
+
+fn verdict(plan: &Plan, state: &State, t: usize) -> Verdict {
+    let Some(quiet) = state.now.records[plan.txs[t].client].quiet else { return Verdict::Free };
+    let run = &state.runs[t];
+    let disturbs = quiet.tags & plan.collections(run.own.docs) != 0;
+    let reads = run.entries.iter().any(|entry| entry.query.bits & !run.own.docs != 0);
+    if plan.txs[t].level == Level::Snapshot || !reads || plan.has(Breakage::NotValidatedAgain) {
+        return if disturbs && !quiet.is_over { Verdict::Waits } else { Verdict::Free };
+    }
+    let knows = |by: usize| by == t || run.heard == Some(by);
+    let unknown = quiet.before.filter(|by| !knows(*by) && !plan.has(Breakage::QuietForgotten));
+    match unknown {
+        _ if quiet.is_over && knows(quiet.by) => Verdict::Free,
+        None if !disturbs => Verdict::Free,
+        _ if quiet.is_over => Verdict::Deaf(quiet.by),
+        Some(before) if !disturbs && !knows(quiet.by) => Verdict::Deaf(before),
+        _ => Verdict::Waits,
+    }
+}
+
+/// Is it kept from its decision?
+pub fn holds_back(plan: &Plan, state: &State, t: usize) -> bool {
+    verdict(plan, state, t) == Verdict::Waits
+}
+
+/// Does it have to be validated again before its decision? Then its client knows of quiet that is over.
+pub fn refuses(plan: &Plan, state: &State, t: usize) -> Option<usize> {
+    match verdict(plan, state, t) {
+        Verdict::Deaf(heard) => Some(heard),
+        _ => None,
+    }
+}
+
+/// The decision was refused: it is validated again.
+pub fn again(plan: &Plan, state: &mut State, t: usize, heard: usize) {
+    state.heard[plan.txs[t].client] = Some(heard);
+    state.runs[t].was_refused = true;
+    validating::begin(plan, state, t);
+}
+
+/// A validation begins: which quiet is known to be over?
+pub fn hear(plan: &Plan, state: &mut State, t: usize) {
+    let client = plan.txs[t].client;
+    state.runs[t].heard = match state.now.records[client].quiet {
+        Some(quiet) if plan.has(Breakage::HeardWhileItStands) => Some(quiet.by),
+        _ => state.heard[client],
+    };
+    (state.runs[t].met, state.runs[t].asked) = (0, 0);
+}
+
+/// Broken on purpose: a validation has ended. Which quiet is over now?
+pub fn hear_late(plan: &Plan, state: &mut State, t: usize) {
+    let over = state.now.records[plan.txs[t].client].quiet.filter(|quiet| quiet.is_over);
+    if plan.has(Breakage::HeardAfterwards) && over.is_some() {
+        state.runs[t].heard = over.map(|quiet| quiet.by);
+    }
+}
+
+/// Is it a plan in which somebody asks?
+pub fn is_planned(plan: &Plan) -> bool {
+    plan.txs.iter().any(|tx| tx.asks != Asks::Never)
+}
