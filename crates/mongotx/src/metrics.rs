@@ -63,6 +63,10 @@ counters! {
     quiets,
     /// Decisions that were held back because a reader had asked for quiet.
     held_back,
+    /// Transactions that were validated again because a serializable reader had passed them by.
+    validated_again,
+    /// Rivals that a serializable reader in quiet did not wait for.
+    passed_by,
 }
 
 impl Counters {

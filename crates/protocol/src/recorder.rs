@@ -256,6 +256,14 @@ impl Recorder {
         self.held.extend(held);
     }
 
+    /// The write that is under way cannot be applied any more: these numbers ask again, when what they rest on was looked at again
+    /// ([`Recorder::request_commit`]).
+    pub fn withdraw(&mut self, withdrawn: &[Seq]) {
+        self.drop_unproven_evidence();
+        self.waiting.retain(|waiting| !withdrawn.contains(&waiting.seq));
+        self.held.retain(|seq| !withdrawn.contains(seq));
+    }
+
     /// Is a transaction left out of decisions for now?
     pub fn has_held(&self) -> bool {
         !self.held.is_empty()

@@ -5,7 +5,7 @@
 //!    answer differs: a conflict.
 //! 3. Look again. The same stamps: between the two looks no transaction was decided that has written there, so the answers are
 //!    those of one moment, which is after the last lock was taken. One document by its `_id` may have been disturbed: the moment is
-//!    that at which it was read again. Other stamps: again from 2.
+//!    that at which it was read again (at serializable only if nothing else was read). Other stamps: again from 2.
 //!
 //! If nothing is left but what the transaction holds and one document beside it, reading these once *is* one moment. Is it the latest
 //! one? The evidence of a commit that holds locks shows that. At serializable, who holds none looks all the same where several servers
@@ -13,10 +13,11 @@
 //!
 //! At serializable, besides: no rival that is not decided may hold a document that matters to a read, because it is about to
 //! change it. A transaction without locks waits for it, one with locks only if it is the older one, so that no two wait for each
-//! other; both for a bounded time.
+//! other; both for a bounded time. In quiet ([`crate::coordinator::quiet`]) it passes rivals by, if the second look shows that they will be
+//! validated again before they are decided.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
@@ -36,6 +37,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        changes::ChangeLook,
         looks::FirstLook,
         meet::Patience,
         own_key::OwnKey,
@@ -61,8 +63,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
-/// What reading again has shown, if it was not a conflict.
-type Rival = Option<TxId>;
+/// What reading again has shown, if it was not a conflict: at serializable, the rivals that are not decided and hold what was read.
+type Rivals = BTreeSet<TxId>;
 
 impl Core {
     /// Makes sure that what the transaction has read is so at one moment after its last write.
@@ -100,18 +102,24 @@ impl Core {
                 None if !one_moment => Some(self.first_look(tx, &stamps).await?),
                 known => known,
             };
-            if let Some(rival) = self.read_again(tx).await? {
-                // It may be one of those who are kept from deciding.
-                self.end_quiet(tx).await;
-                self.wait_or_give_way(tx, rival, &mut patience).await?;
+            let rivals = self.read_again(tx).await?;
+            let may_pass_by = first.is_some() && tx.is_in_quiet();
+            if !rivals.is_empty() && !may_pass_by {
+                self.wait_or_give_way(tx, &rivals, &mut patience).await?;
                 continue;
             }
             let Some(first) = first else { return Ok(()) };
             let later = self.look_at_changes().await?;
-            if first.changed_at(&later, &stamps).is_some_and(|changed| tx.reads_one_moment_but_for(&changed)) {
+            let changed = first.changed_at(&later, &stamps);
+            let is_one_moment = changed.is_some_and(|changed| tx.is_of_one_moment(&changed));
+            if is_one_moment && self.passes_by(tx, &rivals, &stamps, &later) {
                 return Ok(());
             }
             look = Some(self.as_first(later, tx));
+            if is_one_moment {
+                self.wait_or_give_way(tx, &rivals, &mut patience).await?;
+                continue;
+            }
             left -= 1;
             if left == ROUNDS - DISTURBED {
                 self.ask_for_quiet(tx, &stamps).await;
@@ -121,7 +129,19 @@ impl Core {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    async fn wait_or_give_way(&self, tx: &Transaction, rival: TxId, patience: &mut Patience) -> Result<()> {
+    /// Will these rivals be validated again before they are decided? Then what was read comes before them.
+    fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &HashSet<String>, look: &ChangeLook) -> bool {
+        let covered = rivals.is_empty() || tx.quiet.as_ref().is_some_and(|quiet| quiet.covers(rivals, stamps, look));
+        if covered {
+            self.server.counters.add(&self.server.counters.passed_by, rivals.len() as u64);
+        }
+        covered
+    }
+
+    async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, patience: &mut Patience) -> Result<()> {
+        // They may be some of those who are kept from deciding.
+        self.end_quiet(tx).await;
+        let Some(rival) = rivals.first().copied() else { return Ok(()) };
         let may_wait = tx.id().is_none_or(|me| me < rival);
         if !may_wait || std::time::Instant::now() >= patience.deadline() {
             let message = format!("the transaction {rival} holds what this one has read, and is not decided");
@@ -133,9 +153,9 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2: asks everything again: together what can be, the rest some commands at a time. Answers a rival that holds what was
-    /// read.
-    async fn read_again(&self, tx: &Transaction) -> Result<Rival> {
+    /// Step 2: asks everything again: together what can be, the rest some commands at a time. Rivals end it, unless they may be passed
+    /// by.
+    async fn read_again(&self, tx: &Transaction) -> Result<Rivals> {
         let points = tx.reads.points().flat_map(|(ns, points)| {
             let points: Vec<&Point> = points.values().collect();
             let some = points.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec()));
@@ -143,16 +163,18 @@ impl Core {
         });
         let parts = points.chain(tx.reads.entries().iter().map(Part::Entry)).collect();
         let left = self.ask_together(tx, parts).await?;
+        let mut rivals = Rivals::new();
         for some in left.chunks(AT_A_TIME) {
-            let rivals = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
-            if let Some(rival) = rivals.into_iter().flatten().next() {
-                return Ok(Some(rival));
+            let found = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
+            rivals.extend(found.into_iter().flatten());
+            if !rivals.is_empty() && !tx.is_in_quiet() {
+                break;
             }
         }
-        Ok(None)
+        Ok(rivals)
     }
 
-    async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rival> {
+    async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {
         match part {
             Part::Points(ns, points) => self.check_points(tx, ns, points).await,
             Part::Entry(entry) => self.check_entry(tx, entry).await,
@@ -168,9 +190,9 @@ impl Core {
         }
     }
 
-    async fn check_points(&self, tx: &Transaction, ns: &Namespace, points: &[&Point]) -> Result<Rival> {
+    async fn check_points(&self, tx: &Transaction, ns: &Namespace, points: &[&Point]) -> Result<Rivals> {
         let mut left: Vec<&Point> = points.to_vec();
-        let (mut rival, mut decided) = (None, HashSet::new());
+        let (mut rivals, mut decided) = (Rivals::new(), HashSet::new());
         for _ in 0..FETCHES {
             let stored = self.fetch_points(ns, &left).await?;
             let writers: Vec<TxId> = stored.values().filter_map(|(_, writer)| *writer).collect();
@@ -196,12 +218,12 @@ impl Core {
                 }
                 let is_rival = |writer: &TxId| Some(*writer) != tx.id() && status(*writer) == Some(TxStatus::Active);
                 if tx.is_serializable() && !would_be_same(found, point) {
-                    rival = rival.or(writer.filter(is_rival));
+                    rivals.extend(writer.filter(is_rival));
                 }
             }
             left = again;
             if left.is_empty() {
-                return Ok(rival);
+                return Ok(rivals);
             }
         }
         let message = format!("documents of {ns} were finished {FETCHES} times while they were validated");
@@ -221,18 +243,19 @@ impl Core {
         found.into_iter().map(parse).collect()
     }
 
-    async fn check_entry(&self, tx: &Transaction, entry: &Entry) -> Result<Rival> {
+    async fn check_entry(&self, tx: &Transaction, entry: &Entry) -> Result<Rivals> {
         let is_own = entry.pinned.as_ref().is_some_and(|id| tx.is_own(&entry.ns, id));
-        let mut rival = if tx.is_serializable() && !is_own { self.rival_of(tx, entry).await? } else { None };
-        if let Some(holder) = rival
-            && self.is_same_to(holder, entry).await?
+        let mut rivals = if tx.is_serializable() && !is_own { self.rivals_of(tx, entry).await? } else { Rivals::new() };
+        if let Some(holder) = rivals.first().filter(|_| rivals.len() == 1)
+            && self.is_same_to(*holder, entry).await?
         {
-            rival = None;
+            rivals.clear();
         }
-        if rival.is_none() && self.ask_again(tx, entry).await? != entry.witness.digest() {
+        let is_asked = rivals.is_empty() || tx.is_in_quiet();
+        if is_asked && self.ask_again(tx, entry).await? != entry.witness.digest() {
             return Err(changed(&entry.ns, entry.pinned.as_ref()));
         }
-        Ok(rival)
+        Ok(rivals)
     }
 
     /// Would the answer be the same if this rival were committed? Asked of one document only: of several, each rival could leave the
@@ -256,8 +279,8 @@ impl Core {
         digest_like(answer, entry, tx).await
     }
 
-    /// An active transaction that holds a document which matters to the read.
-    async fn rival_of(&self, tx: &Transaction, entry: &Entry) -> Result<Rival> {
+    /// The active transactions that hold a document which matters to the read.
+    async fn rivals_of(&self, tx: &Transaction, entry: &Entry) -> Result<Rivals> {
         let conditions = match &entry.read {
             Read::Find(query) | Read::Count(query) | Read::Distinct(_, query) => {
                 vec![(entry.ns.clone(), query.filter.clone(), query.terms.clone())]
@@ -268,12 +291,11 @@ impl Core {
                 reads.into_iter().map(|(ns, condition)| (ns, condition, terms.clone())).collect()
             }
         };
+        let mut rivals = Rivals::new();
         for (ns, condition, terms) in &conditions {
-            if let Some(rival) = self.active_writer(ns, condition, terms, tx.id()).await? {
-                return Ok(Some(rival));
-            }
+            rivals.extend(self.active_writers(ns, condition, terms, tx.id()).await?);
         }
-        Ok(None)
+        Ok(rivals)
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bson::oid::ObjectId;
 use protocol::{
     ClientId,
     id::{collection_tag, stored_hash},
@@ -24,6 +25,14 @@ use crate::options::Namespace;
 /// The stamps of each record, by their names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes(pub(crate) HashMap<ClientId, HashMap<String, i64>>);
+
+/// What the records tell at one look.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) changes: Changes,
+    /// The records that are asked for quiet, and by whom.
+    pub(crate) quiet: HashMap<ClientId, ObjectId>,
+}
 
 impl Changes {
     /// The stamps of these names, as far as there are any; and where `newer` has one that is later, that.
@@ -51,12 +60,19 @@ pub(crate) struct ChangeLook {
     /// It has waited for the majority.
     by_majority: bool,
     changes: Changes,
+    quiet: HashMap<ClientId, ObjectId>,
 }
 
 impl ChangeLook {
     /// A look that was sent at `asked`; the connections that there were then, and when it was answered.
-    pub(crate) fn new(asked: Instant, [before, after]: [Connections; 2], by_majority: bool, changes: Changes) -> Self {
-        Self { asked, before, after, by_majority, changes }
+    pub(crate) fn new(asked: Instant, [before, after]: [Connections; 2], by_majority: bool, told: Told) -> Self {
+        let Told { changes, quiet } = told;
+        Self { asked, before, after, by_majority, changes, quiet }
+    }
+
+    /// Who is being given quiet by this client?
+    pub(crate) fn quiet_of(&self, client: ClientId) -> Option<ObjectId> {
+        self.quiet.get(&client).copied()
     }
 
     pub(crate) fn is_by_majority(&self) -> bool {
@@ -195,7 +211,8 @@ mod tests {
         for (client, tag, stamp) in stamps {
             changes.0.entry(ClientId([*client; 12])).or_default().insert((*tag).to_owned(), *stamp);
         }
-        ChangeLook::new(Instant::now(), [connections, connections], false, changes)
+        let told = Told { changes, ..Told::default() };
+        ChangeLook::new(Instant::now(), [connections, connections], false, told)
     }
 
     fn is_unchanged(first: &ChangeLook, later: &ChangeLook, same: SameServer) -> bool {

@@ -90,9 +90,9 @@ async fn look_after(
     }
     let (asked, connections, by_majority) = (Instant::now(), connections(&server, &*log), server.nodes.are_several());
     let changes = log.changes().await;
-    let look = changes.map(|changes| {
+    let look = changes.map(|told| {
         let later = self::connections(&server, &*log);
-        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, changes))
+        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, told))
     });
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);

@@ -136,21 +136,21 @@ impl Core {
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
     }
 
-    /// A transaction other than `me` that is not decided and holds a document for writing which may matter to the query.
-    pub(crate) async fn active_writer(
+    /// The transactions other than `me` that are not decided and hold a document for writing which may matter to the query.
+    pub(crate) async fn active_writers(
         &self,
         ns: &Namespace,
         filter: &Document,
         terms: &Terms,
         me: Option<TxId>,
-    ) -> Result<Option<TxId>> {
+    ) -> Result<Vec<TxId>> {
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let writers = self.find_pending(ns, filter, terms, me).await?;
         let statuses = self.log.statuses(&writers).await?;
         let of_writer = writers.into_iter().zip(statuses);
-        Ok(of_writer.filter(|(_, status)| *status == TxStatus::Active).map(|(writer, _)| writer).next())
+        Ok(of_writer.filter(|(_, status)| *status == TxStatus::Active).map(|(writer, _)| writer).collect())
     }
 
     /// The error that names a document with this writer.

@@ -21,8 +21,9 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag};
 use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 
 use super::{
-    changes::Changes,
+    changes::{Changes, Told},
     client_record::Epoch,
+    quiet::Heard,
     records::TXS,
     server::Server,
     standing::{Look, Standing},
@@ -175,14 +176,20 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn commit(&self, started: Started, concern: Concern, _changed: Vec<String>) -> BoxFuture<'_, Result<Decided>> {
+    fn commit(
+        &self,
+        started: Started,
+        concern: Concern,
+        _changed: Vec<String>,
+        _heard: Heard,
+    ) -> BoxFuture<'_, Result<Option<Decided>>> {
         Box::pin(async move {
             self.decide(started, concern).await?;
-            Ok(Decided::by_owner(started.id))
+            Ok(Some(Decided::by_owner(started.id)))
         })
     }
 
-    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
+    fn changes(&self) -> BoxFuture<'_, Result<Told>> {
         let message = "the published layout keeps no change stamps, so nothing that was read can be validated";
         Box::pin(async move { Err(Error::unsupported(message)) })
     }
@@ -197,6 +204,10 @@ impl TxLog for PublishedLog {
 
     fn end_quiet(&self, _by: ObjectId) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn heard_of(&self, _id: TxId) -> Option<ObjectId> {
+        None
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

@@ -6,18 +6,24 @@
 //!    little later ([`super::client_record`]).
 //! 3. The reader ends it when its validation has come to its end, before it waits for anybody, and before its own first lock.
 //!
-//! Nothing rests on it: what was read is validated all the same. A record that does not hear of it (made meanwhile, or asked by somebody
+//! What was read is validated all the same. A record that does not hear of it (made meanwhile, or asked by somebody
 //! else), a reader that dies, a clock that jumps cost time and no more.
+//!
+//! A serializable reader in quiet need not wait for rivals that hold what it has read, if its second look shows that their
+//! records are asked by it still: a decision at serializable demands that no quiet was asked for where it writes, or that it
+//! was over when its own validation began ([`Heard`], [`Conditions`]). Otherwise the transaction is validated again, and what it has read
+//! may not have been changed by then. Clocks decide when quiet is to end, but it is over when the record says so.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use bson::{Bson, oid::ObjectId};
+use bson::{Bson, Document, doc, oid::ObjectId};
+use protocol::TxId;
 use tracing::instrument::WithSubscriber;
 
-use super::{Core, transaction::Transaction};
+use super::{Core, changes::ChangeLook, transaction::Transaction};
 use crate::steps::Step;
 
 /// Validations that a session loses one after the other before its next transaction asks for quiet.
@@ -67,8 +73,158 @@ impl Attempts {
 /// Quiet that a transaction has asked for. Dropped, it ends in the background.
 pub(crate) struct Quiet {
     by: ObjectId,
+    /// The change stamps that are not to be set.
+    stamps: HashSet<String>,
     core: Weak<Core>,
+    /// That was answered.
+    is_asked: bool,
     is_over: bool,
+}
+
+impl Quiet {
+    /// Its name, if it is certain that no record hears of it later.
+    pub(crate) fn asked(&self) -> Option<ObjectId> {
+        self.is_asked.then_some(self.by)
+    }
+
+    /// Nobody has ended it.
+    pub(crate) fn stands(&self) -> bool {
+        self.is_asked && !self.is_over
+    }
+
+    /// Does this look show that all these rivals will be validated again before they are decided, if they change what has these stamps?
+    pub(crate) fn covers(&self, rivals: &BTreeSet<TxId>, stamps: &HashSet<String>, look: &ChangeLook) -> bool {
+        let is_asked = |rival: &TxId| look.quiet_of(rival.client) == Some(self.by);
+        self.stands() && stamps.is_subset(&self.stamps) && rivals.iter().all(is_asked)
+    }
+}
+
+/// Of what quiet in its record a transaction that is to be decided has heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Of any: nothing that it has read has to be validated again.
+    Any,
+    /// These were over when its validation began, or are its own.
+    These(Vec<ObjectId>),
+}
+
+impl Heard {
+    /// Has it heard of the quiet of this name?
+    pub(crate) fn knows(&self, by: ObjectId) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(these) => these.contains(&by),
+        }
+    }
+}
+
+/// What those of a group demand that have to be validated again after quiet that they have not heard of.
+///
+/// Names only advance: a quiet that was asked for is the last one, or the one before it, or forgotten together with these. So a
+/// group that has heard of neither, [`Verdict::Deaf`], is never decided as it is, nor is a late copy of its decision.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    /// The change stamps that they set.
+    changed: BTreeSet<String>,
+    /// The quiet that all of them have heard of.
+    heard: BTreeSet<ObjectId>,
+}
+
+/// What the quiet in its record means for a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It can be decided.
+    Free,
+    /// It has to wait until the quiet is over.
+    Waits,
+    /// Those who have not heard of this quiet, which is over, have to be validated again.
+    Deaf(ObjectId),
+}
+
+impl Conditions {
+    /// Of members that set these stamps, and have heard of these.
+    pub(crate) fn of<'a>(members: impl Iterator<Item = (&'a [String], &'a [ObjectId])>) -> Self {
+        let mut all: Option<Self> = None;
+        for (changed, heard) in members.filter(|(changed, _)| !changed.is_empty()) {
+            let changed = changed.iter().cloned();
+            match &mut all {
+                None => all = Some(Self { changed: changed.collect(), heard: heard.iter().copied().collect() }),
+                Some(all) => {
+                    all.changed.extend(changed);
+                    all.heard.retain(|by| heard.contains(by));
+                }
+            }
+        }
+        all.unwrap_or_default()
+    }
+
+    /// The same as [`Conditions::expression`], and what is to be done where that does not hold.
+    pub(crate) fn verdict(&self, quiet: &StoredQuiet) -> Verdict {
+        let disturbs = self.changed.iter().any(|stamp| quiet.tags.contains(stamp));
+        let knows = |by: &ObjectId| self.heard.contains(by);
+        let unknown = quiet.before.filter(|before| !knows(before));
+        match unknown {
+            _ if self.changed.is_empty() || quiet.is_over && knows(&quiet.by) => Verdict::Free,
+            None if !disturbs => Verdict::Free,
+            _ if quiet.is_over => Verdict::Deaf(quiet.by),
+            Some(before) if !disturbs && !knows(&quiet.by) => Verdict::Deaf(before),
+            _ => Verdict::Waits,
+        }
+    }
+
+    /// What the record must be for the group to be decided. `None`: anything.
+    pub(crate) fn expression(&self) -> Option<Document> {
+        if self.changed.is_empty() {
+            return None;
+        }
+        let heard: Vec<Bson> = self.heard.iter().map(|by| Bson::ObjectId(*by)).collect();
+        let is_over = doc! {"$ne": ["$quiet.over", false]};
+        let is_known = doc! {"$and": [is_over, {"$in": ["$quiet.by", heard.clone()]}]};
+        let none_before = doc! {"$eq": [{"$type": "$quiet.before"}, "missing"]};
+        let known_before = doc! {"$or": [none_before, {"$in": ["$quiet.before", heard]}]};
+        let is_elsewhere = doc! {"$and": [{"$not": disturbs(&self.changed)}, known_before]};
+        Some(doc! {"$or": [is_known, is_elsewhere]})
+    }
+}
+
+/// Is there, or was there last, to be quiet where one of these stamps is set? Where nobody has asked, the intersection is null.
+pub(crate) fn disturbs(changed: &BTreeSet<String>) -> Document {
+    let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+    doc! {"$gt": [{"$size": {"$ifNull": [{"$setIntersection": ["$quiet.tags", changed]}, []]}}, 0]}
+}
+
+/// Quiet as a record tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredQuiet {
+    pub(crate) by: ObjectId,
+    tags: HashSet<String>,
+    /// It is over.
+    pub(crate) is_over: bool,
+    /// The quiet whose place it has taken.
+    before: Option<ObjectId>,
+    /// By the time at which the record was read (if it was read durably) it should be.
+    pub(crate) is_late: bool,
+}
+
+impl StoredQuiet {
+    /// `None`: nobody has asked for quiet yet.
+    pub(crate) fn of(record: &Document) -> Option<Self> {
+        let quiet = record.get_document("quiet").ok()?;
+        let tags = quiet.get_array("tags").into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned));
+        let times = (quiet.get_datetime("until").ok(), record.get_datetime("askedAt").ok());
+        Some(Self {
+            by: quiet.get_object_id("by").ok()?,
+            tags: tags.collect(),
+            is_over: quiet.get_bool("over").unwrap_or(true),
+            before: quiet.get_object_id("before").ok(),
+            is_late: matches!(times, (Some(until), Some(now)) if until <= now),
+        })
+    }
+
+    /// Does a decision that sets these stamps disturb it?
+    pub(crate) fn is_disturbed_by(&self, changed: &[String]) -> bool {
+        changed.iter().any(|stamp| self.tags.contains(stamp))
+    }
 }
 
 impl Drop for Quiet {
@@ -99,11 +255,14 @@ impl Core {
         }
         let by = ObjectId::new();
         // Before the command is sent: a future that is dropped while it is under way ends it, too.
-        tx.quiet = Some(Quiet { by, core: self.this.clone(), is_over: false });
+        tx.quiet = Some(Quiet { by, stamps: stamps.clone(), core: self.this.clone(), is_asked: false, is_over: false });
         let tags: Vec<Bson> = stamps.iter().map(|stamp| Bson::from(stamp.as_str())).collect();
         self.server.at(Step::BeforeQuiet).await;
         match self.log.ask_for_quiet(by, tags).await {
-            Ok(()) => self.server.counters.add(&self.server.counters.quiets, 1),
+            Ok(()) => {
+                self.server.counters.add(&self.server.counters.quiets, 1);
+                tx.quiet.iter_mut().for_each(|quiet| quiet.is_asked = true);
+            }
             Err(error) => tracing::debug!(%error, "a reader could not ask for quiet"),
         }
         self.server.at(Step::AfterQuiet).await;
@@ -115,6 +274,11 @@ impl Core {
             self.end_quiet_of(quiet.by).await;
             quiet.is_over = true;
         }
+    }
+
+    /// Of what quiet the transaction has heard, before it is validated.
+    pub(crate) fn heard_of(&self, tx: &Transaction) -> Option<ObjectId> {
+        self.log.heard_of(tx.id()?)
     }
 
     async fn end_quiet_of(&self, by: ObjectId) {
@@ -130,6 +294,45 @@ mod tests {
 
     fn stamps() -> HashSet<String> {
         HashSet::from(["x".to_owned()])
+    }
+
+    fn name(n: u8) -> ObjectId {
+        ObjectId::from_bytes([n; 12])
+    }
+
+    fn quiet(by: u8, tag: &str, is_over: bool, before: Option<u8>) -> StoredQuiet {
+        let tags = HashSet::from([tag.to_owned()]);
+        StoredQuiet { by: name(by), tags, is_over, before: before.map(name), is_late: false }
+    }
+
+    fn group(members: &[(&str, &[u8])]) -> Conditions {
+        let members: Vec<(Vec<String>, Vec<ObjectId>)> = members
+            .iter()
+            .map(|(tag, heard)| (vec![(*tag).to_owned()], heard.iter().copied().map(name).collect()))
+            .collect();
+        Conditions::of(members.iter().map(|(changed, heard)| (&changed[..], &heard[..])))
+    }
+
+    #[test]
+    fn group_is_decided_when_the_quiet_where_it_writes_was_over_before_it_was_validated() {
+        let deaf = group(&[("x", &[])]);
+        assert_eq!(deaf.verdict(&quiet(1, "x", false, None)), Verdict::Waits);
+        assert_eq!(deaf.verdict(&quiet(1, "x", true, None)), Verdict::Deaf(name(1)));
+        assert_eq!(deaf.verdict(&quiet(1, "y", true, None)), Verdict::Free);
+        assert_eq!(group(&[("x", &[1])]).verdict(&quiet(1, "x", true, None)), Verdict::Free);
+        assert_eq!(group(&[("x", &[1]), ("x", &[])]).verdict(&quiet(1, "x", true, None)), Verdict::Deaf(name(1)));
+        assert_eq!(Conditions::default().verdict(&quiet(1, "x", false, None)), Verdict::Free);
+    }
+
+    #[test]
+    fn quiet_elsewhere_does_not_make_the_one_before_it_forgotten() {
+        let deaf = group(&[("x", &[])]);
+        assert_eq!(deaf.verdict(&quiet(2, "y", false, Some(1))), Verdict::Deaf(name(1)));
+        assert_eq!(deaf.verdict(&quiet(2, "y", true, Some(1))), Verdict::Deaf(name(2)));
+        let knows = group(&[("x", &[1])]);
+        assert_eq!(knows.verdict(&quiet(2, "y", false, Some(1))), Verdict::Free);
+        assert_eq!(knows.verdict(&quiet(2, "x", false, Some(1))), Verdict::Waits);
+        assert_eq!(knows.verdict(&quiet(3, "y", false, Some(2))), Verdict::Deaf(name(2)));
     }
 
     #[test]

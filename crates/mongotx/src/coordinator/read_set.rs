@@ -258,9 +258,15 @@ impl Transaction {
         are_one(self.loose_reads())
     }
 
-    /// The same, if of the change stamps of what it has read only these have changed meanwhile.
-    pub(crate) fn reads_one_moment_but_for(&self, changed: &HashSet<String>) -> bool {
-        are_one(self.loose_reads().filter(|read| !read.stamps.is_disjoint(changed)))
+    /// Was what it has read of one moment, if of its change stamps only these have changed while it was asked for again? One document
+    /// may have been disturbed: the moment is that at which it was asked for. At serializable only if there is nothing else:
+    /// rivals of the rest were looked for before that moment.
+    pub(crate) fn is_of_one_moment(&self, changed: &HashSet<String>) -> bool {
+        let disturbed = || self.loose_reads().filter(|read| !read.stamps.is_disjoint(changed));
+        match self.is_serializable() {
+            true => disturbed().next().is_none() || self.reads_one_moment(),
+            false => are_one(disturbed()),
+        }
     }
 
     /// Has it read one document, and written nothing?

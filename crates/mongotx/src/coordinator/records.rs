@@ -10,7 +10,7 @@
 //! | `committed`, `rolledBack` | [Int64] | owner | decided numbers from `low` on |
 //! | `aborted` | [Int64] | owner | numbers below `low` that did not commit |
 //! | `changes` | {tag: Int64} | owner | the stamp of the last write that decided a change of each collection; see [`super::changes`] |
-//! | `quiet` | {by, tags, until} | others | until then no decision sets these change stamps; see [`super::quiet`] |
+//! | `quiet` | {by, tags, until, over, before} | others | until then, or until it is over, no decision sets these change stamps; see [`super::quiet`] |
 //! | `namespaces` | [String] | owner | collections it may have locked documents in |
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
@@ -23,7 +23,8 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
 
 use super::{
-    changes::Changes,
+    changes::{Changes, Told},
+    quiet::StoredQuiet,
     server::{Server, as_i64},
 };
 use crate::{
@@ -56,8 +57,8 @@ pub(crate) struct StoredRecord {
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
     pub(crate) namespaces: Vec<Namespace>,
-    /// The change stamps that are not to be set for now.
-    pub(crate) quiet: Vec<String>,
+    /// The quiet that was asked for last.
+    pub(crate) quiet: Option<StoredQuiet>,
 }
 
 /// Client records in `<tx_database>.txs`, seen by anybody.
@@ -154,28 +155,43 @@ impl Records {
         found.iter().map(parse_record).collect()
     }
 
-    /// The change stamps of all records, closed and fenced ones included.
-    pub(crate) async fn changes(&self, server: &Server) -> Result<Changes> {
-        let mut find =
-            doc! {"find": &self.ns.coll, "filter": {"changes": {"$exists": true}}, "projection": {"changes": 1}};
+    /// The change stamps of all records, closed and fenced ones included, and where there is to be quiet.
+    pub(crate) async fn changes(&self, server: &Server) -> Result<Told> {
+        let of_interest = doc! {"$or": [{"changes": {"$exists": true}}, {"quiet.over": false}]};
+        let projection = doc! {"changes": 1, "quiet.by": 1, "quiet.over": 1};
+        let mut find = doc! {"find": &self.ns.coll, "filter": of_interest, "projection": projection};
         server.nodes.only_from_primary(&mut find);
         let found = server.collect(&self.ns.db, find, 100_000).await?;
-        found.iter().map(parse_changes).collect::<Result<_>>().map(Changes)
+        let changes = found.iter().map(parse_changes).collect::<Result<_>>().map(Changes)?;
+        let standing = found.iter().filter_map(|stored| {
+            let quiet = StoredQuiet::of(stored).filter(|quiet| !quiet.is_over)?;
+            Some((ClientId(stored.get_object_id("_id").ok()?.bytes()), quiet.by))
+        });
+        Ok(Told { changes, quiet: standing.collect() })
     }
 
-    /// Asks all open records for quiet, those that somebody else has asked before excepted.
+    /// Asks all open records for quiet, those that somebody else has asked before excepted. Durably: who was asked and is not decided
+    /// has to be validated again. The name of the quiet whose place it takes is kept.
     pub(crate) async fn ask_for_quiet(&self, server: &Server, by: ObjectId, tags: Vec<Bson>) -> Result<()> {
         let longest = doc! {"$min": [LONGEST_QUIET_MS, {"$divide": ["$leaseMs", LEASES_OF_QUIET]}]};
-        let quiet = doc! {"by": by, "tags": {"$literal": tags}, "until": {"$add": ["$$NOW", longest]}};
-        let unasked = doc! {"$not": [{"$gt": ["$quiet.until", "$$NOW"]}]};
+        let quiet = doc! {"by": by, "tags": {"$literal": tags}, "until": {"$add": ["$$NOW", longest]}, "over": false, "before": "$quiet.by"};
+        let unasked = doc! {"$or": [{"$ne": ["$quiet.over", false]}, {"$lte": ["$quiet.until", "$$NOW"]}]};
         let open = doc! {"fenced": {"$exists": false}, "closedAt": {"$exists": false}, "$expr": unasked};
         let statement = doc! {"q": open, "u": [{"$set": {"quiet": quiet}}], "multi": true};
+        let mut command = update(&self.ns, statement);
+        command.insert("writeConcern", server.nodes.durable());
+        server.write_records(&self.ns, command).await?.ok().map(drop)
+    }
+
+    /// The quiet of this name is over. It is kept until somebody else asks: who was validated before is to know of it.
+    pub(crate) async fn end_quiet(&self, server: &Server, by: ObjectId) -> Result<()> {
+        let statement = doc! {"q": {"quiet.by": by}, "u": {"$set": {"quiet.over": true}}, "multi": true};
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
     }
 
-    /// The quiet of this name is over.
-    pub(crate) async fn end_quiet(&self, server: &Server, by: ObjectId) -> Result<()> {
-        let statement = doc! {"q": {"quiet.by": by}, "u": {"$unset": {"quiet": 1}}, "multi": true};
+    /// The quiet of this name is over in one record, whose owner has waited for long enough.
+    pub(crate) async fn lift_quiet(&self, server: &Server, client: ClientId, by: ObjectId) -> Result<()> {
+        let statement = doc! {"q": {"_id": object_id(client), "quiet.by": by}, "u": {"$set": {"quiet.over": true}}};
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
     }
 
@@ -269,13 +285,11 @@ fn parse_changes(stored: &Document) -> Result<(ClientId, HashMap<String, i64>)> 
     let malformed =
         || Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field \"changes\""));
     let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed())?.bytes());
-    let stamps = stored.get_document("changes").map_err(|_| malformed())?;
+    let stamps = match stored.get("changes") {
+        None => return Ok((client, HashMap::new())),
+        Some(stamps) => stamps.as_document().ok_or_else(malformed)?,
+    };
     Ok((client, stamps.iter().map(|(tag, stamp)| (tag.clone(), as_i64(stamp))).collect()))
-}
-
-fn quiet_of(stored: &Document) -> Vec<String> {
-    let tags = stored.get_document("quiet").ok().and_then(|quiet| quiet.get_array("tags").ok());
-    tags.into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect()
 }
 
 pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
@@ -307,6 +321,6 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         lease_ms,
         silent_ms,
         namespaces: namespaces.filter_map(|name| Namespace::parse_namespace(name.as_str()?)).collect(),
-        quiet: quiet_of(stored),
+        quiet: StoredQuiet::of(stored),
     })
 }

@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-use bson::{Bson, doc};
+use bson::{Bson, doc, oid::ObjectId};
 use protocol::{Concern, Decided, TxId};
 use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use tracing::instrument::{Instrument, WithSubscriber};
@@ -28,7 +28,7 @@ use super::{
     changes::stamps_of_changes,
     finisher::{Held, Job},
     own_key::{OwnKey, id_key},
-    quiet::{Attempts, Quiet},
+    quiet::{Attempts, Heard, Quiet},
     read_set::ReadSet,
     siblings::Claims,
     txlog::Started,
@@ -37,6 +37,9 @@ use crate::{
     error::{Error, ErrorKind, Result},
     options::{Isolation, Layout, Namespace, TransactionOptions},
 };
+
+/// Times that a transaction is validated because readers have had quiet in between.
+const VALIDATIONS: usize = 16;
 
 /// The documents of one collection, by the bytes of their `_id`s.
 #[derive(Default)]
@@ -74,6 +77,8 @@ pub(crate) struct Transaction {
     pub(crate) attempts: Attempts,
     /// The quiet that it has asked for.
     pub(crate) quiet: Option<Quiet>,
+    /// Its decision was sent: what became of it only the log knows.
+    is_deciding: bool,
 }
 
 /// What is not known of a transaction, should the future of a statement be dropped now.
@@ -109,6 +114,7 @@ impl Transaction {
             reads: ReadSet::default(),
             attempts,
             quiet: None,
+            is_deciding: false,
         }
     }
 
@@ -235,6 +241,30 @@ impl Transaction {
     pub(crate) fn own_ids(&self, ns: &Namespace) -> Vec<Bson> {
         let Some(held) = self.held.get(ns) else { return Vec::new() };
         held.written.values().filter(|at| held.own.contains_key(&OwnKey::of(&at.id))).map(|at| at.id.clone()).collect()
+    }
+
+    fn has_written_anything(&self) -> bool {
+        self.held.values().any(|held| !held.written.is_empty())
+    }
+
+    /// What its decision waits for. A transaction that only read has nothing to make durable, but what it read counts only if its read
+    /// locks were kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
+    fn concern(&self) -> Concern {
+        if self.has_written_anything() { self.options.concern } else { Concern::Acknowledged }
+    }
+
+    /// Has it asked for quiet that has not ended?
+    pub(crate) fn is_in_quiet(&self) -> bool {
+        self.is_serializable() && self.quiet.as_ref().is_some_and(Quiet::stands)
+    }
+
+    /// Of what quiet it has heard, if this was over before its last validation.
+    fn heard(&self, over: Option<ObjectId>) -> Heard {
+        if !self.is_serializable() || self.stamps_of_reads().is_empty() {
+            return Heard::Any;
+        }
+        let own = self.quiet.as_ref().and_then(Quiet::asked);
+        Heard::These(over.into_iter().chain(own).collect())
     }
 
     /// The change stamps that its decision sets.
@@ -414,48 +444,55 @@ impl Core {
             counters.add(&counters.aborts_expired, 1);
             return Err(error);
         }
-        if let Err(error) = self.validate(&mut tx).await {
-            self.count_abort(&error);
-            let id = tx.id();
-            self.roll_back(tx).await;
-            return Err(error.for_transaction(id));
-        }
-        self.end_quiet(&mut tx).await;
-        let Some(started) = tx.started else {
-            counters.add(&counters.commits, 1);
-            return Ok(());
-        };
-        if let Err(error) = self.outlive(&mut tx).await {
-            self.count_abort(&error);
-            self.roll_back(tx).await;
-            return Err(error.for_transaction(Some(started.id)));
-        }
-        let wrote = tx.held.values().any(|held| !held.written.is_empty());
-        tx.ending();
-        // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
-        // kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
-        let concern = if wrote { tx.options.concern } else { Concern::Acknowledged };
-        match self.log.commit(started, concern, tx.changed()).await {
-            Ok(decided) => {
+        let id = tx.id();
+        match self.validate_and_decide(&mut tx).await {
+            Ok(None) => {
                 counters.add(&counters.commits, 1);
-                self.finish(tx, decided, wrote).await;
-                self.spread(concern).await.map_err(|error| error.for_transaction(Some(started.id)))
+                Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::Indeterminate => {
+            Ok(Some(decided)) => {
+                counters.add(&counters.commits, 1);
+                let concern = tx.concern();
+                self.finish(tx, decided).await;
+                self.spread(concern).await.map_err(|error| error.for_transaction(id))
+            }
+            Err(error) if error.kind() == ErrorKind::Indeterminate && tx.is_deciding => {
                 counters.add(&counters.indeterminate, 1);
-                Err(error.for_transaction(Some(started.id)))
+                Err(error.for_transaction(id))
             }
             Err(error) => {
                 self.count_abort(&error);
                 self.roll_back(tx).await;
-                Err(error.for_transaction(Some(started.id)))
+                Err(error.for_transaction(id))
             }
         }
     }
 
+    /// Validates the transaction and decides it; again, when a reader has had quiet in between. `None`: there was nothing to decide.
+    async fn validate_and_decide(&self, tx: &mut Transaction) -> Result<Option<Decided>> {
+        for _ in 0..VALIDATIONS {
+            let over = self.heard_of(tx);
+            self.validate(tx).await?;
+            self.end_quiet(tx).await;
+            let Some(started) = tx.started else { return Ok(None) };
+            self.outlive(tx).await?;
+            tx.ending();
+            tx.is_deciding = true;
+            let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await?;
+            if decided.is_some() {
+                return Ok(decided);
+            }
+            tx.is_deciding = false;
+            tx.check_alive()?;
+        }
+        let message = format!("{VALIDATIONS} times readers have passed the transaction by after it was validated");
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
     /// As long as the read locks of a transaction that only read are there, nobody else can tell that it has ended: the
     /// answer waits for that.
-    async fn finish(&self, tx: Transaction, decided: Decided, wrote: bool) {
+    async fn finish(&self, tx: Transaction, decided: Decided) {
+        let wrote = tx.has_written_anything();
         let job = tx.into_job(decided, true);
         if !wrote {
             return self.finisher.run_now(job, false).await;

@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
 use super::{
-    changes::Changes,
+    changes::{Changes, Told},
+    quiet::Heard,
     standing::{Look, Standing},
 };
 use crate::{error::Result, options::Namespace};
@@ -71,10 +72,17 @@ pub(crate) trait TxLog: Send + Sync {
     fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>>;
 
     /// Decides. Every prepared write was acknowledged before. `changed`: the tags of the collections that it has written to.
-    fn commit(&self, started: Started, concern: Concern, changed: Vec<String>) -> BoxFuture<'_, Result<Decided>>;
+    /// `None`: a reader has had quiet there that it has not heard of, and what it has read is to be validated again.
+    fn commit(
+        &self,
+        started: Started,
+        concern: Concern,
+        changed: Vec<String>,
+        heard: Heard,
+    ) -> BoxFuture<'_, Result<Option<Decided>>>;
 
-    /// The change stamps of all clients' records.
-    fn changes(&self) -> BoxFuture<'_, Result<Changes>>;
+    /// What all clients' records tell: change stamps, and where there is to be quiet.
+    fn changes(&self) -> BoxFuture<'_, Result<Told>>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
     fn own_changes(&self, tags: &HashSet<String>) -> Changes;
@@ -84,6 +92,9 @@ pub(crate) trait TxLog: Send + Sync {
 
     /// The quiet that was asked for by this name is over.
     fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>>;
+
+    /// The last quiet in the record of this transaction of which the client knows that it is over.
+    fn heard_of(&self, id: TxId) -> Option<ObjectId>;
 
     /// The owner has rolled it back; its documents may still be locked.
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided>;

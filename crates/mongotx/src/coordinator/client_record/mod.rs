@@ -22,9 +22,10 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag, sta
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{Instrument, instrument::WithSubscriber};
 
-use self::slot::Slot;
+use self::slot::{Answer, Asks, Slot};
 use super::{
-    changes::Changes,
+    changes::{Changes, Told},
+    quiet::Heard,
     records::{Records, StoredRecord},
     server::Server,
     standing::{Look, Standing},
@@ -272,17 +273,23 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn commit(&self, started: Started, concern: Concern, changed: Vec<String>) -> BoxFuture<'_, Result<Decided>> {
+    fn commit(
+        &self,
+        started: Started,
+        concern: Concern,
+        changed: Vec<String>,
+        heard: Heard,
+    ) -> BoxFuture<'_, Result<Option<Decided>>> {
         Box::pin(async move {
-            match self.shared.slot(started.id.client) {
-                Some(slot) => slot.commit(started, concern, changed).await?,
-                None => return Err(lost(started.id)),
-            }
-            Ok(Decided::by_owner(started.id))
+            let Some(slot) = self.shared.slot(started.id.client) else { return Err(lost(started.id)) };
+            Ok(match slot.commit(started, concern, Asks { changed, heard }).await? {
+                Answer::Committed => Some(Decided::by_owner(started.id)),
+                Answer::ValidateAgain => None,
+            })
         })
     }
 
-    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
+    fn changes(&self) -> BoxFuture<'_, Result<Told>> {
         Box::pin(async move { self.shared.records.changes(&self.shared.server).await })
     }
 
@@ -297,6 +304,10 @@ impl TxLog for ClientRecordLog {
 
     fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move { self.shared.records.end_quiet(&self.shared.server, by).await })
+    }
+
+    fn heard_of(&self, id: TxId) -> Option<ObjectId> {
+        self.shared.slot(id.client)?.heard_of()
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

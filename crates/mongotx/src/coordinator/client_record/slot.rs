@@ -6,14 +6,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bson::oid::ObjectId;
 use protocol::{
     ClientId, ClientRecord, Concern, Recorder, Seq, TxId, TxStatus,
-    recorder::{Outcome, RecordWrite, Verdict},
+    recorder::{self, Outcome, RecordWrite},
 };
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    super::{records::StoredRecord, standing::Standing, txlog::Started},
+    super::{
+        quiet::{Conditions, Heard, StoredQuiet, Verdict},
+        records::StoredRecord,
+        standing::Standing,
+        txlog::Started,
+    },
     lost,
 };
 use crate::{
@@ -39,9 +45,11 @@ pub(crate) struct Slot {
 
 struct State {
     recorder: Recorder,
-    waiters: HashMap<Seq, oneshot::Sender<Result<()>>>,
-    /// The tags of the collections that each of those who wait has written to.
-    changed: HashMap<Seq, Vec<String>>,
+    waiters: HashMap<Seq, oneshot::Sender<Result<Answer>>>,
+    /// What each of those who wait has asked.
+    asks: HashMap<Seq, Asks>,
+    /// The last quiet in the record of which it is known that it is over.
+    heard: Option<ObjectId>,
     /// Those that were held back for the quiet of a reader, since when.
     held: HashMap<Seq, Instant>,
     /// When they are tried again.
@@ -71,12 +79,41 @@ pub(super) enum Todo {
     Stop,
 }
 
+/// What a transaction asks of the write that decides it.
+pub(super) struct Asks {
+    /// The tags of the collections that it has written to.
+    pub(super) changed: Vec<String>,
+    pub(super) heard: Heard,
+}
+
+/// What somebody who asked to be committed is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Committed,
+    /// A reader has had quiet meanwhile.
+    ValidateAgain,
+}
+
+/// Why the server has refused a write, as far as quiet goes, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// For something else.
+    Another,
+    /// So many are left out for a while.
+    Held(usize),
+    /// So many are to be validated again.
+    Withdrawn(usize),
+    /// This quiet has lasted for too long: it is to be ended first.
+    Lift(ObjectId),
+}
+
 impl Slot {
     pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, since: Instant) -> Self {
         let state = State {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
-            changed: HashMap::new(),
+            asks: HashMap::new(),
+            heard: None,
             held: HashMap::new(),
             again: None,
             stamps: HashMap::new(),
@@ -162,7 +199,7 @@ impl Slot {
         listed.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    pub(super) async fn commit(&self, started: Started, concern: Concern, changed: Vec<String>) -> Result<()> {
+    pub(super) async fn commit(&self, started: Started, concern: Concern, asks: Asks) -> Result<Answer> {
         let decided = {
             let mut state = self.state();
             if state.waiters.len() >= MAX_WAITING {
@@ -176,7 +213,7 @@ impl Slot {
             }
             let (sender, receiver) = oneshot::channel();
             state.waiters.insert(started.id.seq, sender);
-            state.changed.insert(started.id.seq, changed);
+            state.asks.insert(started.id.seq, asks);
             receiver
         };
         self.wake.notify_one();
@@ -186,7 +223,17 @@ impl Slot {
     /// The tags of the collections that these transactions have written to: they wait, so these are known.
     pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<String> {
         let state = self.state();
-        decided.iter().filter_map(|seq| state.changed.get(seq)).flatten().cloned().collect()
+        decided.iter().filter_map(|seq| state.asks.get(seq)).flat_map(|asks| asks.changed.iter().cloned()).collect()
+    }
+
+    /// What these transactions ask of quiet in their record.
+    pub(super) fn conditions(&self, decided: &[Seq]) -> Conditions {
+        self.state().conditions(decided)
+    }
+
+    /// The last quiet in the record of which it is known that it is over.
+    pub(super) fn heard_of(&self) -> Option<ObjectId> {
+        self.state().heard
     }
 
     /// A write with this stamp was acknowledged, which decides these transactions: to be told before they are.
@@ -201,33 +248,31 @@ impl Slot {
         tags.iter().filter_map(|tag| Some((tag.clone(), *state.stamps.get(tag)?))).collect()
     }
 
-    /// Has the server refused this write because of a reader's quiet? Then those who would disturb it are left out for a while.
-    pub(super) fn hold(&self, write: &RecordWrite, found: &StoredRecord) -> bool {
-        let mut state = self.state();
-        let disturbs = |seq: &&Seq| {
-            let changed = state.changed.get(seq).into_iter().flatten();
-            changed.into_iter().any(|stamp| found.quiet.contains(stamp))
-        };
-        let held: Vec<Seq> = write.decides.iter().filter(disturbs).copied().collect();
+    /// Has the server refused this write because of a reader's quiet? `may_arrive`: a copy of it was not answered.
+    pub(super) fn heed(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
         let ClientRecord { stamp, fenced, killed, .. } = &found.record;
         let is_as_demanded =
             *stamp == write.demands && !fenced && write.decides.iter().all(|seq| !killed.contains(seq));
-        if held.is_empty() || !is_as_demanded {
-            return false;
+        let Some(quiet) = found.quiet.as_ref().filter(|_| is_as_demanded) else { return Refusal::Another };
+        let mut state = self.state();
+        let verdict = state.conditions(&write.decides).verdict(quiet);
+        if let Verdict::Deaf(heard) = verdict {
+            return state.withdraw(&write.decides, heard);
         }
-        let now = Instant::now();
-        for seq in &held {
-            state.held.entry(*seq).or_insert(now);
+        let must_wait = verdict == Verdict::Waits;
+        let held =
+            if must_wait || !quiet.is_over { state.kept_back(&write.decides, quiet, must_wait) } else { Vec::new() };
+        match () {
+            () if held.is_empty() => Refusal::Another,
+            () if must_wait && (quiet.is_late || !state.is_patient(&held)) => Refusal::Lift(quiet.by),
+            () if may_arrive => Refusal::Another,
+            () => state.hold(held),
         }
-        state.recorder.hold(held);
-        state.again.get_or_insert(now + HOLD);
-        true
     }
 
     /// Has none of these been held back for too long?
     pub(super) fn is_patient(&self, decided: &[Seq]) -> bool {
-        let state = self.state();
-        decided.iter().filter_map(|seq| state.held.get(seq)).all(|since| since.elapsed() < LONGEST_HELD)
+        self.state().is_patient(decided)
     }
 
     pub(super) fn retire_when_finished(&self) {
@@ -274,7 +319,7 @@ impl Slot {
     }
 
     /// The write was acknowledged.
-    pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) -> Verdict {
+    pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) -> recorder::Verdict {
         let mut state = self.state();
         state.last_write = Instant::now();
         state.alive = state.composed;
@@ -288,18 +333,18 @@ impl Slot {
         verdict
     }
 
-    pub(super) fn examined(&self, record: Option<&ClientRecord>) -> Verdict {
+    pub(super) fn examined(&self, record: Option<&ClientRecord>) -> recorder::Verdict {
         let mut state = self.state();
         let verdict = state.recorder.examined(record);
         self.answer(&mut state, &verdict);
         verdict
     }
 
-    fn answer(&self, state: &mut State, verdict: &Verdict) {
+    fn answer(&self, state: &mut State, verdict: &recorder::Verdict) {
         match verdict {
-            Verdict::GoOn(outcomes) => state.answer(outcomes.clone(), self.client),
-            Verdict::SendAgain => {}
-            Verdict::Lost(outcomes) => {
+            recorder::Verdict::GoOn(outcomes) => state.answer(outcomes.clone(), self.client),
+            recorder::Verdict::SendAgain => {}
+            recorder::Verdict::Lost(outcomes) => {
                 state.answer(outcomes.clone(), self.client);
                 self.end(state);
             }
@@ -332,14 +377,69 @@ impl Slot {
 }
 
 impl State {
+    fn is_patient(&self, decided: &[Seq]) -> bool {
+        decided.iter().filter_map(|seq| self.held.get(seq)).all(|since| since.elapsed() < LONGEST_HELD)
+    }
+
+    fn conditions(&self, decided: &[Seq]) -> Conditions {
+        Conditions::of(decided.iter().filter_map(|seq| {
+            let Asks { changed, heard: Heard::These(heard) } = self.asks.get(seq)? else { return None };
+            Some((&changed[..], &heard[..]))
+        }))
+    }
+
+    /// Those that would change what is to be quiet, and all that have to be validated again if that is what they wait for. Notes since
+    /// when.
+    fn kept_back(&mut self, decided: &[Seq], quiet: &StoredQuiet, strict: bool) -> Vec<Seq> {
+        let waits = |seq: &&Seq| {
+            let asks = self.asks.get(seq);
+            asks.is_some_and(|asks| quiet.is_disturbed_by(&asks.changed) || strict && asks.heard != Heard::Any)
+        };
+        let kept: Vec<Seq> = decided.iter().filter(waits).copied().collect();
+        let now = Instant::now();
+        for seq in &kept {
+            self.held.entry(*seq).or_insert(now);
+        }
+        kept
+    }
+
+    /// They are left out for a while.
+    fn hold(&mut self, held: Vec<Seq>) -> Refusal {
+        let count = held.len();
+        self.recorder.hold(held);
+        self.again.get_or_insert(Instant::now() + HOLD);
+        Refusal::Held(count)
+    }
+
+    /// Those that have not heard of the quiet are validated again. The write cannot be applied any more, late copies of it included:
+    /// what it demands of the quiet in the record does not come back.
+    fn withdraw(&mut self, decided: &[Seq], by: ObjectId) -> Refusal {
+        let is_deaf =
+            |seq: &&Seq| self.asks.get(seq).is_some_and(|asks| !asks.changed.is_empty() && !asks.heard.knows(by));
+        let withdrawn: Vec<Seq> = decided.iter().filter(is_deaf).copied().collect();
+        if withdrawn.is_empty() {
+            return Refusal::Another;
+        }
+        self.heard = Some(by);
+        self.recorder.withdraw(&withdrawn);
+        for seq in &withdrawn {
+            self.asks.remove(seq);
+            self.held.remove(seq);
+            if let Some(waiter) = self.waiters.remove(seq) {
+                let _ = waiter.send(Ok(Answer::ValidateAgain));
+            }
+        }
+        Refusal::Withdrawn(withdrawn.len())
+    }
+
     fn answer(&mut self, outcomes: Vec<Outcome>, client: ClientId) {
         for outcome in outcomes {
             let (seq, answer) = match outcome {
-                Outcome::Committed(seq) => (seq, Ok(())),
+                Outcome::Committed(seq) => (seq, Ok(Answer::Committed)),
                 Outcome::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
                 Outcome::Indeterminate(seq) => (seq, Err(unanswered())),
             };
-            self.changed.remove(&seq);
+            self.asks.remove(&seq);
             self.held.remove(&seq);
             if let Some(waiter) = self.waiters.remove(&seq) {
                 let _ = waiter.send(answer);

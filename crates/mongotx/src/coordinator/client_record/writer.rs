@@ -15,10 +15,14 @@ use protocol::{
 
 use super::{
     Shared,
-    slot::{Slot, Todo},
+    slot::{Refusal, Slot, Todo},
 };
 use crate::{
-    coordinator::nodes::Nodes,
+    coordinator::{
+        nodes::Nodes,
+        quiet::{Conditions, disturbs},
+        records::StoredRecord,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
@@ -90,11 +94,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         match in_time(deadline, shared.records.read_durably(&shared.server, slot.client)).await {
-            Ok(Some(found)) if !may_arrive && slot.hold(write, &found) => {
-                shared.server.counters.add(&shared.server.counters.held_back, write.decides.len() as u64);
-                return;
-            }
-            Ok(found) => match slot.examined(found.as_ref().map(|found| &found.record)) {
+            Ok(found) => match examine(shared, slot, write, (found, may_arrive, deadline)).await {
                 Verdict::GoOn(_) => return,
                 Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
                 Verdict::Lost(_) => return abandon(shared, slot).await,
@@ -106,6 +106,34 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
         if Instant::now() >= deadline {
             shared.forget(slot.client);
             return slot.give_up();
+        }
+    }
+}
+
+/// What the record says of a write that was not answered, or refused.
+async fn examine(
+    shared: &Shared,
+    slot: &Slot,
+    write: &RecordWrite,
+    (found, may_arrive, deadline): (Option<StoredRecord>, bool, Instant),
+) -> Verdict {
+    let counters = &shared.server.counters;
+    match found.as_ref().map_or(Refusal::Another, |found| slot.heed(write, found, may_arrive)) {
+        Refusal::Another => slot.examined(found.as_ref().map(|found| &found.record)),
+        Refusal::Held(held) => {
+            counters.add(&counters.held_back, held as u64);
+            Verdict::GoOn(Vec::new())
+        }
+        Refusal::Withdrawn(withdrawn) => {
+            counters.add(&counters.validated_again, withdrawn as u64);
+            Verdict::GoOn(Vec::new())
+        }
+        Refusal::Lift(by) => {
+            let lifted = shared.records.lift_quiet(&shared.server, slot.client, by);
+            if let Err(error) = in_time(deadline, lifted).await {
+                tracing::debug!(client = %slot.client, %error, "the quiet of a reader could not be ended");
+            }
+            Verdict::SendAgain
         }
     }
 }
@@ -134,7 +162,8 @@ async fn send(
     names: &[Namespace],
     is_patient: bool,
 ) -> Result<bool> {
-    let pipeline = pipeline(write, names, &slot.changed_by(&write.decides), is_patient);
+    let quiet = Quiet { is_patient, conditions: slot.conditions(&write.decides) };
+    let pipeline = pipeline(write, names, &slot.changed_by(&write.decides), &quiet);
     let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline]};
     let ns = &shared.records.ns;
     let mut command = doc! {"update": &ns.coll, "updates": [statement]};
@@ -145,11 +174,18 @@ async fn send(
     Ok(shared.recorder.write_records(ns, command).await?.ok()?.modified == 1)
 }
 
-/// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the group is killed, and nobody has
-/// asked for quiet where they have written (as long as they are patient); otherwise the record as it was, which counts as not
-/// modified. The conditions stand here and not in the query, because a query that says nothing but the `_id` takes the server's
-/// shortest way.
-fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>, is_patient: bool) -> Document {
+/// How a write heeds quiet.
+struct Quiet {
+    /// It waits until quiet is over.
+    is_patient: bool,
+    /// Those of the group who have to be validated again after it.
+    conditions: Conditions,
+}
+
+/// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the group is killed, and quiet where they
+/// have written is heeded; otherwise the record as it was, which counts as not modified. The conditions stand here and not in the
+/// query, because a query that says nothing but the `_id` takes the server's shortest way.
+fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>, quiet: &Quiet) -> Document {
     let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
     let killed = doc! {"$ifNull": ["$killed", []]};
     let mut conditions =
@@ -157,11 +193,11 @@ fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>
     if !write.decides.is_empty() {
         conditions.push(doc! {"$eq": [{"$setIntersection": [killed.clone(), numbers(&write.decides)]}, []]});
     }
-    if is_patient && !changed.is_empty() {
-        let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
-        let disturbed = doc! {"$ne": [{"$setIntersection": ["$quiet.tags", changed]}, []]};
-        conditions.push(doc! {"$not": [{"$and": [{"$gt": ["$quiet.until", "$$NOW"]}, disturbed]}]});
+    if quiet.is_patient && !changed.is_empty() {
+        let stands = doc! {"$and": [{"$eq": ["$quiet.over", false]}, {"$gt": ["$quiet.until", "$$NOW"]}]};
+        conditions.push(doc! {"$not": [{"$and": [stands, disturbs(changed)]}]});
     }
+    conditions.extend(quiet.conditions.expression());
     let mut fields = doc! {
         "stamp": write.stamp as i64, "low": write.low as i64,
         "committed": numbers(&write.committed), "rolledBack": numbers(&write.rolled_back),

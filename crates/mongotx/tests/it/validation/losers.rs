@@ -1,17 +1,11 @@
 //! Who loses its validation again and again is given quiet: for a moment nobody decides where it reads.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use bson::{DateTime, Document, doc, oid::ObjectId};
 use mongotx::{Client, Collection, ErrorKind, Isolation, Session, TransactionOptions};
 
-use crate::{quiet, random::Random};
+use crate::quiet;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -73,17 +67,30 @@ async fn rivals_decide_when_the_reader_who_was_given_quiet_has_ended() {
 /// A record whose reader has died, by a clock that was set back: the decision waits for a bounded time, others do not wait.
 #[tokio::test]
 async fn quiet_that_nobody_ends_is_not_heeded_for_ever() {
+    not_heeded_for_ever(Isolation::Snapshot).await;
+}
+
+/// At serializable what was read is validated again, once the owner of the record has ended the quiet.
+#[tokio::test]
+async fn quiet_that_nobody_ends_is_ended_by_who_has_to_be_validated_again() {
+    let client = not_heeded_for_ever(Isolation::Serializable).await;
+    assert!(client.metrics().validated_again > 0);
+}
+
+async fn not_heeded_for_ever(isolation: Isolation) -> Client {
     let client = quiet::connect(quiet::options()).await;
     let coll = quiet::collection(&client, 2).await;
-    let elsewhere = quiet::collection(&client, 1).await;
+    let elsewhere = quiet::collection(&client, 2).await;
     set(&coll, 1, 5).await;
-    let mut writer = session(&client);
+    let mut writer =
+        client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
     writer.begin().unwrap();
+    elsewhere.find_one(doc! {"_id": 2}).session(&mut writer).await.unwrap();
     coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 7}}).session(&mut writer).await.unwrap();
     let id = ObjectId::from_bytes(writer.id().unwrap().client.0);
     let tag = protocol::id::collection_tag(&coll.namespace().to_string());
     let for_ever = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
-    let quiet = doc! {"by": ObjectId::new(), "tags": [tag], "until": for_ever};
+    let quiet = doc! {"by": ObjectId::new(), "tags": [tag], "until": for_ever, "over": false};
     let driver = testkit::shared_standalone().await.unwrap().client().await.unwrap();
     let records = driver.database(&quiet::options().tx_database).collection::<Document>("txs");
     let told = records.update_one(doc! {"_id": id}, doc! {"$set": {"quiet": quiet}}).await.unwrap();
@@ -99,59 +106,5 @@ async fn quiet_that_nobody_ends_is_not_heeded_for_ever() {
     other.commit().await.unwrap();
     tokio::time::timeout(LIMIT, deciding).await.unwrap().unwrap().unwrap();
     assert_eq!(coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 7}));
-}
-
-const ACCOUNTS: i32 = 2_000;
-const EACH: i64 = 100;
-
-async fn transfer(coll: &Collection<Document>, session: &mut Session, random: &mut Random) -> mongotx::Result<()> {
-    session.begin()?;
-    let (from, to) = (random.below(ACCOUNTS as usize) as i32, random.below(ACCOUNTS as usize) as i32);
-    for (id, n) in [(from, -1_i64), (to, 1)] {
-        coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": n}}).session(session).await?;
-    }
-    session.commit().await
-}
-
-/// Without quiet, a sum of so many documents is never of one moment.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn audit_gets_through_beside_eight_writers() {
-    let clients = [quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await];
-    let coll = quiet::collection(&clients[0], 0).await;
-    let accounts: Vec<Document> = (0..ACCOUNTS).map(|id| doc! {"_id": id, "n": EACH}).collect();
-    coll.insert_many(&accounts).await.unwrap();
-    let over = Arc::new(AtomicBool::new(false));
-    let writers = (0..8_u64).map(|nth| {
-        let client = clients[nth as usize % 2].clone();
-        let (coll, over) = (quiet::through(&client, &coll), Arc::clone(&over));
-        tokio::spawn(async move {
-            let (mut session, mut random, mut done) = (session(&client), Random::of_seed(nth), 0_u32);
-            while !over.load(SeqCst) {
-                match transfer(&coll, &mut session, &mut random).await {
-                    Ok(()) => done += 1,
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-                        session.rollback().await.ok();
-                    }
-                }
-            }
-            done
-        })
-    });
-    let writers: Vec<_> = writers.collect();
-    let mut auditor = session(&clients[0]);
-    for _ in 0..3 {
-        let sum = [doc! {"$group": {"_id": 1, "n": {"$sum": "$n"}}}];
-        let audit = auditor.with_transaction(async |session| {
-            let found = coll.aggregate(sum.clone()).session(session).await?.try_collect().await?;
-            Ok(found[0].get_i64("n").unwrap())
-        });
-        let total = tokio::time::timeout(LIMIT, audit).await.expect("the audit starves").unwrap();
-        assert_eq!(total, EACH * i64::from(ACCOUNTS));
-    }
-    over.store(true, SeqCst);
-    for writer in writers {
-        assert!(writer.await.unwrap() > 0, "a writer starves");
-    }
-    assert!(clients[0].metrics().quiets > 0);
+    client
 }
