@@ -1,6 +1,6 @@
 //! `hello`: who is there, on both sides.
 
-use bson::{RawDocument, RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
+use bson::{RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
 
 use crate::{
     settings::{Login, Settings},
@@ -70,13 +70,6 @@ pub(super) fn hello(settings: &Settings) -> RawDocumentBuf {
         hello.append(cstr!("saslSupportedMechs"), format!("{source}.{user}"));
     }
     hello
-}
-
-/// Nothing.
-pub(super) fn none() -> &'static RawDocument {
-    const EMPTY: [u8; 5] = [5, 0, 0, 0, 0];
-    // Its length and its end are right.
-    RawDocument::from_bytes(&EMPTY).unwrap_or_else(|_| unreachable!())
 }
 
 #[cfg(test)]

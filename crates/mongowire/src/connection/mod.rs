@@ -135,7 +135,7 @@ impl Connection {
             return Err(Failure::Broken);
         }
         self.last_id = LAST_ID.fetch_add(1, Relaxed).wrapping_add(1);
-        let appended = if self.settings.appended.is_empty() { greeting::none() } else { &self.settings.appended };
+        let appended = &*self.settings.appended;
         let command = op_msg::Command { request_id: self.last_id, database, body, appended, sequences };
         op_msg::encode_command(&command, &mut self.message);
         let (bytes, most) = (self.message.len(), self.greeting.max_message_bytes.min(MAX_MESSAGE_BYTES));
