@@ -115,8 +115,7 @@ impl Clients {
         let settings = Settings::of_driver(&DriverOptions::parse(&uri).await.unwrap()).unwrap();
         let limits = PoolLimits { most: 32, wait: LIMIT, idle: None };
         let pool = Arc::new(Pool::new(settings, limits, Arc::new(AtomicU64::new(0))));
-        let mut options = mongotx::ClientOptions::default();
-        options.sweep = false;
+        let options = mongotx::ClientOptions { sweep: false, ..mongotx::ClientOptions::default() };
         let library = mongotx::Client::connect_with(&uri, options).await.unwrap();
         Self { port: server.port(), pool, library, driver }
     }
