@@ -3,7 +3,7 @@
 
 use bson::RawDocumentBuf;
 use mongotx_gateway::{
-    Request, Sequence,
+    Request, Sequence, Whole,
     error::code::INVALID_BSON,
     read,
     wire::{Compressor, HEADER_BYTES, Header, compress, decode, encode, op_msg},

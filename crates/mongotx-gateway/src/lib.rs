@@ -2,9 +2,9 @@
 //! have none.
 //!
 //! ```text
-//! client ─► server/ ─► wire/ ─► dispatch ─┬─► command/      the library gives it its meaning
-//!                                         ├─► handshake/    the gateway answers by itself
-//!                                         └─► passthrough/  the backing server answers
+//! client ─► server/ ─► mongowire ─► dispatch ─┬─► command/      the library gives it its meaning
+//!                                             ├─► handshake/    the gateway answers by itself
+//!                                             └─► passthrough/  the backing server answers
 //! ```
 //!
 //! Start reading at `dispatch.rs`, the one table of commands, and at [`Request`] and [`Reply`], which everything takes
@@ -16,7 +16,6 @@ mod connection;
 mod context;
 mod cursor;
 mod dispatch;
-pub mod error;
 mod failure;
 mod gateway;
 mod handshake;
@@ -28,7 +27,8 @@ mod reply;
 mod request;
 mod server;
 mod session;
-pub mod wire;
+
+pub use mongowire::{error, wire};
 
 pub use self::{
     access::{Role, UserName, Users, UsersError},
@@ -39,6 +39,6 @@ pub use self::{
     options::{Limits, Options, RetryableWrites, Tls},
     passthrough::Upstream,
     reply::Reply,
-    request::{Request, Sequence},
+    request::{Request, Sequence, Whole},
     server::TlsError,
 };

@@ -28,7 +28,10 @@ use crate::{
         parked::reap_in_background,
         published::{self, PublishedLog},
         records::{Records, StoredRecord},
-        server::{Server, from_driver},
+        server::{
+            Server, from_driver,
+            lean::{Lean, Purpose},
+        },
         strangers,
         sweep::{Cleaned, Swept},
         txlog::{Fate, TxLog},
@@ -122,17 +125,25 @@ impl Client {
         let counting = options.count_commands.then_some(&counters);
         let nodes = Arc::new(Nodes::default());
         let connections = Arc::new(AtomicU64::new(0));
-        let driver = driver(uri, counting, &nodes, &connections).await?;
-        let shards = Shards::new(&options.shard_keys, examine(&driver, &nodes).await?)?;
-        let hook = options.hook.clone();
-        let server = Arc::new(Server::new(driver, Arc::clone(&counters), hook, connections, Arc::clone(&nodes)));
+        let asked = options_for(uri, counting, &nodes).await?;
+        let driver = driver(asked.clone(), &connections)?;
+        let hello = examine(&driver, &nodes).await?;
+        let shards = Shards::new(&options.shard_keys, is_router(&hello))?;
+        let lean = |purpose, begun: &Arc<AtomicU64>| {
+            let lean = Lean::new(&asked, &hello, &driver, &nodes, &purpose, begun)?;
+            Some(lean.counted(counting))
+        };
+        let server = |driver, lean, begun| {
+            Server::new(driver, lean, Arc::clone(&counters), options.hook.clone(), begun, Arc::clone(&nodes))
+        };
         let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
             let epoch = Arc::new(AtomicU64::new(0));
             nodes.ends(&epoch);
-            let recorder = driver_for_records(uri, counting, &nodes, &epoch).await?;
-            let (hook, begun) = (options.hook.clone(), Arc::clone(&epoch));
-            Ok((Server::new(recorder, Arc::clone(&counters), hook, begun, Arc::clone(&nodes)), epoch))
+            let recorder = driver_for_records(asked.clone(), &epoch)?;
+            Ok((server(recorder, lean(Purpose::Records, &epoch), Arc::clone(&epoch)), epoch))
         };
+        let data = lean(Purpose::Data, &connections);
+        let server = Arc::new(server(driver.clone(), data, connections));
         let log: Arc<dyn TxLog> = match options.layout {
             Layout::ClientRecord => {
                 let (recorder, epoch) = lane().await?;
@@ -399,13 +410,7 @@ async fn options_for(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<No
 }
 
 /// `connections`: counts those that are begun.
-async fn driver(
-    uri: &str,
-    counters: Option<&Arc<Counters>>,
-    nodes: &Arc<Nodes>,
-    connections: &Arc<AtomicU64>,
-) -> Result<mongodb::Client> {
-    let mut options = options_for(uri, counters, nodes).await?;
+fn driver(mut options: DriverOptions, connections: &Arc<AtomicU64>) -> Result<mongodb::Client> {
     count_connections(&mut options, connections);
     mongodb::Client::with_options(options).map_err(from_driver)
 }
@@ -422,23 +427,15 @@ fn count_connections(options: &mut DriverOptions, connections: &Arc<AtomicU64>) 
 
 /// One connection for the writes to client records, and a counter that changes whenever it has to be made anew: the
 /// handler is called before the new connection is tried.
-async fn driver_for_records(
-    uri: &str,
-    counters: Option<&Arc<Counters>>,
-    nodes: &Arc<Nodes>,
-    epoch: &Arc<AtomicU64>,
-) -> Result<mongodb::Client> {
-    let mut options = options_for(uri, counters, nodes).await?;
+fn driver_for_records(mut options: DriverOptions, epoch: &Arc<AtomicU64>) -> Result<mongodb::Client> {
     options.max_pool_size = Some(1);
     options.min_pool_size = None;
     options.max_idle_time = None;
-    count_connections(&mut options, epoch);
-    mongodb::Client::with_options(options).map_err(from_driver)
+    driver(options, epoch)
 }
 
-/// Refuses servers on which transactions would not be safe. Answers whether it is a router, where collections may have
-/// shard keys.
-async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<bool> {
+/// Refuses servers on which transactions would not be safe. Answers what the server says of itself.
+async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<Document> {
     let admin = driver.database("admin");
     let build: Document = admin.run_command(doc! {"buildInfo": 1}).await.map_err(from_driver)?;
     let hello: Document = admin.run_command(doc! {"hello": 1}).await.map_err(from_driver)?;
@@ -455,7 +452,12 @@ async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<bool> {
         )));
     }
     nodes.note(&hello);
-    Ok(hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"))
+    Ok(hello)
+}
+
+/// It is a router, where collections may have shard keys.
+fn is_router(hello: &Document) -> bool {
+    hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }
 
 /// Sweeps now and every few leases, as long as the client lives.

@@ -11,7 +11,7 @@
 //! | [`ErrorKind::Corruption`] | look at the document with `mongotx doctor` | - | - |
 //! | [`ErrorKind::Closed`] | begin a new transaction, or connect again | - | 251 NoSuchTransaction |
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bson::{Bson, Document};
 use protocol::TxId;
@@ -126,7 +126,7 @@ struct Inner {
     /// What was asked may have been done all the same.
     maybe_done: bool,
     unreplicated: Option<Unreplicated>,
-    source: Option<mongodb::error::Error>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 /// What a server has done that it may lose again, because too few others have it: a primary that is cut off, say.
@@ -251,8 +251,8 @@ impl Error {
         self
     }
 
-    pub(crate) fn because_of(mut self, source: mongodb::error::Error) -> Self {
-        self.0.source = Some(source);
+    pub(crate) fn because_of(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
         self
     }
 
@@ -383,7 +383,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 

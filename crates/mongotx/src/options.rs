@@ -157,7 +157,7 @@ pub struct ClientOptions {
     /// Look for leftovers of dead clients when the client starts, and every few leases.
     pub sweep: bool,
     /// Count the commands that are sent, by name ([`crate::Metrics::commands`]). For that the driver decodes each command and each answer
-    /// once more: a gateway, which passes many documents on, does without.
+    /// once more that goes over it: a gateway, which passes many documents on, does without.
     pub count_commands: bool,
     /// The shard keys of collections, as dotted paths: every command about a document of theirs carries its values, and
     /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its

@@ -10,7 +10,7 @@ use crate::{
     context::Context,
     dispatch,
     error::{CommandError, code},
-    request::Request,
+    request::{Request, Whole},
 };
 
 /// # Errors

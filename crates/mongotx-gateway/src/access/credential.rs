@@ -1,9 +1,8 @@
 //! What is kept instead of a password: enough to check who knows it, and to show the client that it is known here.
 
+use mongowire::scram::Mechanism;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
-
-use super::mechanism::Mechanism;
 
 /// The fewest iterations that RFC 7677 allows. Fewer, and passwords are guessed from a stolen file.
 const FEWEST_ITERATIONS: u32 = 4_096;

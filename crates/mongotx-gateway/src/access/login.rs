@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use mongowire::scram::Mechanism;
 
 use super::{
-    mechanism::Mechanism,
     scram::{Exchange, First, Refused},
     user::{User, UserName},
     users::Users,
@@ -19,7 +19,7 @@ use crate::{
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, codes},
-    request::Request,
+    request::{Request, Whole},
 };
 
 /// Failed logins after which a connection is closed.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `users`, `user` | who there is, and the file of them |
 //! | `role` | what a user may do, and where |
-//! | `credential`, `mechanism` | what is kept instead of a password (RFC 5802, RFC 7677) |
+//! | `credential` | what is kept instead of a password (RFC 5802, RFC 7677) |
 //! | `scram` | the exchange with a client (pure) |
 //! | `login` | `saslStart`, `saslContinue`, `logout`, and the login inside `hello` |
 //! | `needs`, `pipeline` | what a command needs (pure) |
@@ -16,7 +16,6 @@ mod base64_text;
 mod check;
 mod credential;
 mod login;
-mod mechanism;
 mod needs;
 mod pipeline;
 mod role;

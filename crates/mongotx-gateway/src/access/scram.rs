@@ -4,9 +4,10 @@
 //! 4. server: `v=SIGNATURE`. A wrong proof is found out in step 4, after the same work for every user, known or not.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use mongowire::scram::Mechanism;
 use subtle::ConstantTimeEq;
 
-use super::{credential::Credential, mechanism::Mechanism};
+use super::credential::Credential;
 
 /// As long as a client's message may be. Names and nonces are much shorter.
 const LONGEST_BYTES: usize = 4 * 1024;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use mongowire::scram::Mechanism;
 use sha2::{Digest, Sha256};
 
 use super::{
     credential::Credential,
-    mechanism::Mechanism,
     role::{Need, Role},
 };
 use crate::request::is_database_name;

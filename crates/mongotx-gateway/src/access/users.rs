@@ -12,12 +12,12 @@ use std::{
     sync::Arc,
 };
 
+use mongowire::scram::Mechanism;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::{
     credential::Credential,
-    mechanism::Mechanism,
     role::Role,
     user::{User, UserName},
 };

@@ -57,7 +57,7 @@ use crate::{
     error::CommandError,
     failure::{Answer, Failure, codes},
     reply::Reply,
-    request::Request,
+    request::{Request, Whole},
     server::PANICKED,
 };
 

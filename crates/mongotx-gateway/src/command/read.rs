@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     failure::{Answer, Failure},
-    request::Request,
+    request::{Request, Whole},
     session::info::Mode,
 };
 

@@ -3,18 +3,18 @@
 //! | file | what |
 //! | --- | --- |
 //! | `strip` | fields that a server without sessions and transactions refuses |
-//! | `pool`, `link` | connections of the gateway's own: bytes in, bytes out |
-//! | `driver` | the way for servers that need a login, TLS or a search for the primary: the official driver |
+//! | `lean` | connections of the gateway's own (`mongowire`): bytes in, bytes out |
+//! | `driver` | the way for servers whose primary has to be searched for, or that want to be spoken to otherwise: the official driver |
 
 mod driver;
-mod link;
-mod pool;
+mod lean;
 mod strip;
 
 use bson::{Document, RawDocument};
-use mongodb::options::{ClientOptions, Tls};
+use mongodb::options::ClientOptions;
+use mongowire::Settings;
 
-use self::pool::Pool;
+use self::lean::Lean;
 use crate::{
     connection::Connection,
     context::Context,
@@ -30,7 +30,7 @@ pub struct Upstream {
 }
 
 enum Way {
-    Pool(Pool),
+    Lean(Lean),
     Driver(mongodb::Client),
 }
 
@@ -41,15 +41,13 @@ impl Upstream {
     /// The connection string is not one.
     pub(crate) async fn new(uri: &str, limits: &Limits) -> mongodb::error::Result<Self> {
         let mut options = ClientOptions::parse(uri).await?;
-        if let [host] = &options.hosts[..]
-            && is_plain(&options)
-        {
-            return Ok(Self { way: Way::Pool(Pool::new(host.clone(), limits)) });
+        options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
+        if let Some(settings) = Settings::of_driver(&options).filter(|_| options.repl_set_name.is_none()) {
+            return Ok(Self { way: Way::Lean(Lean::new(settings, limits)) });
         }
         // A command is sent once.
         options.retry_reads = Some(false);
         options.retry_writes = Some(false);
-        options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
         Ok(Self { way: Way::Driver(mongodb::Client::with_options(options)?) })
     }
 
@@ -60,7 +58,7 @@ impl Upstream {
     /// The server cannot be reached, or went away before it answered.
     pub async fn run(&self, database: &str, body: &RawDocument, sequences: &[Sequence]) -> Result<Reply, CommandError> {
         match &self.way {
-            Way::Pool(pool) => pool.run(database, body, sequences).await,
+            Way::Lean(lean) => lean.run(database, body, sequences).await,
             Way::Driver(client) => driver::run(client, database, body, sequences).await,
         }
     }
@@ -78,12 +76,6 @@ impl Upstream {
 
 /// How the gateway calls itself in the server's logs.
 const APP_NAME: &str = "mongotx gateway";
-
-/// One server that takes commands from anybody who connects.
-fn is_plain(options: &ClientOptions) -> bool {
-    let tls = matches!(options.tls, Some(Tls::Enabled(_)));
-    options.credential.is_none() && !tls && options.repl_set_name.is_none() && options.load_balanced != Some(true)
-}
 
 /// Passes a request on. It is given up when the client is gone.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {

@@ -9,17 +9,14 @@ use std::{
     time::Duration,
 };
 
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use mongowire::prepare;
+use tokio::net::{TcpListener, UnixListener};
 
 use super::Server;
 use crate::connection::Peer;
 
 /// After it could not accept: mostly there are too many open files, and looking at once again does not help.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A peer that has not been heard of for so long is asked whether it is there, as MongoDB does.
-const KEEPALIVE: Duration = Duration::from_secs(120);
-
 /// A socket that listens.
 pub(crate) enum Listener {
     Tcp(TcpListener),
@@ -76,15 +73,6 @@ impl Listener {
             }
         }
         Ok(())
-    }
-}
-
-/// Small answers at once, and signs of life. A socket that takes neither works all the same.
-pub(crate) fn prepare(stream: &TcpStream) {
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
-    let socket = SockRef::from(stream);
-    if let Err(error) = socket.set_tcp_nodelay(true).and_then(|()| socket.set_tcp_keepalive(&keepalive)) {
-        tracing::debug!(%error, "a socket does not take its options");
     }
 }
 

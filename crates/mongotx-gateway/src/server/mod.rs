@@ -27,13 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::tls::TlsError;
-pub(crate) use self::{
-    answer::PANICKED,
-    listener::{Listener, prepare},
-    read::read_payload,
-    serve::Socket,
-    tls::acceptor,
-};
+pub(crate) use self::{answer::PANICKED, listener::Listener, serve::Socket, tls::acceptor};
 use crate::{
     connection::{Connection, Peer},
     context::Context,

@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use mongowire::read_payload;
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt},
     time::{error::Elapsed, timeout},
@@ -103,12 +104,4 @@ async fn skip<R: AsyncBufRead + Unpin>(reader: &mut R, read: &[u8], mut left: us
     }
     first.resize(4, 0);
     Ok(first.try_into().unwrap_or_default())
-}
-
-/// Exactly so many bytes.
-pub(crate) async fn read_payload<R: AsyncBufRead + Unpin>(reader: &mut R, bytes: usize) -> io::Result<Vec<u8>> {
-    let mut payload = Vec::with_capacity(bytes.min(FIRST_BYTES));
-    let limit = u64::try_from(bytes).unwrap_or(u64::MAX);
-    reader.take(limit).read_to_end(&mut payload).await?;
-    if payload.len() < bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(payload) }
 }

@@ -5,7 +5,7 @@ use crate::common;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use common::raw::{framed, message};
 use mongotx_gateway::{
-    Request, Sequence,
+    Request, Sequence, Whole,
     wire::{
         Compressor, Envelope, Form, HEADER_BYTES, Header, Incoming, MAX_MESSAGE_BYTES, WireError, compress, decode,
         encode,

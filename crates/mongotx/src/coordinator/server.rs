@@ -1,7 +1,8 @@
 //! Commands to the server: sending, counting, and sorting what comes back.
 //!
 //! Every command of this crate is sent once. The driver's own retries of writes are off: a lock write that arrived
-//! twice could lock a document again after its transaction was finished.
+//! twice could lock a document again after its transaction was finished. Commands go over connections of this library's own
+//! ([`lean`]) where that can be, and else over the driver; cursors that are read as somebody asks always go over the driver.
 //!
 //! Commands that change documents go through one of three doors, and there is no other:
 //! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command is under way.
@@ -9,6 +10,7 @@
 //! - [`direct`]: outside transactions, and the records of transactions.
 
 pub(crate) mod direct;
+pub(crate) mod lean;
 pub(crate) mod live;
 pub(crate) mod repair;
 
@@ -21,11 +23,13 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
+use mongowire::{Failure, Refusal};
 use sd2v::{guard::refused_field, index::shown, validator};
 
+use self::lean::{Lean, Line};
 use super::nodes::Nodes;
 use crate::{
     document,
@@ -37,6 +41,8 @@ use crate::{
 
 /// DocumentValidationFailure.
 const BREAKS_VALIDATOR: i32 = 121;
+/// BSONObjectTooLarge.
+const TOO_LARGE: i32 = 10_334;
 
 /// What an `update`, `insert` or `delete` command answers.
 #[derive(Debug, Default)]
@@ -114,9 +120,11 @@ pub(crate) fn as_i64(value: &Bson) -> i64 {
 /// The connection of one client, with its counters and its hook.
 pub(crate) struct Server {
     driver: Client,
+    /// `None`: everything goes over the driver.
+    lean: Option<Lean>,
     pub(crate) counters: Arc<Counters>,
     hook: Option<Arc<dyn StepHook>>,
-    /// How many connections the driver has begun.
+    /// Rises with every connection that the driver begins, and that is begun and made beside it.
     connections: Arc<AtomicU64>,
     /// How many servers keep the data.
     pub(crate) nodes: Arc<Nodes>,
@@ -125,12 +133,13 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(
         driver: Client,
+        lean: Option<Lean>,
         counters: Arc<Counters>,
         hook: Option<Arc<dyn StepHook>>,
         connections: Arc<AtomicU64>,
         nodes: Arc<Nodes>,
     ) -> Self {
-        Self { driver, counters, hook, connections, nodes }
+        Self { driver, lean, counters, hook, connections, nodes }
     }
 
     /// Another number than before: something may have been answered by another server process.
@@ -144,9 +153,20 @@ impl Server {
         }
     }
 
+    /// A connection of this library's own, where there are some.
+    async fn line(&self) -> Result<Option<Line<'_>>> {
+        match &self.lean {
+            Some(lean) => lean.line().await,
+            None => Ok(None),
+        }
+    }
+
     /// One command, and the whole answer. For the doors alone.
     async fn send(&self, db: &str, command: Document) -> Result<Document> {
-        in_time(self.driver.database(db).run_command(command)).await
+        match self.line().await? {
+            Some(mut line) => document::parse(&line.ask(db, &command).await?),
+            None => in_time(self.driver.database(db).run_command(command)).await,
+        }
     }
 
     /// One command of a door. What was done and may be lost again (`writeConcernError`) counts as unanswered.
@@ -179,6 +199,9 @@ impl Server {
 
     /// The same as bytes.
     pub(crate) async fn collect_raw(&self, db: &str, command: Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
+        if let Some(line) = self.line().await? {
+            return line.collect(db, &command, limit).await;
+        }
         let cursor = self.cursor(db, command).await?;
         in_time(cursor.take(limit).try_collect()).await
     }
@@ -192,8 +215,7 @@ impl Server {
     pub(crate) async fn find_first_raw(&self, ns: &Namespace, mut find: Document) -> Result<Option<RawDocumentBuf>> {
         find.insert("limit", 1);
         find.insert("singleBatch", true);
-        let mut cursor = self.cursor(&ns.db, find).await?;
-        in_time(cursor.try_next()).await
+        Ok(self.collect_raw(&ns.db, find, 1).await?.pop())
     }
 }
 
@@ -231,11 +253,7 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
     let sorted = match kind {
         DriverKind::Command(refused) => {
             let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
-            let sorted = refused_by_server(refused.code, &refused.message);
-            let sorted = if REFUSED_AT_ONCE.contains(&refused.code) { sorted } else { sorted.maybe_done() };
-            sorted
-                .with_duplicate_key(details.as_ref().and_then(DuplicateKey::read))
-                .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
+            refused_command(refused.code, &refused.message, details.as_ref())
         }
         DriverKind::ServerSelection { .. }
         | DriverKind::DnsResolve { .. }
@@ -252,6 +270,33 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
         _ => Error::invalid(8, error.to_string()),
     };
     sorted.because_of(error)
+}
+
+/// Sorts what a connection of this library's own has to say.
+fn from_wire(failure: &Failure) -> Error {
+    let message = failure.to_string();
+    let sorted = match failure {
+        Failure::Login { .. } => Error::invalid(18, message),
+        Failure::TooLong { .. } => Error::invalid(TOO_LARGE, message),
+        Failure::Closed => Error::new(ErrorKind::Closed, "the client is shut down"),
+        _ if failure.is_maybe_done() => Error::new(ErrorKind::Unavailable, message).maybe_done(),
+        _ => Error::new(ErrorKind::Unavailable, format!("the server cannot be reached: {message}")),
+    };
+    sorted.because_of(failure.clone())
+}
+
+/// Sorts an answer that says that the server has not carried out a command.
+fn refused_answer(refusal: &Refusal, answer: &RawDocument) -> Error {
+    refused_command(refusal.code, &refusal.message, Document::try_from(answer).ok().as_ref())
+}
+
+/// `details`: the server's answer.
+fn refused_command(code: i32, message: &str, details: Option<&Document>) -> Error {
+    let sorted = refused_by_server(code, message);
+    let sorted = if REFUSED_AT_ONCE.contains(&code) { sorted } else { sorted.maybe_done() };
+    sorted
+        .with_duplicate_key(details.and_then(DuplicateKey::read))
+        .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
 }
 
 /// Codes of a server that is not the primary and has not begun with what it was asked.

@@ -19,6 +19,7 @@ mod histories;
 mod indexes;
 mod interleavings;
 mod late;
+mod lean;
 mod left_open;
 mod limits;
 mod lossless;

@@ -47,7 +47,7 @@ const CACHED_STATUSES: usize = 10_000;
 /// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
 const IDS_TRIED: usize = 4;
 
-/// How many connections the driver has begun for record writes: a write acknowledged in the epoch in which a
+/// Rises when a connection for record writes is begun, and when it is made: a write acknowledged in the epoch in which a
 /// transaction began ran in the same server process.
 pub(crate) type Epoch = Arc<AtomicU64>;
 

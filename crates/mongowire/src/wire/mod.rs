@@ -121,7 +121,7 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
 }
 
 /// How many bytes a message has when it is decompressed: the work that it makes, as far as it tells.
-pub(crate) fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
+pub fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
     match header.op_code {
         OpCode::Compressed => compressed::told_bytes(payload).max(payload.len()),
         _ => payload.len(),

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 /// A way to log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mechanism {
+pub enum Mechanism {
     /// `SCRAM-SHA-1`.
     ScramSha1,
     /// `SCRAM-SHA-256`.
@@ -18,10 +18,11 @@ pub(crate) enum Mechanism {
 }
 
 impl Mechanism {
-    pub(crate) const ALL: [Self; 2] = [Self::ScramSha1, Self::ScramSha256];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::ScramSha1, Self::ScramSha256];
 
     /// As clients name it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::ScramSha1 => "SCRAM-SHA-1",
             Self::ScramSha256 => "SCRAM-SHA-256",
@@ -29,12 +30,12 @@ impl Mechanism {
     }
 
     /// The one of this name.
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
+    pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
     /// How long a key is.
-    pub(crate) fn key_bytes(self) -> usize {
+    pub fn key_bytes(self) -> usize {
         match self {
             Self::ScramSha1 => 20,
             Self::ScramSha256 => 32,
@@ -42,12 +43,12 @@ impl Mechanism {
     }
 
     /// How long a salt is, as MongoDB makes them.
-    pub(crate) fn salt_bytes(self) -> usize {
+    pub fn salt_bytes(self) -> usize {
         self.key_bytes() - 4
     }
 
     /// How often a new password is hashed, as in MongoDB.
-    pub(crate) fn iterations(self) -> u32 {
+    pub fn iterations(self) -> u32 {
         match self {
             Self::ScramSha1 => 10_000,
             Self::ScramSha256 => 15_000,
@@ -55,7 +56,7 @@ impl Mechanism {
     }
 
     /// `HMAC(key, text)`.
-    pub(crate) fn hmac(self, key: &[u8], text: &[u8]) -> Vec<u8> {
+    pub fn hmac(self, key: &[u8], text: &[u8]) -> Vec<u8> {
         match self {
             Self::ScramSha1 => mac::<Hmac<Sha1>>(key, text),
             Self::ScramSha256 => mac::<Hmac<Sha256>>(key, text),
@@ -63,7 +64,7 @@ impl Mechanism {
     }
 
     /// `H(text)`.
-    pub(crate) fn hash(self, text: &[u8]) -> Vec<u8> {
+    pub fn hash(self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::ScramSha1 => Sha1::digest(text).to_vec(),
             Self::ScramSha256 => Sha256::digest(text).to_vec(),
@@ -71,7 +72,7 @@ impl Mechanism {
     }
 
     /// `Hi(password, salt, iterations)`, of a password that was prepared.
-    pub(crate) fn salted(self, prepared: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
+    pub fn salted(self, prepared: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut salted = vec![0; self.key_bytes()];
         match self {
             Self::ScramSha1 => pbkdf2::pbkdf2_hmac::<Sha1>(prepared.as_bytes(), salt, iterations, &mut salted),
@@ -84,7 +85,7 @@ impl Mechanism {
     ///
     /// # Errors
     /// In words, for characters that SASLprep does not allow.
-    pub(crate) fn prepare(self, user: &str, password: &str) -> Result<String, String> {
+    pub fn prepare(self, user: &str, password: &str) -> Result<String, String> {
         match self {
             Self::ScramSha1 => {
                 let digest = Md5::digest(format!("{user}:mongo:{password}"));

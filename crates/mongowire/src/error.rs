@@ -15,7 +15,7 @@ pub struct Code {
     pub name: &'static str,
 }
 
-/// The codes that the gateway uses by itself. Those of the backing server are passed on as they come.
+/// Codes that whoever answers commands uses by itself.
 pub mod code {
     use super::Code;
 

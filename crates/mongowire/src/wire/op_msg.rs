@@ -121,12 +121,7 @@ pub fn encode(parts: &Parts<'_>) -> Vec<u8> {
     message.push(0);
     message.extend(parts.body.as_bytes());
     for one in parts.sequences {
-        message.push(1);
-        let size = i32::try_from(4 + one.name.len() + 1 + one.bytes.len()).unwrap_or(i32::MAX);
-        message.extend(size.to_le_bytes());
-        message.extend(one.name.as_bytes());
-        message.push(0);
-        message.extend(&one.bytes);
+        extend_with_sequence(&mut message, one);
     }
     if parts.flags & CHECKSUM_PRESENT == 0 {
         set_length(&mut message);
@@ -140,16 +135,119 @@ pub fn encode(parts: &Parts<'_>) -> Vec<u8> {
     message
 }
 
+/// A command as a client sends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// The message's number.
+    pub request_id: i32,
+    /// The database, which is added to the body. `None`: it is in there.
+    pub database: Option<&'a str>,
+    /// The body.
+    pub body: &'a RawDocument,
+    /// More fields of the body.
+    pub appended: &'a RawDocument,
+    /// What is sent beside it.
+    pub sequences: &'a [Sequence],
+}
+
+/// Writes a command in the place of what was in `message`, whose memory is used again.
+pub fn encode_command(command: &Command<'_>, message: &mut Vec<u8>) {
+    let Command { request_id, database, body, appended, sequences } = *command;
+    message.clear();
+    message.extend(Header { length_bytes: 0, request_id, response_to: 0, op_code: OpCode::Msg }.encode());
+    message.extend(0_u32.to_le_bytes());
+    message.push(0);
+    let start = message.len();
+    message.extend(without_end(body));
+    if let Some(database) = database {
+        message.extend(b"\x02$db\0");
+        message.extend(i32::try_from(database.len() + 1).unwrap_or(i32::MAX).to_le_bytes());
+        message.extend(database.as_bytes());
+        message.push(0);
+    }
+    message.extend(&without_end(appended)[4..]);
+    message.push(0);
+    set_length(&mut message[start..]);
+    for one in sequences {
+        extend_with_sequence(message, one);
+    }
+    set_length(message);
+}
+
+/// A document's bytes but for the zero at its end.
+fn without_end(document: &RawDocument) -> &[u8] {
+    let bytes = document.as_bytes();
+    &bytes[..bytes.len() - 1]
+}
+
+fn extend_with_sequence(message: &mut Vec<u8>, one: &Sequence) {
+    message.push(1);
+    let size = i32::try_from(4 + one.name.len() + 1 + one.bytes.len()).unwrap_or(i32::MAX);
+    message.extend(size.to_le_bytes());
+    message.extend(one.name.as_bytes());
+    message.push(0);
+    message.extend(&one.bytes);
+}
+
 /// The body of an answer, for whoever has asked. Answers have no sequences.
 ///
 /// # Errors
-/// It is no such message.
+/// It is no such message, or another one would follow (`moreToCome`), which nobody has asked for.
 pub fn decode_answer(header: &Header, payload: &[u8]) -> Result<RawDocumentBuf, WireError> {
     if header.op_code != OpCode::Msg {
         return Err(WireError::OpCode(header.op_code.number()));
     }
     let flags = Cursor::new(payload).u32()?;
+    let unknown = flags & REQUIRED & !CHECKSUM_PRESENT;
+    if unknown != 0 {
+        return Err(WireError::Flags(unknown));
+    }
     let payload = if flags & CHECKSUM_PRESENT != 0 { without_checksum(header, payload)? } else { payload };
     let sections = sections(&payload[4..])?;
     RawDocumentBuf::from_bytes(sections.body.to_vec()).map_err(|_| WireError::Malformed("an answer that is no BSON"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn commands_are_sent_with_what_is_added_to_them() {
+        let (body, beside) = (rawdoc! {"insert": "c"}, rawdoc! {"a": 1});
+        let sequences = [Sequence { name: "documents".to_owned(), bytes: beside.as_bytes().to_vec() }];
+        let appended = rawdoc! {"apiVersion": "1"};
+        let command =
+            Command { request_id: 7, database: Some("d"), body: &body, appended: &appended, sequences: &sequences };
+        let mut message = vec![1, 2, 3];
+        encode_command(&command, &mut message);
+        let (header, payload) = message.split_first_chunk::<HEADER_BYTES>().unwrap();
+        let header = Header::decode(header).unwrap();
+        assert_eq!((header.length_bytes, header.request_id), (message.len(), 7));
+        let request = decode(&header, payload).unwrap().request.unwrap();
+        assert_eq!(request.body(), &*rawdoc! {"insert": "c", "$db": "d", "apiVersion": "1"});
+        assert_eq!(request.sequences(), sequences);
+        let whole = rawdoc! {"ping": 1, "$db": "d"};
+        encode_command(
+            &Command { database: None, body: &whole, appended: &RawDocumentBuf::new(), sequences: &[], ..command },
+            &mut message,
+        );
+        let payload = &message[HEADER_BYTES..];
+        assert_eq!(&payload[5..], whole.as_bytes());
+    }
+
+    #[test]
+    fn an_answer_that_another_one_follows_is_refused() {
+        let body = rawdoc! {"ok": 1};
+        let answer = |flags| {
+            let message = encode(&Parts { request_id: 1, response_to: 7, flags, body: &body, sequences: &[] });
+            let (header, payload) = message.split_first_chunk::<HEADER_BYTES>().unwrap();
+            decode_answer(&Header::decode(header).unwrap(), payload)
+        };
+        assert_eq!(answer(0).unwrap(), body);
+        assert_eq!(answer(CHECKSUM_PRESENT).unwrap(), body);
+        assert_eq!(answer(MORE_TO_COME), Err(WireError::Flags(MORE_TO_COME)));
+    }
 }

@@ -1,0 +1,53 @@
+//! Commands passed on over connections of the gateway's own.
+
+use std::{sync::Arc, time::Duration};
+
+use bson::RawDocument;
+use mongowire::{Failure, Pool, PoolLimits, Settings};
+
+use crate::{
+    error::{CommandError, code},
+    options::Limits,
+    reply::Reply,
+    request::Sequence,
+};
+
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(60);
+/// A command runs as long as its client waits for it.
+const FOR_EVER: Duration = Duration::MAX;
+
+/// The connections to a server.
+pub(super) struct Lean {
+    pool: Pool,
+}
+
+impl Lean {
+    pub(super) fn new(settings: Settings, limits: &Limits) -> Self {
+        let limits = PoolLimits { most: limits.upstream, wait: limits.upstream_wait, idle: Some(IDLE) };
+        Self { pool: Pool::new(settings, limits, Arc::default()) }
+    }
+
+    /// See [`super::Upstream::run`].
+    pub(super) async fn run(
+        &self,
+        database: &str,
+        body: &RawDocument,
+        sequences: &[Sequence],
+    ) -> Result<Reply, CommandError> {
+        let named = body.get("$db").map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
+        let database = named.is_none().then_some(database);
+        let answer = async { self.pool.get().await?.run(database, body, sequences, FOR_EVER).await };
+        answer.await.map(Reply::from).map_err(|failure| self.refused(&failure))
+    }
+
+    fn refused(&self, failure: &Failure) -> CommandError {
+        match failure {
+            Failure::Busy { .. } => CommandError::new(code::NETWORK_TIMEOUT, failure.to_string()),
+            _ => {
+                let address = &self.pool.settings().address;
+                CommandError::new(code::HOST_UNREACHABLE, format!("the server {address} cannot be used: {failure}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Connections of this library's own to a deployment that is one server: no other task stands between a caller and the server.
+//!
+//! The official driver finds the server and says whether it may be written to; it is asked when a connection cannot be made, and
+//! waits as long as its options say. Where several servers keep the data, or the server wants to be spoken to in another way
+//! than `mongowire` knows, all commands go over the driver.
+
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::{Duration, Instant},
+};
+
+use bson::{Document, RawArray, RawDocument, RawDocumentBuf, doc};
+use mongodb::options::ClientOptions as DriverOptions;
+use mongowire::{Address, Failure, Lent, Pool, PoolLimits, Refusal, Settings};
+
+use super::{LONGEST_ANSWER, from_wire, in_time, refused_answer};
+use crate::{
+    coordinator::nodes::Nodes,
+    error::{Error, ErrorKind, Result},
+    metrics::Counters,
+};
+
+/// As many as the driver's pool has by default.
+const MOST: usize = 10;
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(60);
+/// As long as the driver waits by default for a server that can be used.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait where the driver has found the server, and it can not be used all the same: doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What these connections are for.
+pub(crate) enum Purpose {
+    /// Everything: as many as the options say.
+    Data,
+    /// The records of clients: one, which stays.
+    Records,
+}
+
+/// The connections to the server.
+pub(crate) struct Lean {
+    pool: Pool,
+    /// Finds the server.
+    driver: mongodb::Client,
+    nodes: Arc<Nodes>,
+    patience: Duration,
+    /// The server is a member of a set, which says where it is.
+    follows_set: bool,
+    /// Told of every command.
+    counters: Option<Arc<Counters>>,
+}
+
+impl Lean {
+    /// None is made yet. `hello`: what the server has said to the driver. `begun`: see [`Pool::new`]. `None`: these options, or
+    /// this server, are for the driver.
+    pub(crate) fn new(
+        options: &DriverOptions,
+        hello: &Document,
+        driver: &mongodb::Client,
+        nodes: &Arc<Nodes>,
+        purpose: &Purpose,
+        begun: &Arc<AtomicU64>,
+    ) -> Option<Self> {
+        let settings = Settings::of_driver(options)?;
+        let follows_set = hello.contains_key("setName") && options.direct_connection != Some(true);
+        let settings = if follows_set { settings.at(primary(hello)?) } else { settings };
+        let limits = match purpose {
+            Purpose::Data => PoolLimits {
+                most: options.max_pool_size.map_or(MOST, |most| if most == 0 { usize::MAX } else { most as usize }),
+                wait: LONGEST_ANSWER,
+                idle: Some(options.max_idle_time.filter(|idle| !idle.is_zero()).unwrap_or(IDLE)),
+            },
+            Purpose::Records => PoolLimits { most: 1, wait: LONGEST_ANSWER, idle: None },
+        };
+        Some(Self {
+            pool: Pool::new(settings, limits, Arc::clone(begun)),
+            driver: driver.clone(),
+            nodes: Arc::clone(nodes),
+            patience: options.server_selection_timeout.unwrap_or(PATIENCE),
+            follows_set,
+            counters: None,
+        })
+    }
+
+    /// The same, which counts commands here.
+    #[must_use]
+    pub(crate) fn counted(self, counters: Option<&Arc<Counters>>) -> Self {
+        Self { counters: counters.cloned(), ..self }
+    }
+
+    /// A connection. `None`: several servers keep the data now, and the driver has to be asked. Nothing was sent after an error.
+    pub(crate) async fn line(&self) -> Result<Option<Line<'_>>> {
+        let deadline = Instant::now() + self.patience;
+        let mut pause = FIRST_PAUSE;
+        while !self.nodes.are_several() {
+            let failure = match self.pool.get().await {
+                Ok(lent) => match self.admit(lent) {
+                    Ok(line) => return Ok(Some(line)),
+                    Err(error) => error,
+                },
+                Err(failure @ Failure::Unreachable { .. }) => from_wire(&failure),
+                Err(failure) => return Err(from_wire(&failure)),
+            };
+            self.find(deadline, failure).await?;
+            tokio::time::sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        Ok(None)
+    }
+
+    /// The connection, if it leads to a server that may be written to and that is alone.
+    fn admit<'a>(&'a self, lent: Lent<'a>) -> Result<Line<'a>> {
+        if lent.is_new() {
+            let greeting = lent.greeting();
+            if let Ok(hello) = Document::try_from(&*greeting.hello) {
+                self.nodes.note(&hello);
+            }
+            if !greeting.is_writable || self.nodes.are_several() {
+                lent.discard();
+                return Err(Error::new(ErrorKind::Unavailable, "the server is not, or not alone, the primary"));
+            }
+        }
+        Ok(Line { lean: self, lent })
+    }
+
+    /// Waits until the driver has found a server. `failure`: why that is needed, for when there is no more time.
+    async fn find(&self, deadline: Instant, failure: Error) -> Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(failure);
+        }
+        let admin = self.driver.database("admin");
+        match tokio::time::timeout(left, in_time(admin.run_command(doc! {"hello": 1}))).await {
+            Ok(Ok(hello)) => {
+                self.nodes.note(&hello);
+                self.follow(&hello);
+                Ok(())
+            }
+            // The driver's own connections may be as old as these: it has to be asked again.
+            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && Instant::now() < deadline => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(failure),
+        }
+    }
+
+    fn follow(&self, hello: &Document) {
+        let now = self.pool.settings();
+        if let Some(address) = primary(hello).filter(|address| self.follows_set && *address != now.address) {
+            self.pool.move_to(now.at(address));
+        }
+    }
+}
+
+/// Where the set says that its primary is.
+fn primary(hello: &Document) -> Option<Address> {
+    Address::parse(hello.get_str("primary").ok()?)
+}
+
+/// A connection for some commands, one after the other.
+pub(crate) struct Line<'a> {
+    lean: &'a Lean,
+    lent: Lent<'a>,
+}
+
+impl Line<'_> {
+    /// Sends a command once, and answers what the server has done.
+    pub(crate) async fn ask(&mut self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
+        let body = RawDocumentBuf::try_from(command)?;
+        if let (Some(counters), Some(name)) = (&self.lean.counters, command.keys().next()) {
+            counters.count_command(name);
+        }
+        let answer = self.lent.run(Some(db), &body, &[], LONGEST_ANSWER).await;
+        let answer = answer.map_err(|failure| {
+            if !matches!(failure, Failure::TooLong { .. }) {
+                // The others may lead to the same server, which is gone.
+                self.lean.pool.clear();
+            }
+            from_wire(&failure)
+        })?;
+        match Refusal::of(&answer) {
+            None => Ok(answer),
+            Some(refusal) => {
+                let error = refused_answer(&refusal, &answer);
+                if error.kind() == ErrorKind::Unavailable {
+                    self.lean.pool.clear();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// All documents of a cursor, at most `limit`.
+    pub(crate) async fn collect(mut self, db: &str, command: &Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
+        let mut found = Vec::new();
+        let mut answer = self.ask(db, command).await?;
+        let (mut cursor, ns) = (Batch::of(&answer, "firstBatch")?, namespace(&answer)?);
+        loop {
+            cursor.take(&mut found, limit)?;
+            let id = cursor.id;
+            if id == 0 {
+                return Ok(found);
+            }
+            // The collection of a cursor need not be the one that was asked.
+            let (db, coll) = ns.split_once('.').ok_or_else(unreadable)?;
+            if found.len() >= limit {
+                // Whether or not it is heard: cursors that nobody asks end after a while.
+                let _ = self.ask(db, &doc! {"killCursors": coll, "cursors": [id]}).await;
+                return Ok(found);
+            }
+            answer = self.ask(db, &doc! {"getMore": id, "collection": coll}).await?;
+            cursor = Batch::of(&answer, "nextBatch")?;
+        }
+    }
+}
+
+/// A part of a cursor's documents.
+struct Batch<'a> {
+    /// 0: there are no more.
+    id: i64,
+    documents: &'a RawArray,
+}
+
+impl<'a> Batch<'a> {
+    fn of(answer: &'a RawDocument, batch: &str) -> Result<Self> {
+        let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
+        let id = cursor.get("id").ok().flatten();
+        let id = id.and_then(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from))).ok_or_else(unreadable)?;
+        Ok(Self { id, documents: cursor.get_array(batch).map_err(|_| unreadable())? })
+    }
+
+    fn take(&self, found: &mut Vec<RawDocumentBuf>, limit: usize) -> Result<()> {
+        for one in self.documents {
+            if found.len() >= limit {
+                break;
+            }
+            let one = one.map_err(|_| unreadable())?;
+            found.push(one.as_document().ok_or_else(unreadable)?.to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn namespace(answer: &RawDocument) -> Result<String> {
+    let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
+    Ok(cursor.get_str("ns").map_err(|_| unreadable())?.to_owned())
+}
+
+fn unreadable() -> Error {
+    Error::new(ErrorKind::Corruption, "the server has answered a query with what is no cursor")
+}

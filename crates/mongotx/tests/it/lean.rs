@@ -1,0 +1,100 @@
+//! Connections of the library's own: that commands go over them, that they follow the connection string, that they come back with the
+//! server, and that they go with the client.
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use futures_util::future::join_all;
+use mongotx::{Client, Collection, ErrorKind};
+use testkit::{Server, unique_db};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+async fn connect(server: &Server, more: &str) -> (Client, Collection<Document>) {
+    let client = Client::connect_with(&format!("{}{more}", server.uri()), crate::quiet::options()).await.unwrap();
+    let coll = client.database(&unique_db("lean")).collection("c");
+    (client, coll)
+}
+
+/// The connections of this application that the library has made by itself.
+async fn own(plain: &mongodb::Client, app: &str) -> usize {
+    let all = doc! {"currentOp": 1, "$all": true, "appName": app, "clientMetadata.driver.name": "mongowire"};
+    plain.database("admin").run_command(all).await.unwrap().get_array("inprog").unwrap().len()
+}
+
+#[tokio::test]
+async fn there_are_as_many_as_the_connection_string_says_and_none_when_the_client_is_gone() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let plain = server.client().await.unwrap();
+    let app = unique_db("app");
+    let (client, coll) = connect(server, &format!("&appName={app}&maxPoolSize=2")).await;
+    assert_eq!(own(&plain, &app).await, 0, "none is made before it is needed");
+    coll.insert_one(&doc! {"_id": 1, "n": 0}).await.unwrap();
+    assert_eq!(own(&plain, &app).await, 1);
+    for found in join_all((0..20).map(|_| coll.find_one(doc! {"_id": 1}).into_future())).await {
+        assert!(found.unwrap().is_some());
+    }
+    let mut session = client.session();
+    session.begin().unwrap();
+    coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    assert_eq!(own(&plain, &app).await, 3, "two for data, and one for the record");
+    client.shutdown().await.unwrap();
+    drop((session, coll, client));
+    let gone = async {
+        while own(&plain, &app).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_set_of_one_is_reached_where_it_says_that_it_is() {
+    let server = testkit::shared_replica_set().await.unwrap();
+    let plain = server.client().await.unwrap();
+    let app = unique_db("app");
+    let (_client, coll) = connect(server, &format!("&appName={app}")).await;
+    coll.insert_one(&doc! {"_id": 1}).await.unwrap();
+    assert!(coll.find_one(doc! {"_id": 1}).await.unwrap().is_some());
+    assert_eq!(own(&plain, &app).await, 1);
+}
+
+#[tokio::test]
+async fn commands_wait_for_a_server_that_comes_back_and_not_for_one_that_does_not() {
+    let server = Server::standalone().await.unwrap();
+    let (_client, coll) = connect(&server, "&serverSelectionTimeoutMS=60000").await;
+    coll.insert_one(&doc! {"_id": 1}).await.unwrap();
+    server.kill().unwrap();
+    let (found, restarted) = tokio::join!(coll.find_one(doc! {"_id": 1}).into_future(), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.restart().await
+    });
+    restarted.unwrap();
+    // The document may be gone: writes outside transactions wait for no journal.
+    found.unwrap();
+    let (_client, coll) = connect(&server, "&serverSelectionTimeoutMS=100").await;
+    coll.find_one(doc! {"_id": 1}).await.unwrap();
+    server.kill().unwrap();
+    let error = coll.insert_one(&doc! {"_id": 2}).await.unwrap_err();
+    // Nothing was sent, and the error says so.
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+/// An answer of several batches is read to its end, or as far as it is wanted, over one connection, and leaves no cursor behind.
+#[tokio::test]
+async fn long_answers_are_read_batch_by_batch_and_leave_nothing_open() {
+    let server = Server::standalone().await.unwrap();
+    let (client, coll) = connect(&server, "").await;
+    let plain = server.client().await.unwrap();
+    let db = unique_db("lists");
+    for n in 0..150 {
+        plain.database(&db).create_collection(format!("c{n}")).await.unwrap();
+    }
+    coll.insert_one(&doc! {"_id": 1}).await.unwrap();
+    let named = client.all_collections().await.unwrap().into_iter().filter(|ns| ns.db == db).count();
+    assert_eq!(named, 150, "more than a first batch of 101");
+    let status = plain.database("admin").run_command(doc! {"serverStatus": 1}).await.unwrap();
+    let open = status.get_document("metrics").unwrap().get_document("cursor").unwrap().get_document("open").unwrap();
+    assert_eq!(open.get_i64("total").unwrap(), 0, "{open}");
+}

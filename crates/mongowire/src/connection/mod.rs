@@ -1,0 +1,193 @@
+//! One connection to a server: a message goes, a message comes.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `stream` | TCP, a Unix socket, TLS |
+//! | `tls` | certificates |
+//! | `greeting` | `hello` |
+//! | `login` | the password |
+
+mod greeting;
+mod login;
+mod stream;
+pub(crate) mod tls;
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bson::{RawDocument, RawDocumentBuf};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
+
+use self::stream::{FIRST_BYTES, Stream};
+pub use self::{
+    greeting::Greeting,
+    stream::{prepare, read_payload},
+};
+use crate::{
+    failure::{Failure, Refusal, Why},
+    request::Sequence,
+    settings::Settings,
+    wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError, op_msg},
+};
+
+/// Buffers that have grown beyond this are given back after a message.
+const KEPT_BYTES: usize = 64 * 1024;
+/// What is read at once. Most answers are shorter.
+const READ_BYTES: usize = 8 * 1024;
+
+/// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a network the two are not
+/// taken for each other.
+static LAST_ID: AtomicI32 = AtomicI32::new(1 << 30);
+
+/// A connection: answered, and logged in where somebody has to.
+pub struct Connection {
+    stream: Stream,
+    settings: Arc<Settings>,
+    greeting: Greeting,
+    number: u64,
+    last_id: i32,
+    /// A command is under way, or was when it was given up: what comes next is not known.
+    busy: bool,
+    message: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects, greets and logs in, all within [`Settings::connect_limit`]. `number`: how the connection is called.
+    ///
+    /// # Errors
+    /// [`Failure::Unreachable`], [`Failure::Login`].
+    pub async fn open(settings: Arc<Settings>, number: u64) -> Result<Self, Failure> {
+        let (address, limit) = (settings.address.clone(), settings.connect_limit);
+        match timeout(limit, Self::open_slowly(settings, number)).await {
+            Ok(opened) => opened.map_err(|failure| failure.while_opening(&address)),
+            Err(_) => Err(Failure::Unreachable { address, why: Why::Slow(limit) }),
+        }
+    }
+
+    async fn open_slowly(settings: Arc<Settings>, number: u64) -> Result<Self, Failure> {
+        let stream = Stream::open(&settings).await.map_err(Failure::unsent)?;
+        let greeting = Greeting::read(RawDocumentBuf::new());
+        let (message, answer) = (Vec::new(), Vec::new());
+        let mut opened = Self { stream, settings, greeting, number, last_id: 0, busy: false, message, answer };
+        let hello = opened.exchange(Some("admin"), &greeting::hello(&opened.settings.clone()), &[]).await?;
+        if let Some(refused) = Refusal::of(&hello) {
+            let address = opened.settings.address.clone();
+            let why = format!("it does not greet: {} (code {})", refused.message, refused.code);
+            return Err(Failure::Unreachable { address, why: Why::Greeting(why) });
+        }
+        opened.greeting = Greeting::read(hello);
+        opened.log_in().await?;
+        Ok(opened)
+    }
+
+    /// What the server said of itself when the connection began.
+    pub fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    /// How the connection is called.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The connection can be used: its last command was answered, and nothing has come since.
+    pub fn is_usable(&self) -> bool {
+        !self.busy && self.stream.is_quiet()
+    }
+
+    /// Its last command was answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        !self.busy
+    }
+
+    /// Sends a command once and waits for its answer, `ok: 0` included. `database` is added to it; `None`: it is in the body.
+    /// After an error (but [`Failure::TooLong`]), or when the future is dropped, the connection is of no use any more.
+    ///
+    /// # Errors
+    /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the command may have been carried out.
+    pub async fn run(
+        &mut self,
+        database: Option<&str>,
+        body: &RawDocument,
+        sequences: &[Sequence],
+        limit: Duration,
+    ) -> Result<RawDocumentBuf, Failure> {
+        timeout(limit, self.exchange(database, body, sequences)).await.unwrap_or(Err(Failure::Late(limit)))
+    }
+
+    async fn exchange(
+        &mut self,
+        database: Option<&str>,
+        body: &RawDocument,
+        sequences: &[Sequence],
+    ) -> Result<RawDocumentBuf, Failure> {
+        if self.busy {
+            return Err(Failure::Broken);
+        }
+        self.last_id = LAST_ID.fetch_add(1, Relaxed).wrapping_add(1);
+        let appended = &*self.settings.appended;
+        let command = op_msg::Command { request_id: self.last_id, database, body, appended, sequences };
+        op_msg::encode_command(&command, &mut self.message);
+        let (bytes, most) = (self.message.len(), self.greeting.max_message_bytes.min(MAX_MESSAGE_BYTES));
+        if bytes > most {
+            self.message = Vec::new();
+            return Err(Failure::TooLong { bytes, most });
+        }
+        self.busy = true;
+        self.send().await?;
+        let answer = self.receive().await?;
+        self.busy = false;
+        Ok(answer)
+    }
+
+    /// Whatever happens before the last byte is taken, the server cannot know the whole command.
+    async fn send(&mut self) -> Result<(), Failure> {
+        self.stream.write_all(&self.message).await.map_err(Failure::unsent)?;
+        self.stream.flush().await.map_err(Failure::lost)?;
+        if self.message.capacity() > KEPT_BYTES {
+            self.message = Vec::new();
+        }
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<RawDocumentBuf, Failure> {
+        self.answer.clear();
+        self.read_to(HEADER_BYTES).await?;
+        let header = self.answer.first_chunk().ok_or(WireError::Malformed("a message without a header"))?;
+        let header = Header::decode(header)?;
+        if header.response_to != self.last_id {
+            return Err(Failure::OutOfStep);
+        }
+        self.read_to(header.length_bytes).await?;
+        if self.answer.len() > header.length_bytes {
+            return Err(Failure::OutOfStep);
+        }
+        let answer = op_msg::decode_answer(&header, &self.answer[HEADER_BYTES..])?;
+        if self.answer.capacity() > KEPT_BYTES {
+            self.answer = Vec::new();
+        }
+        Ok(answer)
+    }
+
+    /// Reads until at least so many bytes of the answer are there. Memory is taken as they come.
+    async fn read_to(&mut self, bytes: usize) -> Result<(), Failure> {
+        while self.answer.len() < bytes {
+            let left = (bytes - self.answer.len()).max(READ_BYTES);
+            self.answer.reserve(left.min(FIRST_BYTES.max(self.answer.len())));
+            if self.stream.read_buf(&mut self.answer).await.map_err(Failure::lost)? == 0 {
+                return Err(Failure::lost(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! The bytes of a connection, whatever they go over.
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncBufRead, AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
+
+use crate::settings::{Address, Settings};
+
+/// A peer that has not been heard of for so long is asked whether it is there, as MongoDB does.
+const KEEPALIVE: Duration = Duration::from_secs(120);
+/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.
+pub(super) const FIRST_BYTES: usize = 64 * 1024;
+
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Connects.
+    pub(super) async fn open(settings: &Settings) -> io::Result<Self> {
+        match &settings.address {
+            Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),
+            Address::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                prepare(&stream);
+                match &settings.tls {
+                    Some(tls) => shake_hands(tls, host, stream).await,
+                    None => Ok(Self::Tcp(stream)),
+                }
+            }
+        }
+    }
+
+    /// Nothing has come that was not asked for: neither bytes nor an end. Asks the socket itself: what the runtime knows of it
+    /// may be older than the end of a server.
+    pub(super) fn is_quiet(&self) -> bool {
+        let socket = match self {
+            Self::Tcp(stream) => SockRef::from(stream),
+            Self::Unix(stream) => SockRef::from(stream),
+            Self::Tls(stream) => SockRef::from(stream.get_ref().0),
+        };
+        let looked = socket.peek(&mut [MaybeUninit::uninit()]);
+        matches!(looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+async fn shake_hands(tls: &TlsConnector, host: &str, stream: TcpStream) -> io::Result<Stream> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("{host}: {error}")))?;
+    Ok(Stream::Tls(Box::new(tls.connect(name, stream).await?)))
+}
+
+/// Small messages at once, and signs of life. A socket that takes neither works all the same.
+pub fn prepare(stream: &TcpStream) {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+    let socket = SockRef::from(stream);
+    if let Err(error) = socket.set_tcp_nodelay(true).and_then(|()| socket.set_tcp_keepalive(&keepalive)) {
+        tracing::debug!(%error, "a socket does not take its options");
+    }
+}
+
+/// Reads exactly so many bytes.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`], and those of the reader.
+pub async fn read_payload<R: AsyncBufRead + Unpin>(reader: &mut R, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::with_capacity(bytes.min(FIRST_BYTES));
+    let limit = u64::try_from(bytes).unwrap_or(u64::MAX);
+    reader.take(limit).read_to_end(&mut payload).await?;
+    if payload.len() < bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(payload) }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What can go wrong with a command, sorted by what is known of it.
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use bson::RawDocument;
+
+use crate::{scram, settings::Address, wire::WireError};
+
+/// No answer.
+///
+/// Whether the command was carried out: [`Failure::is_maybe_done`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// All connections were in use for as long as anybody waits. Nothing was sent.
+    #[error("all {most} connections to the server are in use, and none was free within {wait:?}")]
+    Busy {
+        /// How many there are.
+        most: usize,
+        /// How long was waited.
+        wait: Duration,
+    },
+    /// No connection can be made. Nothing was sent.
+    #[error("no connection to {address} can be made: {why}")]
+    Unreachable {
+        /// Where to.
+        address: Address,
+        /// Why not.
+        why: Why,
+    },
+    /// The server does not take the credentials. Nothing was sent.
+    #[error("the server {address} does not let this user log in: {reason}")]
+    Login {
+        /// Which server.
+        address: Address,
+        /// What it says, or what is wrong with what it says.
+        reason: String,
+    },
+    /// A message of this command would be longer than any may be. Nothing was sent.
+    #[error("a command of {bytes} bytes: a message has at most {most}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest that the server takes.
+        most: usize,
+    },
+    /// The connection broke before all of the command was on its way: the server cannot have carried it out.
+    #[error("the connection was lost before the command was sent: {0}")]
+    Unsent(Arc<io::Error>),
+    /// The connection broke after the command was sent.
+    #[error("the connection was lost and the answer with it: {0}")]
+    Lost(Arc<io::Error>),
+    /// There was no answer in time.
+    #[error("the server did not answer within {0:?}: the command was lost, or the answer with it")]
+    Late(Duration),
+    /// What came is no answer. The connection was closed.
+    #[error("the server's answer cannot be understood: {0}")]
+    Garbled(#[from] WireError),
+    /// An answer came to another question. The connection was closed.
+    #[error("the server answers another message than was sent")]
+    OutOfStep,
+    /// The connection was used before, and its answer was not waited for. Nothing was sent.
+    #[error("the connection is of no use any more")]
+    Broken,
+    /// The pool is closed. Nothing was sent.
+    #[error("the connections are closed")]
+    Closed,
+}
+
+/// Why a connection cannot be made.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Why {
+    /// The network, or TLS, says so.
+    #[error("{0}")]
+    Io(Arc<io::Error>),
+    /// The server takes too long.
+    #[error("it did not answer within {0:?}")]
+    Slow(Duration),
+    /// What it says is no greeting.
+    #[error("{0}")]
+    Greeting(String),
+}
+
+impl Failure {
+    /// May the command have been carried out? False only where it is certain that it was not.
+    pub fn is_maybe_done(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Late(_) | Self::Garbled(_) | Self::OutOfStep)
+    }
+
+    pub(crate) fn unsent(error: io::Error) -> Self {
+        Self::Unsent(Arc::new(error))
+    }
+
+    pub(crate) fn lost(error: io::Error) -> Self {
+        Self::Lost(Arc::new(error))
+    }
+
+    /// The same of a connection that is being made: nothing was sent that matters.
+    pub(crate) fn while_opening(self, address: &Address) -> Self {
+        let why = match self {
+            Self::Lost(error) | Self::Unsent(error) => Why::Io(error),
+            Self::Late(limit) => Why::Slow(limit),
+            Self::Garbled(_) | Self::OutOfStep => Why::Greeting(self.to_string()),
+            other => return other,
+        };
+        Self::Unreachable { address: address.clone(), why }
+    }
+
+    pub(crate) fn login(address: &Address, reason: impl fmt::Display) -> Self {
+        Self::Login { address: address.clone(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn scram(address: &Address) -> impl Fn(scram::Refused) -> Self {
+        move |refused| Self::login(address, refused)
+    }
+}
+
+/// An answer that says that the server has not carried a command out, or not to its end (`ok: 0`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, for programs.
+    pub code: i32,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Refusal {
+    /// The refusal that an answer is, if it is one. An answer without a readable `ok` counts as one.
+    pub fn of(answer: &RawDocument) -> Option<Self> {
+        let ok = answer.get("ok").ok().flatten();
+        let is_one = |ok: bson::RawBsonRef<'_>| {
+            ok.as_f64() == Some(1.0) || ok.as_i32() == Some(1) || ok.as_i64() == Some(1) || ok.as_bool() == Some(true)
+        };
+        if ok.is_some_and(is_one) {
+            return None;
+        }
+        let code = answer.get("code").ok().flatten();
+        let code = code.and_then(|code| code.as_i32().or_else(|| code.as_f64().map(|code| code as i32)));
+        let message = answer.get_str("errmsg").unwrap_or("the server gave no reason").to_owned();
+        // UnknownError.
+        Some(Self { code: code.unwrap_or(8), message })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_refusals_unless_they_are_ok() {
+        for ok in [rawdoc! {"ok": 1.0}, rawdoc! {"n": 1, "ok": 1}, rawdoc! {"ok": true}] {
+            assert_eq!(Refusal::of(&ok), None);
+        }
+        let refused = rawdoc! {"ok": 0.0, "errmsg": "no", "code": 20};
+        assert_eq!(Refusal::of(&refused), Some(Refusal { code: 20, message: "no".to_owned() }));
+        assert_eq!(Refusal::of(&rawdoc! {}).unwrap().code, 8);
+        assert_eq!(Refusal::of(&rawdoc! {"ok": "1"}).unwrap().code, 8);
+    }
+}

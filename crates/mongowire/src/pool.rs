@@ -1,0 +1,211 @@
+//! Connections to one server, opened when they are needed, kept for those who come next.
+
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, SemaphorePermit},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    connection::Connection,
+    failure::{Failure, Why},
+    settings::Settings,
+};
+
+/// How many connections a pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// The most at a time.
+    pub most: usize,
+    /// How long somebody waits for one that is free.
+    pub wait: Duration,
+    /// How long one is kept that nobody uses. `None`: for ever.
+    pub idle: Option<Duration>,
+}
+
+/// The connections to a server. They are closed when it is dropped.
+pub struct Pool {
+    limits: PoolLimits,
+    /// See [`Pool::new`].
+    begun: Arc<AtomicU64>,
+    /// Where connections live: whoever uses one later may do so in a runtime that ends earlier.
+    runtime: Handle,
+    /// One permit for each connection in use.
+    free: Semaphore,
+    state: Mutex<State>,
+}
+
+struct State {
+    settings: Arc<Settings>,
+    /// Those not in use, the last used one last.
+    idle: Vec<(Connection, Instant)>,
+    /// Connections of an earlier one are not kept.
+    generation: u64,
+}
+
+/// A connection in use. It goes back to the pool when this is dropped, if its last command was answered.
+pub struct Lent<'a> {
+    pool: &'a Pool,
+    connection: Option<Connection>,
+    generation: u64,
+    is_new: bool,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Pool {
+    /// A pool without connections, in the runtime that this is called in.
+    ///
+    /// `begun` rises before a connection is tried, and again when it is made. As long as it stays the same, all answers come
+    /// over connections that had been answered before, and so from the server processes that were there.
+    pub fn new(settings: Settings, limits: PoolLimits, begun: Arc<AtomicU64>) -> Self {
+        let free = Semaphore::new(limits.most.clamp(1, Semaphore::MAX_PERMITS));
+        let state = State { settings: Arc::new(settings), idle: Vec::new(), generation: 0 };
+        Self { limits, begun, runtime: Handle::current(), free, state: Mutex::new(state) }
+    }
+
+    /// How the server is reached now.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.state().settings)
+    }
+
+    /// From now on the server is reached so. Earlier connections are not used again.
+    pub fn move_to(&self, settings: Settings) {
+        self.state().settings = Arc::new(settings);
+        self.clear();
+    }
+
+    /// Connections that were made so far are not used again: they may lead to a server that is gone.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        state.generation += 1;
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        drop(idle);
+    }
+
+    /// Nobody gets a connection any more.
+    pub fn close(&self) {
+        self.free.close();
+        self.clear();
+    }
+
+    /// A connection that was used before and is quiet since, or a new one.
+    ///
+    /// # Errors
+    /// [`Failure::Busy`], [`Failure::Closed`], [`Failure::Unreachable`], [`Failure::Login`]: nothing was sent.
+    pub async fn get(&self) -> Result<Lent<'_>, Failure> {
+        let permit = self.permit().await?;
+        let (found, generation, settings) = self.take();
+        let is_new = found.is_none();
+        let connection = match found {
+            Some(connection) => connection,
+            None => self.open(settings).await?,
+        };
+        Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
+    }
+
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        if let Ok(permit) = self.free.try_acquire() {
+            return Ok(permit);
+        }
+        match timeout(self.limits.wait, self.free.acquire()).await {
+            Ok(permit) => permit.map_err(|_| Failure::Closed),
+            Err(_) => Err(Failure::Busy { most: self.limits.most, wait: self.limits.wait }),
+        }
+    }
+
+    fn take(&self) -> (Option<Connection>, u64, Arc<Settings>) {
+        let mut state = self.state();
+        let mut found = None;
+        while let Some((connection, _)) = state.idle.pop() {
+            if connection.is_usable() {
+                found = Some(connection);
+                break;
+            }
+        }
+        (found, state.generation, Arc::clone(&state.settings))
+    }
+
+    /// Opens one in a task of the pool's own runtime, which ends with this future.
+    async fn open(&self, settings: Arc<Settings>) -> Result<Connection, Failure> {
+        let number = self.begun.fetch_add(1, SeqCst) + 1;
+        let address = settings.address.clone();
+        let mut opening = JoinSet::new();
+        opening.spawn_on(Connection::open(settings, number), &self.runtime);
+        let ended = || {
+            let why = "the runtime in which connections live has ended".to_owned();
+            Err(Failure::Unreachable { address, why: Why::Greeting(why) })
+        };
+        let opened = match opening.join_next().await {
+            Some(Ok(opened)) => opened,
+            _ => ended(),
+        };
+        if opened.is_ok() {
+            self.begun.fetch_add(1, SeqCst);
+        }
+        opened
+    }
+
+    fn put_back(&self, connection: Connection, generation: u64) {
+        let now = Instant::now();
+        let mut state = self.state();
+        if state.generation != generation || self.free.is_closed() {
+            return;
+        }
+        state.idle.push((connection, now));
+        // Those that were not used for the longest time stand first.
+        let old = |since: Instant| self.limits.idle.is_some_and(|limit| now.duration_since(since) > limit);
+        if state.idle.first().is_some_and(|(_, since)| old(*since)) {
+            state.idle.retain(|(_, since)| !old(*since));
+        }
+    }
+
+    /// No code panics while it holds this lock.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lent<'_> {
+    /// Nobody has used it before.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Closes it: what it leads to is of no use.
+    pub fn discard(mut self) {
+        self.connection = None;
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().unwrap_or_else(|| unreachable!("a connection is there until it is dropped"))
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection.as_mut().unwrap_or_else(|| unreachable!("a connection is there until it is dropped"))
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take().filter(Connection::is_answered) {
+            self.pool.put_back(connection, self.generation);
+        }
+    }
+}

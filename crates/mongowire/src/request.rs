@@ -1,0 +1,178 @@
+//! One command as it came from a client: a body, and arrays of documents that were sent beside it.
+//!
+//! The bytes stay as they came: whoever passes a command on sends them on. Everything has been looked through by
+//! `wire/check.rs` when the request is made, so that reading it later neither fails half-way nor overflows a stack.
+
+use bson::{Document, RawDocument, RawDocumentBuf};
+
+use crate::{
+    error::{CommandError, code},
+    wire::check,
+};
+
+/// A command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    body: RawDocumentBuf,
+    sequences: Vec<Sequence>,
+    name: String,
+    database: String,
+    /// The number that the client gave this message.
+    pub request_id: i32,
+    /// The message that this one answers: 0 in requests, unless a client thinks otherwise.
+    pub response_to: i32,
+    /// The client does not want an answer (`moreToCome`): an unacknowledged write.
+    pub more_to_come: bool,
+    /// The client would take several answers (`exhaustAllowed`). It takes one as well.
+    pub exhaust_allowed: bool,
+}
+
+/// An array of documents that was sent beside the body, to stand in it under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The name of the array.
+    pub name: String,
+    /// The documents, one after the other.
+    pub bytes: Vec<u8>,
+}
+
+impl Request {
+    /// The request that a driver would send for a command, which names its database in `$db`.
+    ///
+    /// # Errors
+    /// As [`Request::of_parts`].
+    pub fn of(command: &Document) -> Result<Self, CommandError> {
+        let body = RawDocumentBuf::try_from(command).map_err(invalid)?;
+        Self::of_parts(body, Vec::new(), None)
+    }
+
+    /// A request of its parts. `database` is for messages that name it elsewhere; the body does otherwise, in `$db`.
+    ///
+    /// # Errors
+    /// What has to be answered when a document is no BSON or nested too deeply, when the body is empty, when an array
+    /// was sent twice, or when no database is named.
+    pub fn of_parts(
+        body: RawDocumentBuf,
+        sequences: Vec<Sequence>,
+        database: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        check::document(&body)?;
+        for (n, sequence) in sequences.iter().enumerate() {
+            check::sequence(&sequence.bytes)?;
+            let twice = sequences[..n].iter().any(|other| other.name == sequence.name);
+            if twice || !matches!(body.get(&sequence.name), Ok(None)) {
+                let text = format!("the field {:?} was sent twice, in the body or beside it", sequence.name);
+                return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+            }
+        }
+        let name = first_name(&body)?;
+        let database = database.map_or_else(|| database_of(&body), |named| Ok(named.to_owned()))?;
+        Ok(Self {
+            body,
+            sequences,
+            name,
+            database,
+            request_id: 0,
+            response_to: 0,
+            more_to_come: false,
+            exhaust_allowed: false,
+        })
+    }
+
+    /// The command's name: the name of the body's first field, as the client spelled it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The database.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The body, without the sequences.
+    pub fn body(&self) -> &RawDocument {
+        &self.body
+    }
+
+    /// The arrays that were sent beside the body.
+    pub fn sequences(&self) -> &[Sequence] {
+        &self.sequences
+    }
+}
+
+impl Sequence {
+    /// The documents one by one. Ends after the first that is none.
+    pub fn documents(&self) -> impl Iterator<Item = Result<&RawDocument, CommandError>> {
+        check::documents(&self.bytes)
+    }
+}
+
+fn first_name(body: &RawDocument) -> Result<String, CommandError> {
+    match body.iter_elements().next() {
+        Some(Ok(first)) => Ok(first.key().as_str().to_owned()),
+        Some(Err(error)) => Err(invalid(error)),
+        None => Err(CommandError::new(code::FAILED_TO_PARSE, "an empty document is no command")),
+    }
+}
+
+/// Whether a database may be called so.
+pub fn is_database_name(name: &str) -> bool {
+    /// As long as MongoDB lets them be.
+    const LONGEST_BYTES: usize = 63;
+    /// What they cannot have in them.
+    const FORBIDDEN: [char; 6] = ['\0', '/', '\\', '.', ' ', '"'];
+    !name.is_empty() && name.len() <= LONGEST_BYTES && !name.contains(FORBIDDEN)
+}
+
+fn database_of(body: &RawDocument) -> Result<String, CommandError> {
+    match body.get("$db").map_err(invalid)? {
+        None => Err(CommandError::new(code::MISSING_DATABASE, "OP_MSG requests require a $db argument")),
+        Some(bson::RawBsonRef::String(name)) if !is_database_name(name) => {
+            Err(CommandError::new(code::INVALID_NAMESPACE, format!("$db: invalid database name {name:?}")))
+        }
+        Some(bson::RawBsonRef::String(name)) => Ok(name.to_owned()),
+        Some(other) => {
+            let text = format!("$db: expected a string, found {:?}", other.element_type());
+            Err(CommandError::new(code::NOT_A_STRING, text))
+        }
+    }
+}
+
+fn invalid(error: bson::error::Error) -> CommandError {
+    CommandError::new(code::INVALID_BSON, error.to_string())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::{doc, rawdoc};
+
+    use super::*;
+
+    fn sequence(name: &str, documents: &[Document]) -> Sequence {
+        let bytes = documents.iter().flat_map(|one| RawDocumentBuf::try_from(one).unwrap().into_bytes()).collect();
+        Sequence { name: name.to_owned(), bytes }
+    }
+
+    #[test]
+    fn what_was_sent_twice_is_refused() {
+        let body = rawdoc! {"insert": "c", "$db": "d", "documents": []};
+        let error = Request::of_parts(body, vec![sequence("documents", &[])], None).unwrap_err();
+        assert_eq!(error.code, code::FAILED_TO_PARSE);
+        let twice = vec![sequence("documents", &[]), sequence("documents", &[])];
+        let error = Request::of_parts(rawdoc! {"insert": "c", "$db": "d"}, twice, None).unwrap_err();
+        assert_eq!(error.code, code::FAILED_TO_PARSE);
+    }
+
+    #[test]
+    fn commands_without_name_or_database_are_refused() {
+        let code_of = |command: Document| Request::of(&command).unwrap_err().code;
+        assert_eq!(code_of(doc! {}), code::FAILED_TO_PARSE);
+        assert_eq!(code_of(doc! {"ping": 1}), code::MISSING_DATABASE);
+        assert_eq!(code_of(doc! {"ping": 1, "$db": 1}), code::NOT_A_STRING);
+        assert_eq!(code_of(doc! {"ping": 1, "$db": ""}), code::INVALID_NAMESPACE);
+        for name in ["x".repeat(64), "a b".to_owned(), "a.b".to_owned(), "a\0".to_owned()] {
+            assert_eq!(code_of(doc! {"ping": 1, "$db": &name}), code::INVALID_NAMESPACE, "{name:?}");
+        }
+    }
+}

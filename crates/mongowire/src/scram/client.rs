@@ -1,0 +1,175 @@
+//! The client's side of an exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no clock.
+//!
+//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+ITS,s=SALT,i=ITERATIONS`; 3. client: `c=biws,r=NONCE+ITS,p=PROOF`;
+//! 4. server: `v=SIGNATURE`, which shows that it knows the password as well.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use subtle::ConstantTimeEq;
+
+use super::Mechanism;
+
+/// Fewer, and whoever stands in between guesses the password from the proof (RFC 7677).
+const FEWEST_ITERATIONS: u32 = 4_096;
+/// More, and a server that is none keeps a processor busy.
+const MOST_ITERATIONS: u32 = 10_000_000;
+/// The header without channel binding, and what step 3 says instead of it.
+const HEADER: &str = "n,,";
+const BOUND: &str = "c=biws";
+
+/// Why nobody is logged in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The server's message is none of the exchange.
+    #[error("the server's answer to the login is malformed: {0}")]
+    Malformed(&'static str),
+    /// The server does not know the password.
+    #[error("the server does not prove that it knows the password")]
+    Proof,
+}
+
+/// An exchange after step 1.
+#[derive(Clone, Debug)]
+pub struct Began {
+    nonce: String,
+    bare: String,
+}
+
+/// What the server asks in step 2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Both nonces.
+    nonce: String,
+    /// What the password is to be hashed with.
+    pub salt: Vec<u8>,
+    /// How often.
+    pub iterations: u32,
+    /// The messages so far, as they are signed.
+    spoken: String,
+}
+
+/// An exchange after step 3.
+#[derive(Clone, Debug)]
+pub struct Proven {
+    signature: Vec<u8>,
+}
+
+impl Began {
+    /// Step 1. `nonce`: letters and digits that were never used before.
+    pub fn new(user: &str, nonce: &str) -> (Self, Vec<u8>) {
+        let bare = format!("n={},r={nonce}", user.replace('=', "=3D").replace(',', "=2C"));
+        let message = format!("{HEADER}{bare}");
+        (Self { nonce: nonce.to_owned(), bare }, message.into_bytes())
+    }
+
+    /// Reads step 2.
+    ///
+    /// # Errors
+    /// [`Refused::Malformed`].
+    pub fn asked(self, payload: &[u8]) -> Result<Asked, Refused> {
+        let text = std::str::from_utf8(payload).map_err(|_| Refused::Malformed("it is no UTF-8"))?;
+        let mut fields = text.split(',');
+        let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name));
+        let nonce = field("r=").filter(|nonce| nonce.len() > self.nonce.len() && nonce.starts_with(&self.nonce));
+        let nonce = nonce.ok_or(Refused::Malformed("the nonce is not that of this exchange"))?.to_owned();
+        let salt = field("s=").and_then(|salt| BASE64_STANDARD.decode(salt).ok()).filter(|salt| !salt.is_empty());
+        let salt = salt.ok_or(Refused::Malformed("there is no salt"))?;
+        let iterations = field("i=").and_then(|count| count.parse().ok());
+        let iterations = iterations.filter(|count| (FEWEST_ITERATIONS..=MOST_ITERATIONS).contains(count));
+        let iterations = iterations.ok_or(Refused::Malformed("the number of iterations is out of range"))?;
+        Ok(Asked { nonce, salt, iterations, spoken: format!("{},{text}", self.bare) })
+    }
+}
+
+impl Asked {
+    /// Step 3. `salted`: of [`Mechanism::salted`], with this salt and this number of iterations.
+    pub fn prove(self, mechanism: Mechanism, salted: &[u8]) -> (Proven, Vec<u8>) {
+        let without_proof = format!("{BOUND},r={}", self.nonce);
+        let spoken = format!("{},{without_proof}", self.spoken);
+        let client_key = mechanism.hmac(salted, b"Client Key");
+        let signature = mechanism.hmac(&mechanism.hash(&client_key), spoken.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(one, other)| one ^ other).collect();
+        let server_key = mechanism.hmac(salted, b"Server Key");
+        let expected = mechanism.hmac(&server_key, spoken.as_bytes());
+        let message = format!("{without_proof},p={}", BASE64_STANDARD.encode(proof));
+        (Proven { signature: expected }, message.into_bytes())
+    }
+}
+
+impl Proven {
+    /// Reads step 4.
+    ///
+    /// # Errors
+    /// [`Refused::Malformed`], [`Refused::Proof`].
+    pub fn check(self, payload: &[u8]) -> Result<(), Refused> {
+        let told = std::str::from_utf8(payload).ok().and_then(|text| text.strip_prefix("v="));
+        let told = told.and_then(|text| text.split(',').next()).and_then(|told| BASE64_STANDARD.decode(told).ok());
+        let told = told.ok_or(Refused::Malformed("there is no signature"))?;
+        if bool::from(told.ct_eq(&self.signature)) { Ok(()) } else { Err(Refused::Proof) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    const NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
+    const SECOND: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    const LAST: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+
+    fn salted(mechanism: Mechanism, asked: &Asked) -> Vec<u8> {
+        mechanism.salted("pencil", &asked.salt, asked.iterations)
+    }
+
+    /// The example of RFC 5802, section 5, whose password is used as it is.
+    #[test]
+    fn the_rfcs_example_of_sha_1_is_followed() {
+        let (began, first) = Began::new("user", "fyko+d2lbbFgONRv9qkxdawL");
+        assert_eq!(first, b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL");
+        let asked = began.asked(b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096").unwrap();
+        let salted = salted(Mechanism::ScramSha1, &asked);
+        let (proven, third) = asked.prove(Mechanism::ScramSha1, &salted);
+        let expected = b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=";
+        assert_eq!(third, expected);
+        assert_eq!(proven.check(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="), Ok(()));
+    }
+
+    /// The example of RFC 7677, section 3.
+    #[test]
+    fn the_rfcs_example_of_sha_256_is_followed() {
+        let asked = Began::new("user", NONCE).0.asked(SECOND.as_bytes()).unwrap();
+        let salted = salted(Mechanism::ScramSha256, &asked);
+        let (proven, third) = asked.prove(Mechanism::ScramSha256, &salted);
+        let expected = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+        assert_eq!(String::from_utf8(third).unwrap(), expected);
+        assert_eq!(proven.clone().check(LAST.as_bytes()), Ok(()));
+        assert_eq!(proven.clone().check(LAST.replace("v=6", "v=7").as_bytes()), Err(Refused::Proof));
+        for bad in ["", "v=", "v=!", "e=other-error"] {
+            assert!(proven.clone().check(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn servers_that_ask_for_what_is_not_safe_are_refused() {
+        let asked = |message: &str| Began::new("user", NONCE).0.asked(message.as_bytes());
+        assert!(asked(SECOND).is_ok());
+        for bad in [
+            String::new(),
+            SECOND.replace("r=r", "r=s"),
+            SECOND.replace("%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", ""),
+            SECOND.replace("s=W", "s=!"),
+            SECOND.replace("i=4096", "i=4095"),
+            SECOND.replace("i=4096", "i=4000000000"),
+            SECOND.replace(",i=4096", ""),
+        ] {
+            assert!(matches!(asked(&bad), Err(Refused::Malformed(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_with_commas_and_equals_signs_are_escaped() {
+        assert_eq!(Began::new("a,b=", "x").1, b"n,,n=a=2Cb=3D,r=x");
+    }
+}

@@ -1,0 +1,14 @@
+//! Logging in with a password: SCRAM (RFC 5802), with SHA-1 and with SHA-256 (RFC 7677).
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `mechanism` | the arithmetic, which both sides do |
+//! | `client` | the client's side of an exchange |
+
+mod client;
+mod mechanism;
+
+pub use self::{
+    client::{Asked, Began, Proven, Refused},
+    mechanism::Mechanism,
+};

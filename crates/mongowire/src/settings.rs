@@ -1,0 +1,274 @@
+//! Where a server is, and how it wants to be spoken to.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bson::{RawDocumentBuf, cstr};
+use mongodb::options::{AuthMechanism, ClientOptions, Credential, ServerAddress, ServerApi, Tls as DriverTls};
+use tokio_rustls::TlsConnector;
+
+use crate::{connection::tls, scram::Mechanism};
+
+/// MongoDB's own.
+const DEFAULT_PORT: u16 = 27017;
+/// As the official driver's.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// A server's address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A host, by its name or number, and a port.
+    Tcp(String, u16),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Reads `host`, `host:port` or `[host]:port`, as servers tell them.
+    pub fn parse(text: &str) -> Option<Self> {
+        ServerAddress::parse(text).ok().as_ref().and_then(Self::of)
+    }
+
+    fn of(address: &ServerAddress) -> Option<Self> {
+        match address {
+            ServerAddress::Tcp { host, port } => Some(Self::Tcp(host.clone(), port.unwrap_or(DEFAULT_PORT))),
+            ServerAddress::Unix { path } => Some(Self::Unix(path.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// How to reach a server.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where it is.
+    pub address: Address,
+    /// The longest that connecting may take, greeting and login included.
+    pub connect_limit: Duration,
+    /// How the server calls this application in its logs.
+    pub app_name: Option<String>,
+    /// Who logs in. `None`: nobody has to.
+    pub login: Option<Arc<Login>>,
+    pub(crate) tls: Option<TlsConnector>,
+    /// Fields that go with every command.
+    pub(crate) appended: RawDocumentBuf,
+}
+
+impl Settings {
+    /// To connect without TLS or a login.
+    pub fn new(address: Address) -> Self {
+        Self {
+            address,
+            connect_limit: CONNECT_LIMIT,
+            app_name: None,
+            login: None,
+            tls: None,
+            appended: RawDocumentBuf::new(),
+        }
+    }
+
+    /// What the official driver's options ask for, where that is a connection as it can be made here to the one server
+    /// that they name. `None` where it is not: several servers, load balancers, other ways to log in than by a password,
+    /// certificates that cannot be used. Then the driver has to be used, which says what is wrong.
+    ///
+    /// Compressors are not negotiated. Whether the server is alone and may be written to is in its [`Greeting`].
+    ///
+    /// [`Greeting`]: crate::Greeting
+    pub fn of_driver(options: &ClientOptions) -> Option<Self> {
+        let [host] = &options.hosts[..] else { return None };
+        if options.load_balanced == Some(true) {
+            return None;
+        }
+        let address = Address::of(host)?;
+        let tls = match (&options.tls, &address) {
+            (Some(DriverTls::Enabled(tls)), Address::Tcp(..)) => Some(tls::connector(tls).ok()?),
+            _ => None,
+        };
+        Some(Self {
+            connect_limit: options.connect_timeout.filter(|limit| !limit.is_zero()).unwrap_or(CONNECT_LIMIT),
+            app_name: options.app_name.clone(),
+            login: options.credential.as_ref().map(Login::of_driver).transpose().ok()?.map(Arc::new),
+            tls,
+            appended: options.server_api.as_ref().map(api_fields).unwrap_or_default(),
+            ..Self::new(address)
+        })
+    }
+
+    /// The same for another address of the same deployment.
+    #[must_use]
+    pub fn at(&self, address: Address) -> Self {
+        Self { address, ..self.clone() }
+    }
+}
+
+/// What a versioned API adds to every command.
+fn api_fields(api: &ServerApi) -> RawDocumentBuf {
+    let mut fields = RawDocumentBuf::new();
+    fields.append(cstr!("apiVersion"), api.version.to_string());
+    if let Some(strict) = api.strict {
+        fields.append(cstr!("apiStrict"), strict);
+    }
+    if let Some(deprecation_errors) = api.deprecation_errors {
+        fields.append(cstr!("apiDeprecationErrors"), deprecation_errors);
+    }
+    fields
+}
+
+/// A user with a password.
+pub struct Login {
+    /// The name.
+    pub user: String,
+    /// The database that the user is of.
+    pub source: String,
+    /// How to log in. `None`: the best that the server offers this user.
+    pub mechanism: Option<Mechanism>,
+    password: String,
+    /// The password as it was hashed last: every connection to a server hashes it the same way, which takes milliseconds.
+    salted: Mutex<Option<Salted>>,
+}
+
+#[derive(Clone)]
+struct Salted {
+    mechanism: Mechanism,
+    salt: Vec<u8>,
+    iterations: u32,
+    password: Vec<u8>,
+}
+
+impl Login {
+    /// A user of this database.
+    pub fn new(user: &str, password: &str, source: &str, mechanism: Option<Mechanism>) -> Self {
+        let [user, password, source] = [user, password, source].map(str::to_owned);
+        Self { user, source, mechanism, password, salted: Mutex::default() }
+    }
+
+    /// The error: another way to log in.
+    fn of_driver(credential: &Credential) -> Result<Self, ()> {
+        let mechanism = match credential.mechanism {
+            None => None,
+            Some(AuthMechanism::ScramSha1) => Some(Mechanism::ScramSha1),
+            Some(AuthMechanism::ScramSha256) => Some(Mechanism::ScramSha256),
+            Some(_) => return Err(()),
+        };
+        let (Some(user), Some(password), None) =
+            (&credential.username, &credential.password, &credential.mechanism_properties)
+        else {
+            return Err(());
+        };
+        Ok(Self::new(user, password, credential.source.as_deref().unwrap_or("admin"), mechanism))
+    }
+
+    /// The password, hashed as the server asks.
+    ///
+    /// # Errors
+    /// In words, for a password that the mechanism does not allow.
+    pub(crate) fn salted(&self, mechanism: Mechanism, salt: &[u8], iterations: u32) -> Result<Vec<u8>, String> {
+        let mut known = self.salted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref()
+            && (known.mechanism, &known.salt[..], known.iterations) == (mechanism, salt, iterations)
+        {
+            return Ok(known.password.clone());
+        }
+        let password = mechanism.salted(&mechanism.prepare(&self.user, &self.password)?, salt, iterations);
+        *known = Some(Salted { mechanism, salt: salt.to_owned(), iterations, password: password.clone() });
+        Ok(password)
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("address", &self.address)
+            .field("login", &self.login)
+            .field("tls", &self.tls.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::rawdoc;
+    use mongodb::options::ServerApiVersion;
+
+    use super::*;
+
+    async fn settings(uri: &str) -> Option<Settings> {
+        Settings::of_driver(&ClientOptions::parse(uri).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_can_be_done_here_is_taken_over() {
+        let plain = settings("mongodb://h/?appName=a&connectTimeoutMS=1500").await.unwrap();
+        assert_eq!((plain.address, plain.app_name.as_deref()), (Address::Tcp("h".to_owned(), 27017), Some("a")));
+        assert_eq!(plain.connect_limit, Duration::from_millis(1500));
+        let login = settings("mongodb://u:p%40@h:1/d?authMechanism=SCRAM-SHA-1").await.unwrap().login.unwrap();
+        assert_eq!((&login.user[..], &login.source[..], &login.password[..]), ("u", "d", "p@"));
+        assert_eq!(login.mechanism, Some(Mechanism::ScramSha1));
+        let login = settings("mongodb://u:p@h/d?authSource=s").await.unwrap().login.unwrap();
+        assert_eq!((&login.source[..], login.mechanism), ("s", None));
+        assert!(!format!("{login:?}").contains('p'), "passwords are not shown");
+        assert!(settings("mongodb://h/?tls=true").await.unwrap().tls.is_some());
+        let unix = settings("mongodb://%2Ftmp%2Fs.sock").await.unwrap();
+        assert_eq!(unix.address, Address::Unix("/tmp/s.sock".into()));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_done_here_is_left_to_the_driver() {
+        for uri in [
+            "mongodb://a,b/",
+            "mongodb://h/?loadBalanced=true",
+            "mongodb://h/?authMechanism=MONGODB-X509&tls=true",
+            "mongodb://u:p@h/?authMechanism=PLAIN&tls=true",
+            "mongodb://h/?tls=true&tlsCAFile=/not/there.pem",
+            "mongodb://h/?tls=true&tlsCertificateKeyFile=/not/there.pem",
+        ] {
+            assert!(settings(uri).await.is_none(), "{uri}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_versioned_api_goes_with_every_command() {
+        let mut options = ClientOptions::parse("mongodb://h").await.unwrap();
+        options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).strict(true).build());
+        let fields = rawdoc! {"apiVersion": "1", "apiStrict": true};
+        assert_eq!(Settings::of_driver(&options).unwrap().appended, fields);
+    }
+
+    #[test]
+    fn passwords_are_hashed_once() {
+        let login = Login::new("u", "pencil", "admin", None);
+        let first = login.salted(Mechanism::ScramSha256, b"salt", 4096).unwrap();
+        login.salted.lock().unwrap().as_mut().unwrap().password = b"kept".to_vec();
+        assert_eq!(login.salted(Mechanism::ScramSha256, b"salt", 4096).unwrap(), b"kept");
+        assert_ne!(login.salted(Mechanism::ScramSha256, b"other", 4096).unwrap(), first);
+        assert_eq!(login.salted(Mechanism::ScramSha256, b"salt", 4096).unwrap(), first);
+    }
+
+    #[test]
+    fn addresses_are_read_as_servers_tell_them() {
+        assert_eq!(Address::parse("h:1"), Some(Address::Tcp("h".to_owned(), 1)));
+        assert_eq!(Address::parse("h").unwrap().to_string(), "h:27017");
+        assert_eq!(Address::parse(""), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Servers that answer something else than was asked, or nothing: each is an error within its time, and says what is known.
+
+use std::time::Duration;
+
+use bson::rawdoc;
+use mongowire::{Connection, Failure, wire::WireError};
+use tokio::io::AsyncWriteExt;
+
+use crate::{
+    LIMIT,
+    fake::{Fake, bytes},
+};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Pings a server that answers these bytes to its first command, and stays there.
+async fn told(answer: impl Fn(i32) -> Vec<u8> + Send + 'static, limit: Duration) -> Failure {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        let mut client = fake.greet().await;
+        let (_, id) = client.question().await.unwrap();
+        client.stream.write_all(&answer(id)).await.unwrap();
+        // Until the client has gone.
+        assert!(client.question().await.is_none());
+    });
+    let mut connection = Connection::open(settings.into(), 1).await.unwrap();
+    let failure = connection.run(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await.unwrap_err();
+    assert!(!connection.is_usable(), "{failure}");
+    let again = connection.run(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await.unwrap_err();
+    assert!(matches!(again, Failure::Broken) && !again.is_maybe_done());
+    drop(connection);
+    server.await.unwrap();
+    assert!(failure.is_maybe_done(), "{failure}");
+    failure
+}
+
+fn ok(id: i32) -> Vec<u8> {
+    bytes(&rawdoc! {"ok": 1.0}, id)
+}
+
+#[tokio::test]
+async fn half_an_answer_is_waited_for_no_longer_than_the_limit() {
+    for end in [0, 1, 15, 16, 20, 30] {
+        let failure = told(move |id| ok(id)[..end].to_vec(), SHORT).await;
+        assert!(matches!(failure, Failure::Late(SHORT)), "{end}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn lengths_that_cannot_be_are_told() {
+    for length in [i32::MIN, -1, 0, 15, 48_000_001, i32::MAX] {
+        let with_length = move |id| [&length.to_le_bytes()[..], &ok(id)[4..]].concat();
+        let failure = told(with_length, LIMIT).await;
+        assert!(matches!(failure, Failure::Garbled(WireError::Length(_))), "{length}: {failure}");
+    }
+    let longer = |id| [&17_i32.to_le_bytes()[..], &ok(id)[4..17]].concat();
+    assert!(matches!(told(longer, LIMIT).await, Failure::Garbled(WireError::Malformed(_))));
+}
+
+#[tokio::test]
+async fn answers_of_another_form_are_told() {
+    let other_kind = |id| [&ok(id)[..12], &2012_i32.to_le_bytes(), &ok(id)[16..]].concat();
+    assert!(matches!(told(other_kind, LIMIT).await, Failure::Garbled(_)));
+    let more_to_come = |id| [&ok(id)[..16], &2_u32.to_le_bytes(), &ok(id)[20..]].concat();
+    assert!(matches!(told(more_to_come, LIMIT).await, Failure::Garbled(WireError::Flags(2))));
+}
+
+#[tokio::test]
+async fn answers_to_other_questions_are_none() {
+    assert!(matches!(told(|id| ok(id + 1), LIMIT).await, Failure::OutOfStep));
+    assert!(matches!(told(|id| [ok(id), ok(id)].concat(), LIMIT).await, Failure::OutOfStep));
+    assert!(matches!(told(|id| [ok(id), vec![1]].concat(), LIMIT).await, Failure::OutOfStep));
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_before_the_answer_may_have_done_it() {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        let mut client = fake.greet().await;
+        client.question().await.unwrap();
+    });
+    let mut connection = Connection::open(settings.into(), 1).await.unwrap();
+    let failure = connection.run(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap_err();
+    server.await.unwrap();
+    assert!(matches!(failure, Failure::Lost(_)) && failure.is_maybe_done(), "{failure}");
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_taken_to_its_end_is_certain_not_to_be_done() {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        // Goes while the command, which is longer than the sockets' buffers, is on its way.
+        drop(fake.greet().await);
+    });
+    let mut connection = Connection::open(settings.into(), 1).await.unwrap();
+    let long = rawdoc! {"ping": "x".repeat(40_000_000)};
+    let failure = connection.run(Some("d"), &long, &[], LIMIT).await.unwrap_err();
+    server.await.unwrap();
+    assert!(matches!(failure, Failure::Unsent(_)) && !failure.is_maybe_done(), "{failure}");
+}
+
+#[tokio::test]
+async fn commands_that_are_too_long_are_not_sent_and_harm_nothing() {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        let mut client = fake.greet().await;
+        let (_, id) = client.question().await.unwrap();
+        client.answer(&rawdoc! {"ok": 1.0}, id).await;
+    });
+    let mut connection = Connection::open(settings.into(), 1).await.unwrap();
+    let long = rawdoc! {"ping": "x".repeat(48_000_001)};
+    let failure = connection.run(Some("d"), &long, &[], LIMIT).await.unwrap_err();
+    assert!(matches!(failure, Failure::TooLong { most: 48_000_000, .. }) && !failure.is_maybe_done(), "{failure}");
+    connection.run(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_does_not_greet_is_unreachable_within_the_limit() {
+    let (fake, mut settings) = Fake::new().await;
+    settings.connect_limit = SHORT;
+    let failure = Connection::open(settings.into(), 1).await.err().unwrap();
+    assert!(matches!(failure, Failure::Unreachable { .. }) && !failure.is_maybe_done(), "{failure}");
+    assert!(failure.to_string().contains("50ms"), "{failure}");
+    drop(fake);
+}
+
+#[tokio::test]
+async fn a_greeting_that_is_none_is_no_connection() {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        let mut client = fake.accept().await;
+        client.question().await.unwrap();
+        client.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        let mut client = fake.accept().await;
+        let (_, id) = client.question().await.unwrap();
+        client.answer(&rawdoc! {"ok": 0.0, "code": 59, "errmsg": "no such command"}, id).await;
+        // Nobody listens.
+        drop(fake);
+    });
+    let settings = std::sync::Arc::new(settings);
+    for _ in 0..3 {
+        let failure = Connection::open(settings.clone(), 1).await.err().unwrap();
+        assert!(matches!(failure, Failure::Unreachable { .. }) && !failure.is_maybe_done(), "{failure}");
+    }
+    server.await.unwrap();
+}
