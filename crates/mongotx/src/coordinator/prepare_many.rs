@@ -48,7 +48,7 @@ pub(crate) struct Targets<'a> {
 
 impl<'a> Targets<'a> {
     fn one(&self, at: &'a Address) -> Target<'a> {
-        Target { ns: self.ns, at, filter: self.filter, terms: self.terms }
+        Target { ns: self.ns, at, filter: self.filter, terms: self.terms, chosen: false }
     }
 }
 

@@ -98,6 +98,11 @@ impl Collection {
         self.uniques.iter().filter(|unique| touches_stored(update, &unique.fields())).cloned().collect()
     }
 
+    /// Does the filter demand one key of a unique index, so that at most one document matches?
+    pub(crate) fn is_pinned_by(&self, filter: &Document) -> bool {
+        !self.has_collation && self.uniques.iter().any(|unique| unique.is_pinned_by(filter))
+    }
+
     /// Must a write of one document outside a transaction be one of its own, because pending values count?
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
         self.refused.is_none()
