@@ -197,6 +197,52 @@ async fn increment_of_a_field_that_is_missing_is_one_command() {
 }
 
 #[tokio::test]
+async fn update_of_many_is_the_query_and_one_command_for_a_batch() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    let all = async {
+        let update = doc! {"$set": {"n": 2}};
+        let done = coll.update_many(doc! {"_id": {"$gt": 20}}, update).session(&mut session).await.unwrap();
+        // One has that value already.
+        assert_eq!((done.matched_count, done.modified_count), (44, 43));
+    };
+    // The query, the statement; which were not changed, and that one: locked, and set to what it was.
+    assert_eq!(cost(&client, all).await, 5);
+    let others = async {
+        let done = coll.update_many(doc! {"_id": {"$lte": 20}}, doc! {"$inc": {"n": 1}}).session(&mut session);
+        assert_eq!(done.await.unwrap().modified_count, 20);
+    };
+    // In a collection that it has written to the record is looked at, too.
+    assert_eq!(cost(&client, others).await, 3);
+    session.commit().await.unwrap();
+    assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 64);
+}
+
+#[tokio::test]
+async fn update_of_many_meets_a_rival_and_changes_each_document_once() {
+    let (client, coll) = warm(quiet::options()).await;
+    let other = quiet::connect(quiet::options()).await;
+    let theirs = quiet::through(&other, &coll);
+    let (mut session, mut rival) = (client.session(), other.session());
+    rival.begin().unwrap();
+    increment(&mut rival, &theirs, 3).await;
+    session.begin().unwrap();
+    let add = || coll.update_many(doc! {"_id": {"$lte": 5}}, doc! {"$inc": {"n": 10}});
+    assert_eq!(add().session(&mut session).await.unwrap_err().kind(), mongotx::ErrorKind::Conflict);
+    rival.commit().await.unwrap();
+    // Whether or not the rival has finished.
+    session.begin().unwrap();
+    assert_eq!(add().session(&mut session).await.unwrap().modified_count, 5);
+    assert_eq!(add().session(&mut session).await.unwrap().modified_count, 5);
+    session.commit().await.unwrap();
+    let now = coll.find(doc! {"_id": {"$lte": 5}}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    let expected: Vec<Document> =
+        [21, 21, 22, 21, 21].into_iter().zip(1..).map(|(n, id)| doc! {"_id": id, "n": n}).collect();
+    assert_eq!(now, expected);
+}
+
+#[tokio::test]
 async fn inserts_under_unique_indexes_are_one_command_and_one_question() {
     let client = quiet::connect(quiet::options()).await;
     let coll = quiet::collection(&client, 0).await;
