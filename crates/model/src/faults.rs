@@ -95,12 +95,25 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
         Message::Lock { tx, t, write, over } => {
             let (doc, op) = plan.txs[t].writes[write];
             state.server.now.docs[doc].take_over(over, tx, op, mark(t));
+            note_orphan(plan, state, t, write);
         }
         Message::TakeBack { tx, doc } => state.server.now.docs[doc].take_back(tx),
         Message::Outlive { tx, doc } => state.server.outlive(tx, doc),
         Message::Record(client, write, names) => {
             client::execute(plan, state, client, &write, names);
         }
+    }
+}
+
+/// A lock write has come too late for its owner to undo it.
+fn note_orphan(plan: &Plan, state: &mut State, t: usize, write: usize) {
+    let is_undone = match state.runs[t].step {
+        Step::Undoing(next) => next > write,
+        Step::Over => true,
+        _ => false,
+    };
+    if is_undone && plan.txs[t].by_key {
+        state.runs[t].orphaned |= 1 << write;
     }
 }
 

@@ -243,6 +243,7 @@ impl Model for ProtocolModel {
             Property::always("P3 reads are latest", p::reads_are_latest),
             Property::always("P9 answers are true", p::answers_are_true),
             Property::always("P7 P10 quiescent is clean", p::quiescent_is_clean),
+            Property::always("P7 undone is free", p::undone_is_free),
             Property::sometimes("all commit", p::all_commit),
             Property::sometimes("somebody repairs", p::somebody_repairs),
             Property::sometimes("somebody outlives", p::somebody_outlives),

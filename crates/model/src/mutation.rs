@@ -32,6 +32,8 @@ pub enum Mutation {
     GivenBackTakenForDone,
     /// A document is taken over from a transaction of the same client that is not decided yet.
     TakenOverUndecided,
+    /// A transaction undoes the documents that it was told of, where a lock write names none and its answer was lost.
+    UndoneByList,
     /// An answer behind a mark is believed without asking for the status of the writer.
     MarkIgnored,
 

@@ -26,6 +26,8 @@ pub struct TxPlan {
     pub together: bool,
     /// Does it take documents over from transactions of the same client that are committed and not finished?
     pub takes_over: bool,
+    /// Are its documents found by other fields than their `_id`s, so that only the answers of its lock writes tell which ones they are?
+    pub by_key: bool,
     /// Is its last write refused the first time, after it has locked (a unique index)? It is taken back and tried again.
     pub refused: bool,
 }

@@ -81,6 +81,18 @@ pub fn quiescent_is_clean(model: &ProtocolModel, state: &State) -> bool {
     model.has_progress(state) || (documents_are_clean(state) && records_are_empty(state) && all_are_over(state))
 }
 
+/// P7: a living owner that has undone a transaction has left nothing that it could have found: until a restart, only what came later is there.
+pub fn undone_is_free(model: &ProtocolModel, state: &State) -> bool {
+    (0..state.runs.len()).all(|t| {
+        let run = &state.runs[t];
+        let undone = run.step == Step::Over && run.told == Some(Told::RolledBack) && state.server.boot == 0;
+        let writes = model.plan.txs[t].writes.iter().enumerate().filter(|(i, _)| run.orphaned >> i & 1 == 0);
+        let holds =
+            |doc: usize| run.seq.is_some() && state.server.now.docs[doc].lock.writer == state.tx_id(&model.plan, t);
+        !undone || !model.plan.txs[t].by_key || writes.map(|(_, (doc, _))| *doc).all(|doc| !holds(doc))
+    })
+}
+
 fn documents_are_clean(state: &State) -> bool {
     state.server.now.docs.iter().all(|doc| doc.lock == Default::default() && doc.pending.is_none())
 }

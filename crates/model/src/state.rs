@@ -73,6 +73,10 @@ pub struct Run {
     pub missed: u8,
     /// Has its last write been refused?
     pub refused: bool,
+    /// Where its documents are known by the answers alone: one bit for each lock write that was answered.
+    pub known: u8,
+    /// Auxiliary: one bit for each of them that came when its document had been undone.
+    pub orphaned: u8,
 }
 
 /// Somebody (a writer or the janitor) deals with a lock.
@@ -204,7 +208,16 @@ impl State {
             })
         };
         let begin = |tx: &TxPlan| if tx.together { Step::Together(0, true) } else { Step::Writing(0) };
-        let run = |tx: &TxPlan| Run { step: begin(tx), seq: None, epoch: 0, told: None, missed: 0, refused: false };
+        let run = |tx: &TxPlan| Run {
+            step: begin(tx),
+            seq: None,
+            epoch: 0,
+            told: None,
+            missed: 0,
+            refused: false,
+            known: 0,
+            orphaned: 0,
+        };
         let now = Shared::new(Data::new(plan));
         Self {
             server: Server { now, journal_end: None, boot: 0, late: Vec::new(), over: 0, found: 0 },

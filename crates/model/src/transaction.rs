@@ -153,6 +153,9 @@ fn take_back(plan: &Plan, state: &mut State, t: usize, i: usize) {
 
 /// Write `i` is done.
 pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    if plan.txs[t].by_key {
+        state.runs[t].known |= 1 << i;
+    }
     let last = i + 1 == plan.txs[t].writes.len();
     if last && plan.txs[t].refused && !state.runs[t].refused {
         state.runs[t].refused = true;
@@ -223,9 +226,11 @@ fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
     cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
 }
 
+/// What it may hold is looked for by its number where it is not known: here, every document that it could have found.
 fn undo(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
-    if let Some(tx) = state.tx_id(plan, t) {
+    let is_listed = !plan.txs[t].by_key || state.runs[t].known >> i & 1 == 1;
+    if let Some(tx) = state.tx_id(plan, t).filter(|_| is_listed || !plan.has(Mutation::UndoneByList)) {
         state.server.now.docs[doc].take_back(tx);
     }
     cleaned(plan, state, t, Step::Undoing(i + 1), i + 1);

@@ -21,5 +21,5 @@ pub use expiry::Expiry;
 pub use form::{
     Creation, Index, PENDING_INDEX, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
 };
-pub use paths::touches;
+pub use paths::{touches, touches_stored};
 pub use unique::Unique;

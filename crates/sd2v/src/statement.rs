@@ -2,6 +2,7 @@
 //!
 //! | statement | demands of the stored document | leaves |
 //! | --- | --- | --- |
+//! | [`lock_change`] | what its query says: clean, or left by a committed writer ([`free_or_left`]) | the whole of it with the change in `_unsafe`, write lock |
 //! | [`lock_copy`] | clean (no reserved field at all); read-locked by the writer alone, if the writer has read it | the whole of it copied to `_unsafe`, write lock |
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
@@ -85,6 +86,18 @@ pub fn unlocked() -> Document {
         .map(|name| (name.to_owned(), doc! {"$exists": false}.into()))
         .into_iter()
         .collect()
+}
+
+/// The documents of which a writer may lock one that its filter finds by whatever fields: those without any lock of which the safe version
+/// matches, and those that one of `left` holds and has not removed of which the unsafe version does. All of `left` are committed, durably, and
+/// the statement takes their documents over ([`crate::update::fuse`]).
+pub fn free_or_left(safe_query: Document, unsafe_query: Document, left: &[Bson]) -> Document {
+    let free = both(unlocked(), safe_query);
+    if left.is_empty() {
+        return free;
+    }
+    let held = doc! {WRITER: {"$in": left.to_vec()}, REMOVE: {"$exists": false}};
+    doc! {"$or": [free, both(held, unsafe_query)]}
 }
 
 fn both(left: Document, right: Document) -> Document {

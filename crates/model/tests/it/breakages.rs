@@ -40,6 +40,11 @@ fn taken_over_undecided_is_found() {
 }
 
 #[test]
+fn undone_by_list_is_found() {
+    fails(plans::found_by_key(), Mutation::UndoneByList, "P7 undone");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

@@ -47,6 +47,13 @@ fn taken_over_restart_holds() {
 }
 
 #[test]
+fn found_by_key_holds() {
+    holds(plans::found_by_key());
+    holds(plans::found_by_key_and_taken_over());
+    holds(plans::found_by_key_restart());
+}
+
+#[test]
 fn ring_holds() {
     holds(plans::ring());
 }

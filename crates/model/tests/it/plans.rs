@@ -86,6 +86,35 @@ pub(crate) fn taken_over_restart() -> Plan {
     }
 }
 
+/// Two rivals find their documents by other fields than the `_id`; lock writes and their answers get lost, and a lease is found expired.
+pub(crate) fn found_by_key() -> Plan {
+    let by_key = |tx: TxPlan| TxPlan { by_key: true, ..tx };
+    Plan {
+        name: "found_by_key",
+        txs: vec![by_key(updates(0, &[0, 1])), by_key(updates(1, &[1]))],
+        faults: faults(|f| (f.late_messages, f.expiries) = (deep(2), 1)),
+        ..rivals()
+    }
+}
+
+/// The same with a transaction of the same client before it, of which it takes over what is not finished.
+pub(crate) fn found_by_key_and_taken_over() -> Plan {
+    let mut txs = taking_over(&[0], &[0, 1], false);
+    txs[1].by_key = true;
+    Plan {
+        name: "found_by_key_and_taken_over",
+        txs,
+        faults: faults(|f| (f.late_messages, f.kills) = (1, 1)),
+        ..rivals()
+    }
+}
+
+/// The same as the first while the server restarts.
+pub(crate) fn found_by_key_restart() -> Plan {
+    let faults = faults(|f| (f.server_crashes, f.late_messages) = (1, 1));
+    Plan { name: "found_by_key_restart", faults, ..found_by_key() }
+}
+
 /// Three clients change three documents in a ring.
 pub(crate) fn ring() -> Plan {
     Plan {

@@ -127,7 +127,7 @@ async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operat
     let all: Vec<Each<'_>> = run
         .iter()
         .map(|(at, command)| {
-            let target = Target { ns, at, filter: &command.filter, terms: &command.terms };
+            let target = Target { ns, at, filter: &command.filter, terms: &command.terms, chosen: false };
             Each { target, change: command.change() }
         })
         .collect();

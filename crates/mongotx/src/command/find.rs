@@ -9,8 +9,9 @@
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
+//! | the same, by a key of a unique index, which shows somebody else's document | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
 
-use bson::{Document, doc};
+use bson::{Bson, Document, RawDocument, doc};
 use protocol::TxId;
 use sd2v::{
     Visible,
@@ -58,8 +59,6 @@ pub(crate) async fn committed(
     }
     let me = tx.and_then(Transaction::id);
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
-    let mapped = query.sees_lock_fields();
-    let latest = query.terms.staleness.is_none();
     if let Some(tx) = tx.filter(|_| own_writes)
         && let Some(answer) = fetch::own_by_id(core, tx, ns, query).await?
     {
@@ -71,9 +70,35 @@ pub(crate) async fn committed(
     if !own_writes && let Some(answer) = fetch::by_ids(core, ns, query).await? {
         return Ok(answer);
     }
-    if let Some(tx) = tx.filter(|_| own_writes) {
+    let Some(tx) = tx.filter(|_| own_writes) else { return in_view(core, ns, query, me, false).await };
+    if tx.has_new_keys(ns) || !is_pinned(core, ns, query).await? {
+        tx.note_own_view();
+        return in_view(core, ns, query, me, true).await;
+    }
+    let found = in_view(core, ns, query, me, true).await?.all_raw(2).await?;
+    if !matches!(&found[..], [other] if is_of_others(tx, ns, other)) {
         tx.note_own_view();
     }
+    Ok(Documents::at_hand(found))
+}
+
+/// Does the query ask for one key of a unique index, so that it finds one document at most?
+async fn is_pinned(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
+    let shown_id = query.projection.as_ref().and_then(|projection| projection.get("_id"));
+    let is_computed = matches!(shown_id, Some(Bson::Document(_) | Bson::String(_) | Bson::Array(_)));
+    let plain = query.skip == 0 && query.terms.is_plain() && query.terms.staleness.is_none();
+    Ok(plain && !is_computed && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
+}
+
+/// Is it a document to which the transaction has written nothing?
+fn is_of_others(tx: &Transaction, ns: &Namespace, document: &RawDocument) -> bool {
+    let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+    id.is_some_and(|id| !tx.may_hold(ns, &id) && !tx.is_own(ns, &id))
+}
+
+/// In the view of everybody, or of this transaction.
+async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, own_writes: bool) -> Result<Documents> {
+    let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
     let at_once = match me.filter(|_| own_writes) {
         _ if !latest || mapped => None,
         Some(me) => one_command::find_own(core, ns, query, me).await?,

@@ -24,6 +24,7 @@ use crate::{
         Core,
         address::Address,
         prepare::{Change, Target},
+        prepare_found::{Asked, Found},
         prepare_shown::Shown,
         transaction::Transaction,
     },
@@ -115,6 +116,12 @@ impl FindAndModify {
         terms.add_to(&mut ask);
         terms.add_hint(&mut ask);
         ask
+    }
+
+    /// The version that is answered, by a projection that is plain.
+    fn shown(&self, shown: Shown) -> Option<Document> {
+        let version = if self.after { shown.after } else { Some(shown.before) };
+        version.map(|document| picked(document, self.projection.as_ref()))
     }
 
     fn query(&self) -> Query {
@@ -268,6 +275,11 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
     for _ in 0..SELECTIONS {
         // A document that was selected and not changed was of no consequence.
         tx.reads.forget_since(mark);
+        if named.is_none()
+            && let Some(shown) = free_one(core, tx, ns, command, &query, &change).await?
+        {
+            return Ok(Modified::found(shown));
+        }
         let at = match &named {
             Some(id) => Some(core.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
             None => {
@@ -280,7 +292,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             }
         };
         if let Some(at) = &at {
-            let target = Target { ns, at, filter: &query.filter, terms: &query.terms };
+            let target = Target { ns, at, filter: &query.filter, terms: &query.terms, chosen: named.is_none() };
             if let Some(shown) = one(core, tx, &target, command, &change).await? {
                 return Ok(Modified::found(shown));
             }
@@ -301,6 +313,29 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
     .for_transaction(tx.id()))
 }
 
+/// A document that matches and that nobody holds, if one command can find, change and show it.
+async fn free_one(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &FindAndModify,
+    query: &Query,
+    change: &Change<'_>,
+) -> Result<Option<Option<Document>>> {
+    if !command.projection.as_ref().is_none_or(probe::is_plain_projection) {
+        return Ok(None);
+    }
+    let first = query.sort.is_some().then(|| validated::first_of_others(tx, ns, query)).flatten();
+    let asked = Asked { whole: true, can_note_first: first.is_some() };
+    let found = core.prepare_found(tx, ns, query, change, asked).await?;
+    let Some(Found { at, shown: Some(shown), is_first_free }) = found else { return Ok(None) };
+    if let Some(first) = first.filter(|_| is_first_free) {
+        validated::note_first(core, tx, ns, first, &at.id)?;
+    }
+    validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+    Ok(Some(command.shown(shown)))
+}
+
 /// This document, if it still matches: in one command where that can be done and shown; otherwise changed and then looked
 /// at, or locked first, by a change that changes nothing, and looked at before it is changed.
 async fn one(
@@ -316,8 +351,7 @@ async fn one(
         && let Some(Shown { before, after }) = core.prepare_shown(tx, target, change).await?
     {
         validated::settle_shown(core, tx, ns, &at.id, &before).await?;
-        let shown = if command.after { after } else { Some(before) };
-        return Ok(Some(shown.map(|document| picked(document, projection))));
+        return Ok(Some(command.shown(Shown { before, after })));
     }
     if command.after {
         let applied = core.prepare(tx, target, change).await?;

@@ -1,6 +1,7 @@
 //! `update`: one document or many, by operators, pipeline or replacement, with upsert.
 //!
-//! Inside a transaction the documents are selected by the transaction's own view (unless the filter names one `_id`) and
+//! Inside a transaction a filter that names one `_id` goes straight to that document. Any other is tried on what nobody holds first, in one
+//! command (`coordinator::prepare_found`). Where that locks nothing, and where several documents are meant, they are selected by the transaction's own view and
 //! then locked and changed by `_id`, with the filter as a condition again: see `coordinator::prepare`.
 
 use std::{borrow::Cow, sync::Arc};
@@ -18,6 +19,7 @@ use crate::{
         Core,
         address::Address,
         prepare::{Change, Target},
+        prepare_found::Asked,
         prepare_many::Targets,
         server::WriteAnswer,
         transaction::Transaction,
@@ -85,7 +87,7 @@ impl UpdateCommand {
     /// May one statement lock its document and change it?
     pub(crate) fn may_be_fused(&self) -> bool {
         let simple = !self.multi && !self.upsert && self.array_filters.is_none() && self.terms.hint.is_none();
-        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, None).is_some()
+        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, &[]).is_some()
     }
 
     pub(crate) fn change(&self) -> Change<'_> {
@@ -230,7 +232,7 @@ pub(crate) async fn write_first(
 ) -> Result<Option<(Address, bool)>> {
     if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
         let at = core.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
-        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
+        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: false };
         if tx.reads.point(ns, &at.id).is_some()
             && let Some(shown) = core.prepare_shown(tx, &target, change).await?
         {
@@ -245,11 +247,18 @@ pub(crate) async fn write_first(
     }
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
+        let asked = Asked { whole: tx.reads.has_points(ns), ..Asked::default() };
+        if let Some(found) = core.prepare_found(tx, ns, query, change, asked).await? {
+            if let Some(shown) = &found.shown {
+                validated::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;
+            }
+            return Ok(Some((found.at, !change.is_lock())));
+        }
         let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
             validated::note_nothing(core, tx, ns, query).await?;
             return Ok(None);
         };
-        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms };
+        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
         let applied = core.prepare(tx, &target, change).await?;
         if applied.matched {
             return Ok(Some((at, applied.modified)));

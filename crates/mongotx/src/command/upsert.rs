@@ -163,7 +163,7 @@ async fn insert_and_change(
     let document = build_aside(core, tx, ns, &from_filter, at, me).await?;
     insert::one(core, tx, ns, document).await?;
     let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
-    let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms };
+    let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms, chosen: false };
     match core.prepare(tx, &target, &command.change()).await {
         Ok(_) => Ok(()),
         Err(refused) if refused.ends_transaction() => Err(refused),

@@ -168,6 +168,20 @@ pub(crate) async fn addresses(
     find::parse_addresses(found, &key, limit).await
 }
 
+/// Which document others would find first: a query that can be asked again, if there is one.
+pub(crate) fn first_of_others(tx: &Transaction, ns: &Namespace, query: &Query) -> Option<Query> {
+    let first = Query { limit: 1, ..query.clone() };
+    let of_others = Query { projection: Some(doc! {"_id": 1}), ..matters_to(tx, ns, &first) };
+    (of_others.limit == 1).then_some(of_others)
+}
+
+/// A write has changed the document that was the first, as far as it could see, when [`first_of_others`] was asked.
+pub(crate) fn note_first(core: &Core, tx: &mut Transaction, ns: &Namespace, first: Query, id: &Bson) -> Result<()> {
+    let found = RawDocumentBuf::try_from(&doc! {"_id": id.clone()})?;
+    let witness = Witness::of(Digest::of([&*found]));
+    tx.reads.note(entry(ns, Read::Find(first), 0, witness), core.options.max_documents)
+}
+
 /// A write of many has locked what matched when it was locked: that must be all that was selected.
 pub(crate) fn check_all_matched(tx: &Transaction, ns: &Namespace, selected: usize, matched: u64) -> Result<()> {
     if !tx.validates() || matched == selected as u64 {

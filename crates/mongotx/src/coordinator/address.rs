@@ -21,29 +21,37 @@ pub(crate) struct Address {
     pub(crate) id: Bson,
     /// The values of the shard key; empty where there is none, or where they are not known.
     key: Document,
+    /// It stands for whatever the transactions in question hold.
+    any: bool,
 }
 
 impl Address {
     /// By its `_id` alone.
     pub(crate) fn bare(id: Bson) -> Self {
-        Self { id, key: Document::new() }
+        Self::new(id, Document::new())
     }
 
     pub(crate) fn new(id: Bson, key: Document) -> Self {
-        Self { id, key }
+        Self { id, key, any: false }
+    }
+
+    /// Every document that the transactions in question hold, whatever its `_id`: in statements that undo, and so demand their locks, for
+    /// those of which a write was never answered that names no `_id`.
+    pub(crate) fn any_held() -> Self {
+        Self { any: true, ..Self::bare(Bson::Null) }
     }
 
     /// Of a document: as it is stored, or one of its versions.
     pub(crate) fn of(document: &Document, key: &ShardKey) -> Result<Self> {
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-        Ok(Self { id, key: key.of(document)? })
+        Ok(Self::new(id, key.of(document)?))
     }
 
     /// As a filter names it that matches one `_id`: with the values of the key, if it demands them all.
     pub(crate) fn named(id: Bson, filter: &Document, terms: &Terms, key: &ShardKey) -> Self {
         // Strings that a collation calls equal may be on other shards.
         let demanded = if terms.collation.is_none() { key.of_filter(filter) } else { None };
-        Self { id, key: demanded.unwrap_or_default() }
+        Self::new(id, demanded.unwrap_or_default())
     }
 
     pub(crate) fn key(&self) -> &Document {
@@ -52,6 +60,9 @@ impl Address {
 
     /// The condition for this document.
     pub(crate) fn filter(&self) -> Document {
+        if self.any {
+            return Document::new();
+        }
         let mut filter = doc! {"_id": self.id.clone()};
         filter.extend(shard::condition(&self.key));
         filter
@@ -129,6 +140,9 @@ pub(crate) fn among(addresses: &[Address]) -> Document {
     if let [only] = addresses {
         return only.filter();
     }
+    if addresses.iter().any(|address| address.any) {
+        return Document::new();
+    }
     let mut by_key: BTreeMap<Vec<u8>, (&Document, Vec<Bson>)> = BTreeMap::new();
     for address in addresses {
         let bytes = address.key.to_vec().unwrap_or_default();
@@ -174,5 +188,11 @@ mod tests {
         ]};
         assert_eq!(several, groups);
         assert_eq!(among(&[]), doc! {"_id": {"$in": []}});
+    }
+
+    #[test]
+    fn among_any_is_no_condition() {
+        assert_eq!(Address::any_held().filter(), Document::new());
+        assert_eq!(among(&[at(1, 7), Address::any_held(), at(2, 8)]), Document::new());
     }
 }

@@ -6,6 +6,7 @@
 //! | [`transaction`] | begin, hold, commit, roll back |
 //! | [`parked`] | transactions between two statements, and those that are left idle |
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
+//! | [`prepare_found`] | find, lock and change a document by any key |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
@@ -44,6 +45,7 @@ pub(crate) mod parked;
 pub(crate) mod pending;
 pub(crate) mod prepare;
 pub(crate) mod prepare_each;
+pub(crate) mod prepare_found;
 pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;

@@ -13,7 +13,7 @@
 use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
+    filter::{LockCondition, guard_filter, has_special, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
     index::Unique,
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
     shard::ShardKey,
@@ -98,6 +98,8 @@ pub(crate) struct Target<'a> {
     pub(crate) at: &'a Address,
     pub(crate) filter: &'a Document,
     pub(crate) terms: &'a Terms,
+    /// It was selected just now because it matches.
+    pub(crate) chosen: bool,
 }
 
 impl Target<'_> {
@@ -115,9 +117,21 @@ impl Target<'_> {
         }
     }
 
-    /// It is wanted whatever it looks like, and this transaction has done nothing to it yet: whoever holds it is in the way.
+    /// It is wanted whatever it looks like, or was selected for what everybody sees of it, and this transaction has done nothing to it yet:
+    /// whoever holds it is in the way.
     pub(crate) fn is_the_document(&self, tx: &Transaction) -> bool {
-        is_only_id(self.filter) && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
+        let wanted = match self.chosen {
+            true => !has_special(self.filter) && !sees_lock_fields(self.filter),
+            false => is_only_id(self.filter),
+        };
+        wanted && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
+    }
+
+    /// The condition on a clean document, or on one that `left` has left, which is taken over: that is asked of its unsafe version.
+    pub(crate) fn safe_or_left(&self, condition: &LockCondition, left: Option<TxId>) -> Result<Document> {
+        let Some(left) = left.filter(|_| !is_only_id(self.filter)) else { return Ok(self.safe(condition)) };
+        let (safe, taken) = (guard_filter(&condition.rest), rewrite_filter(&condition.rest)?);
+        Ok(self.narrowed(statement::free_or_left(safe, taken, &[tx_id_to_bson(left)])))
     }
 
     fn narrowed(&self, rest: Document) -> Document {
@@ -189,6 +203,9 @@ impl Core {
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
         let mut owned = tx.may_hold(target.ns, &target.at.id);
+        if !touched.is_empty() {
+            tx.note_rekeyed(target.ns);
+        }
         tx.check_alive()?;
         for _ in 0..ATTEMPTS {
             let attempted = self.attempt(tx, me, target, change, left.take()).await;
@@ -244,11 +261,22 @@ impl Core {
         target: &Target<'_>,
         change: &Change<'_>,
     ) -> Result<Consequences> {
-        let key = self.shard_key(target.ns).await?;
+        self.consequences_at(collection, target.ns, target.at.key(), change).await
+    }
+
+    /// The same, where no more than the shard key of the document is known. It is empty where there is none.
+    pub(crate) async fn consequences_at(
+        &self,
+        collection: &Collection,
+        ns: &Namespace,
+        shard_key: &Document,
+        change: &Change<'_>,
+    ) -> Result<Consequences> {
+        let key = self.shard_key(ns).await?;
         Ok(match change {
             Change::Update { update, .. } if !change.is_lock() => Consequences {
                 touched: collection.uniques_touched(update),
-                may_move: key.may_be_changed(update, target.at.key()),
+                may_move: key.may_be_changed(update, shard_key),
                 worded: !matches!(update, Update::Replacement(_)) && collection.words_touched(update),
                 key,
             },
@@ -352,7 +380,9 @@ impl Core {
                     && !read_locked
                     && array_filters.is_none()
                     && target.terms.is_plain()
-                    && let Some(applied) = self.attempt_fused(tx, target, safe.clone(), update, (me, left)).await?
+                    && let Some(applied) = self
+                        .attempt_fused(tx, target, target.safe_or_left(&condition, left)?, update, (me, left))
+                        .await?
                 {
                     return Ok(Some(applied));
                 }
@@ -404,7 +434,7 @@ impl Core {
         (me, left): (TxId, Option<TxId>),
     ) -> Result<Option<Applied>> {
         let left = left.map(tx_id_to_bson);
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), left.as_ref()) else { return Ok(None) };
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), left.as_slice()) else { return Ok(None) };
         let statement = statement::lock_change(safe, pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.

@@ -1,6 +1,8 @@
-//! Prepared writes of many documents: locked by one command, changed by a second, in the order in which they were
+//! Prepared writes of many documents: locked and changed by one command, or locked by one and changed by a second, in the order in which they were
 //! selected.
 //!
+//! 0. Where one statement can lock a document and change it, the same statement does so for all of a batch. Which of them, if not all? The
+//!    others go on with 1.
 //! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock and mark it, and that is
 //!    all.
 //! 2. If not all of the batch is locked now: which are? The others take the way of single documents, which finds out why.
@@ -9,13 +11,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{LockCondition, guard_filter, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
+    filter::{LockCondition, guard_filter, has_special, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
     names::{WRITER, tx_id_to_bson},
     statement::{self, OwnReadLock},
-    update::rewrite_update,
+    update::{fuse, rewrite_update},
 };
 
 use super::{
@@ -48,7 +50,7 @@ pub(crate) struct Targets<'a> {
 
 impl<'a> Targets<'a> {
     fn one(&self, at: &'a Address) -> Target<'a> {
-        Target { ns: self.ns, at, filter: self.filter, terms: self.terms }
+        Target { ns: self.ns, at, filter: self.filter, terms: self.terms, chosen: false }
     }
 }
 
@@ -88,9 +90,57 @@ impl Core {
             Change::Remove => 0,
         };
         for at in targets.at.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
-            self.prepare_batch(tx, me, &Targets { at, ..*targets }, change, &mut done).await?;
+            let batch = Targets { at, ..*targets };
+            let left = self.change_at_once(tx, me, &batch, change, &mut done).await?;
+            match left.as_deref() {
+                Some([]) => {}
+                Some(at) => self.prepare_batch(tx, me, &Targets { at, ..batch }, change, (&[], &mut done)).await?,
+                None => {
+                    let owned: Vec<&Address> = at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
+                    self.prepare_batch(tx, me, &batch, change, (&owned, &mut done)).await?;
+                }
+            }
         }
         Ok(done)
+    }
+
+    /// Step 0. Answers the documents that were not changed; `None`: not such a change.
+    async fn change_at_once(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        targets: &Targets<'_>,
+        change: &Change<'_>,
+        done: &mut AppliedMany,
+    ) -> Result<Option<Vec<Address>>> {
+        let Change::Update { update, array_filters: None } = change else { return Ok(None) };
+        let untouched = !tx.has_read_locks(targets.ns) && !targets.at.iter().any(|at| tx.may_hold(targets.ns, &at.id));
+        if !untouched || !targets.terms.is_plain() || has_special(targets.filter) || sees_lock_fields(targets.filter) {
+            return Ok(None);
+        }
+        let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(targets.ns));
+        let left: Vec<Bson> = left.into_iter().map(tx_id_to_bson).collect();
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left) else { return Ok(None) };
+        let (safe, taken) = match is_only_id(targets.filter) {
+            true => (Document::new(), Document::new()),
+            false => (guard_filter(targets.filter), rewrite_filter(targets.filter)?),
+        };
+        let query = doc! {"$and": [among(targets.at), statement::free_or_left(safe, taken, &left)]};
+        tx.hold(self, targets.ns, targets.at, Hold::Change)?;
+        let command = targets.command(vec![doc! {"q": query, "u": pipeline, "multi": true}]);
+        let answer = self.send_prepared(tx, targets.ns, command).await?;
+        let (mine, others): (Vec<Address>, Vec<Address>) =
+            match answer.errors.is_empty() && answer.modified == targets.at.len() as i64 {
+                true => (targets.at.to_vec(), Vec::new()),
+                false => {
+                    let mine = self.held_among(targets.ns, targets.at, me).await?;
+                    targets.at.iter().cloned().partition(|at| mine.contains(&id_key(&at.id)))
+                }
+            };
+        tx.note_locked(targets.ns, &mine, false);
+        done.matched += mine.len() as u64;
+        done.modified += mine.len() as u64;
+        Ok(Some(others))
     }
 
     async fn prepare_single(
@@ -108,13 +158,14 @@ impl Core {
         Ok(())
     }
 
+    /// Steps 1 to 3. `owned`: those that the transaction may have held before.
     async fn prepare_batch(
         &self,
         tx: &mut Transaction,
         me: TxId,
         targets: &Targets<'_>,
         change: &Change<'_>,
-        done: &mut AppliedMany,
+        (owned, done): (&[&Address], &mut AppliedMany),
     ) -> Result<()> {
         let LockCondition { rest, text } = match is_only_id(targets.filter) {
             true => LockCondition::default(),
@@ -124,7 +175,6 @@ impl Core {
         let read_locked = tx.has_read_locks(targets.ns);
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
-        let owned: Vec<&Address> = targets.at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
         let removal = matches!(change, Change::Remove);
         tx.hold(self, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.

@@ -89,8 +89,7 @@ impl Core {
     }
 }
 
-/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose lock may be taken over;
-/// the target is the document whatever it looks like then.
+/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose lock may be taken over.
 pub(super) fn statement_of(
     target: &Target<'_>,
     change: &Change<'_>,
@@ -101,18 +100,18 @@ pub(super) fn statement_of(
     if condition.text.is_some() {
         return Ok(None);
     }
-    let safe = target.safe(&condition);
+    let safe = target.safe_or_left(&condition, left)?;
     let (writer, over) = (tx_id_to_bson(me), left.map(tx_id_to_bson));
     Ok(match change {
         Change::Remove if left.is_some() => None,
         Change::Remove => Some(statement::lock_remove(safe, me, OwnReadLock::None, false)),
         Change::Update { array_filters: Some(_), .. } => None,
         Change::Update { .. } if change.is_lock() && left.is_some() => {
-            Some(statement::lock_change(safe, fuse_lock(&writer, over.as_ref())))
+            Some(statement::lock_change(safe, fuse_lock(&writer, over.as_slice())))
         }
         Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, OwnReadLock::None, false)),
         Change::Update { update, .. } => {
-            fuse(update, &writer, over.as_ref()).map(|pipeline| statement::lock_change(safe, pipeline))
+            fuse(update, &writer, over.as_slice()).map(|pipeline| statement::lock_change(safe, pipeline))
         }
     })
 }

@@ -142,6 +142,11 @@ impl ReadSet {
         &self.entries
     }
 
+    /// Has it read documents of this collection by their `_id`s?
+    pub(crate) fn has_points(&self, ns: &Namespace) -> bool {
+        self.points.get(ns).is_some_and(|points| !points.is_empty())
+    }
+
     /// The document that was read by this `_id`, if it was.
     pub(crate) fn point(&self, ns: &Namespace, id: &Bson) -> Option<&Point> {
         self.points.get(ns)?.get(&OwnKey::of(id))

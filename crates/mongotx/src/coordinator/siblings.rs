@@ -9,6 +9,8 @@
 //! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One transaction at a time tries.
 //! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the transaction's documents are finished.
 //!    It says anything else, or the future is dropped: the claim goes to the next who waits.
+//!    A write that names no `_id` claims nothing: its document becomes known when the server has said which one is locked
+//!    ([`Claims::took`]).
 //! 3. The commit is answered: what it holds goes to the next who wants it ([`Claims::leave`]), together with the name of the
 //!    transaction that left it ([`Claim::left`]), whose lock is still there until it is finished (decision 0012).
 
@@ -34,6 +36,9 @@ use crate::options::Namespace;
 /// yet: a few answers of the server. After that the server is asked.
 const MOMENT: Duration = Duration::from_millis(100);
 
+/// Committed transactions that one statement names, to take over what they have left.
+const MOST_LEFT: usize = 16;
+
 /// A document of a collection, by the bytes of its `_id`.
 type Key = (Namespace, Vec<u8>);
 
@@ -48,6 +53,8 @@ struct Table {
     places: HashMap<Key, Place>,
     /// What a transaction waits for. One at a time: a session does one thing after the other.
     waits: HashMap<TxId, Key>,
+    /// Who is committed and may still be found on documents of a collection, the latest last.
+    left: HashMap<Namespace, Vec<TxId>>,
 }
 
 /// A document that somebody holds, or tries to lock.
@@ -160,6 +167,37 @@ impl Claims {
         }
     }
 
+    /// The server says that the transaction holds a document that it has not claimed. Somebody who is trying to lock it, or waits for
+    /// that, finds out from the server.
+    pub(crate) fn took(&self, ns: &Namespace, id: Vec<u8>) {
+        let (owner, key) = (&self.0.owner, (ns.clone(), id));
+        let mut table = self.0.siblings.lock();
+        match table.places.get_mut(&key) {
+            Some(place) if place.state == State::Left => {
+                (place.owner, place.state, place.left) = (Arc::clone(owner), State::Held, None);
+            }
+            Some(_) => return,
+            None => {
+                let place = Place { owner: Arc::clone(owner), state: State::Held, left: None, queue: VecDeque::new() };
+                table.places.insert(key.clone(), place);
+            }
+        }
+        self.0.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+    }
+
+    /// Does another transaction of this client, which is not over, hold a document of this collection?
+    pub(crate) fn others_hold(&self, ns: &Namespace) -> bool {
+        let (me, table) = (self.0.owner.id, self.0.siblings.lock());
+        let is_held = |place: &Place| place.owner.id != me && place.state != State::Left;
+        table.places.iter().any(|((held, _), place)| held == ns && is_held(place))
+    }
+
+    /// The latest transactions that are committed and may still be what is found on documents of this collection.
+    pub(crate) fn left_in(&self, ns: &Namespace) -> Vec<TxId> {
+        let table = self.0.siblings.lock();
+        table.left.get(ns).map_or_else(Vec::new, |left| left.iter().rev().take(MOST_LEFT).copied().collect())
+    }
+
     /// `None`: it is this one's turn. An error: waiting would never end.
     fn enqueue(&self, key: &Key) -> Result<Option<oneshot::Receiver<()>>, TxId> {
         let (owner, mut table) = (&self.0.owner, self.0.siblings.lock());
@@ -203,11 +241,25 @@ impl Claims {
                 place.left = Some(me);
                 table.hand_on(key);
             }
+            let left = table.left.entry(key.0.clone()).or_default();
+            if left.last() != Some(&me) && !left.contains(&me) {
+                left.push(me);
+            }
         }
     }
 }
 
 impl Table {
+    /// Nothing of it is left.
+    fn forget_left(&mut self, ns: &Namespace, gone: TxId) {
+        if let Some(left) = self.left.get_mut(ns) {
+            left.retain(|id| *id != gone);
+            if left.is_empty() {
+                self.left.remove(ns);
+            }
+        }
+    }
+
     /// Does the owner of this document, or whom it waits for, and so on, wait for `me`?
     fn would_wait_for(&self, key: &Key, me: TxId) -> bool {
         let mut next = self.places.get(key);
@@ -272,6 +324,7 @@ impl Drop for Kept {
         let keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
         let mut table = self.siblings.lock();
         for key in &keys {
+            table.forget_left(&key.0, self.owner.id);
             let Some(place) = table.places.get_mut(key) else { continue };
             place.left = place.left.filter(|left| *left != self.owner.id);
             if place.owner.id == self.owner.id {
@@ -423,6 +476,31 @@ mod tests {
         let Claimed::Alone(claim, _) = claim(&b, 1, NO).await else { panic!("it is left") };
         drop(a);
         assert_eq!(claim.left(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_taken_without_a_claim_is_held_and_left_like_any_other() {
+        let (siblings, [a, b, c]) = transactions();
+        a.took(&ns(), vec![1]);
+        assert!(is_rival(&claim(&b, 1, NO).await, 0));
+        a.leave(|_| false);
+        assert_eq!(b.left_in(&ns()), [a.0.owner.id]);
+        b.took(&ns(), vec![1]);
+        assert!(is_rival(&claim(&c, 1, NO).await, 1));
+        drop(a);
+        assert!(b.left_in(&ns()).is_empty(), "it is finished");
+        assert!(is_rival(&claim(&c, 1, NO).await, 1));
+        drop(b);
+        assert!(siblings.lock().places.is_empty() && siblings.lock().left.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_tries_to_lock_is_not_taken_from_it() {
+        let (siblings, [a, b]) = transactions();
+        let Claimed::Alone(trying, _) = claim(&a, 1, NO).await else { panic!("not free") };
+        b.took(&ns(), vec![1]);
+        drop(trying);
+        assert!(siblings.lock().places.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

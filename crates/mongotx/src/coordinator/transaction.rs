@@ -1,7 +1,8 @@
 //! A transaction: begin, what it holds, commit, roll back.
 //!
 //! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
-//! 2. Every document is noted in `held` *before* the command that may lock it is sent.
+//! 2. Every document is noted in `held` *before* the command that may lock it is sent; where only the answer tells which one it is, that
+//!    there may be one that is not known ([`Transaction::hold_unknown`]).
 //! 3. `commit` validates what was read ([`crate::command::validation`]), looks after what may expire ([`super::expiry`]), decides through the log, then hands what is held to the finisher.
 //! 4. `roll_back` undoes what is held, then tells the log.
 //!
@@ -55,6 +56,10 @@ pub(crate) struct HeldSet {
     own: HashMap<OwnKey, usize>,
     pub(crate) inserts: bool,
     pub(crate) removes: bool,
+    /// A command is under way, or was never answered, that may have locked a document which only its answer names.
+    unknown: bool,
+    /// Some of the written ones may have been given other keys of unique indexes.
+    rekeyed: bool,
 }
 
 pub(crate) struct Transaction {
@@ -190,13 +195,59 @@ impl Transaction {
         let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
         let new: HashMap<Vec<u8>, &Address> =
             at.iter().map(|at| (id_key(&at.id), at)).filter(|(key, _)| !set.contains_key(key)).collect();
-        if self.count + new.len() > core.options.max_documents {
-            let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
-            return Err(Error::invalid(290, message).for_transaction(self.id()));
-        }
+        let new: Vec<(Vec<u8>, Address)> = new.into_iter().map(|(key, at)| (key, at.clone())).collect();
+        self.check_room(core, new.len())?;
         self.count += new.len();
-        set.extend(new.into_iter().map(|(key, at)| (key, at.clone())));
+        let Some(held) = self.held.get_mut(ns) else { return Ok(()) };
+        let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
+        set.extend(new);
         Ok(())
+    }
+
+    /// The next command may lock a document that only its answer names. Until [`Self::hold_found`] the transaction can only be rolled
+    /// back, and whatever it holds in this collection is looked for by its id.
+    pub(crate) fn hold_unknown(&mut self, core: &Core, ns: &Namespace) -> Result<()> {
+        self.check_room(core, 1)?;
+        self.held.entry(ns.clone()).or_default().unknown = true;
+        Ok(())
+    }
+
+    /// That command was answered: it has locked this document, or none.
+    pub(crate) fn hold_found(
+        &mut self,
+        core: &Core,
+        ns: &Namespace,
+        found: Option<&Address>,
+        what: Hold,
+    ) -> Result<()> {
+        if let Some(at) = found {
+            self.hold(core, ns, std::slice::from_ref(at), what)?;
+        }
+        self.held.entry(ns.clone()).or_default().unknown = false;
+        Ok(())
+    }
+
+    fn check_room(&self, core: &Core, more: usize) -> Result<()> {
+        if self.count + more <= core.options.max_documents {
+            return Ok(());
+        }
+        let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
+        Err(Error::invalid(290, message).for_transaction(self.id()))
+    }
+
+    /// Documents of this collection are about to be given other keys of unique indexes.
+    pub(crate) fn note_rekeyed(&mut self, ns: &Namespace) {
+        self.held.entry(ns.clone()).or_default().rekeyed = true;
+    }
+
+    /// Is all that it has written to in this collection removed?
+    pub(crate) fn only_removed(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_none_or(|held| !held.inserts && held.locked.is_empty())
+    }
+
+    /// May a document that it has written to have a key of a unique index that it had not before?
+    pub(crate) fn has_new_keys(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_some_and(|held| held.inserts || held.rekeyed)
     }
 
     /// Documents that were held are locked now, to be changed or to be removed.
@@ -362,8 +413,9 @@ impl Transaction {
     fn into_job(self, id: Decided, committed: bool) -> Job {
         self.ending();
         let held = self.held.into_iter().map(|(ns, set)| {
+            let unknown = set.unknown.then(Address::any_held);
             let held = Held {
-                written: set.written.into_values().collect(),
+                written: set.written.into_values().chain(unknown).collect(),
                 read: set.read.into_values().collect(),
                 inserts: set.inserts,
                 removes: set.removes,

@@ -9,6 +9,9 @@
 //!    matter. A clean one: a duplicate, and what was placed is taken back. A rival's: repair it, or wait for it, and ask
 //!    again.
 //!
+//! The question of 2 is asked once for all that a statement has placed, and for all indexes together, those with a collation apart; only where
+//! somebody is found, one after the other.
+//!
 //! The other order would let a value in between the question and the placing.
 
 use bson::{Bson, Document, doc};
@@ -42,7 +45,9 @@ const ROUNDS: usize = 256;
 /// Documents of others that can have the keys of one document: more arrays are not looked at.
 const MAX_RIVALS: usize = 10_000;
 /// Documents whose keys are asked about in one command.
-const BATCH: usize = 100;
+const BATCH: usize = 1_000;
+/// Conditions in one question: those of documents whose keys cannot be put together.
+const CONDITIONS: usize = 200;
 
 /// What a document was before this transaction's last write to it.
 #[derive(Clone, Debug)]
@@ -134,10 +139,12 @@ impl Core {
             None => self.fetch_both(placed, me).await?,
         };
         let Some((safe, changed)) = versions else { return Ok(()) };
-        for unique in placed.uniques {
-            if safe.as_ref().is_some_and(|safe| unique.same_keys(safe, &changed)) {
-                continue;
-            }
+        let has_new_key = |unique: &&Unique| !safe.as_ref().is_some_and(|safe| unique.same_keys(safe, &changed));
+        let uniques: Vec<&Unique> = placed.uniques.iter().filter(has_new_key).collect();
+        if !self.may_have_rivals(placed.ns, &uniques, &[&changed], Some(placed.at), me).await? {
+            return Ok(());
+        }
+        for unique in uniques {
             if !self.is_indexed(placed, unique).await? {
                 continue;
             }
@@ -158,21 +165,42 @@ impl Core {
         documents: &[&Document],
         me: TxId,
     ) -> Result<Option<usize>> {
+        let uniques: Vec<&Unique> = uniques.iter().collect();
         for (at, batch) in documents.chunks(BATCH).enumerate() {
-            for unique in uniques {
-                let asked: Vec<Document> = batch.iter().filter_map(|document| unique.rivals_of(document)).collect();
-                if asked.is_empty() {
-                    continue;
-                }
-                let found = self.rivals(ns, unique, doc! {"$or": asked}).await?;
-                let others = found.iter().any(|(_, lock)| lock.writer != Some(me));
-                if others {
-                    // Which of them, and what to do about it, is asked one by one.
-                    return Ok(Some(at * BATCH));
-                }
+            if self.may_have_rivals(ns, &uniques, batch, None, me).await? {
+                // Which of them, and what to do about it, is asked one by one.
+                return Ok(Some(at * BATCH));
             }
         }
         Ok(None)
+    }
+
+    /// Has another document than `own`, which this transaction does not hold, a key of one of these in its safe version?
+    async fn may_have_rivals(
+        &self,
+        ns: &Namespace,
+        uniques: &[&Unique],
+        documents: &[&Document],
+        own: Option<&Address>,
+        me: TxId,
+    ) -> Result<bool> {
+        let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
+            uniques.iter().copied().partition(|unique| unique.collation.is_none());
+        let own = own.map(|own| id_key(&own.id));
+        for together in [plain].into_iter().chain(collated.into_iter().map(|unique| vec![unique])) {
+            let asked: Vec<Document> = together.iter().flat_map(|unique| unique.rivals_of_any(documents)).collect();
+            for some in asked.chunks(CONDITIONS) {
+                let condition = match some {
+                    [only] => only.clone(),
+                    several => doc! {"$or": several.to_vec()},
+                };
+                let found = self.rivals(ns, together[0], condition).await?;
+                if found.iter().any(|(at, lock)| lock.writer != Some(me) && own.as_ref() != Some(&id_key(&at.id))) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or not held.

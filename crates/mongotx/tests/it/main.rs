@@ -4,6 +4,7 @@
 
 mod aggregate;
 mod another_database;
+mod any_key;
 mod bulk;
 mod collations;
 mod collections;

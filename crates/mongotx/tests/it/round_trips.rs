@@ -178,6 +178,144 @@ async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
 }
 
 #[tokio::test]
+async fn increment_of_a_field_that_is_missing_is_one_command() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 9).await;
+    let missing = async {
+        let update = doc! {"$inc": {"new": 2_i64, "other": 1}, "$set": {"n": 7}};
+        assert_eq!(coll.update_one(doc! {"_id": 1}, update).session(&mut session).await.unwrap().modified_count, 1);
+    };
+    assert_eq!(commands_of(&client, missing).await, BTreeMap::from([("update".to_owned(), 1)]));
+    coll.update_one(doc! {"_id": 2}, doc! {"$set": {"new": Bson::Null}}).await.unwrap();
+    let null = coll.update_one(doc! {"_id": 2}, doc! {"$inc": {"new": 1}}).session(&mut session).await.unwrap_err();
+    assert_eq!(null.code(), Some(14), "as the server's: {null}");
+    session.commit().await.unwrap();
+    let now = coll.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
+    assert_eq!(now, doc! {"_id": 1, "n": 7, "new": 2_i64, "other": 1});
+}
+
+#[tokio::test]
+async fn update_of_many_is_the_query_and_one_command_for_a_batch() {
+    let (client, coll) = warm(quiet::options()).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    let all = async {
+        let update = doc! {"$set": {"n": 2}};
+        let done = coll.update_many(doc! {"_id": {"$gt": 20}}, update).session(&mut session).await.unwrap();
+        // One has that value already.
+        assert_eq!((done.matched_count, done.modified_count), (44, 43));
+    };
+    // The query, the statement; which were not changed, and that one: locked, and set to what it was.
+    assert_eq!(cost(&client, all).await, 5);
+    let others = async {
+        let done = coll.update_many(doc! {"_id": {"$lte": 20}}, doc! {"$inc": {"n": 1}}).session(&mut session);
+        assert_eq!(done.await.unwrap().modified_count, 20);
+    };
+    // In a collection that it has written to the record is looked at, too.
+    assert_eq!(cost(&client, others).await, 3);
+    session.commit().await.unwrap();
+    assert_eq!(coll.count_documents(doc! {"n": 2}).await.unwrap(), 64);
+}
+
+#[tokio::test]
+async fn update_of_many_meets_a_rival_and_changes_each_document_once() {
+    let (client, coll) = warm(quiet::options()).await;
+    let other = quiet::connect(quiet::options()).await;
+    let theirs = quiet::through(&other, &coll);
+    let (mut session, mut rival) = (client.session(), other.session());
+    rival.begin().unwrap();
+    increment(&mut rival, &theirs, 3).await;
+    session.begin().unwrap();
+    let add = || coll.update_many(doc! {"_id": {"$lte": 5}}, doc! {"$inc": {"n": 10}});
+    assert_eq!(add().session(&mut session).await.unwrap_err().kind(), mongotx::ErrorKind::Conflict);
+    rival.commit().await.unwrap();
+    // Whether or not the rival has finished.
+    session.begin().unwrap();
+    assert_eq!(add().session(&mut session).await.unwrap().modified_count, 5);
+    assert_eq!(add().session(&mut session).await.unwrap().modified_count, 5);
+    session.commit().await.unwrap();
+    let now = coll.find(doc! {"_id": {"$lte": 5}}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    let expected: Vec<Document> =
+        [21, 21, 22, 21, 21].into_iter().zip(1..).map(|(n, id)| doc! {"_id": id, "n": n}).collect();
+    assert_eq!(now, expected);
+}
+
+#[tokio::test]
+async fn inserts_under_unique_indexes_are_one_command_and_one_question() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    for key in [doc! {"order": 1, "line": 1}, doc! {"code": 1}] {
+        coll.create_index(mongotx::IndexModel::new(key).unique(true)).await.unwrap();
+    }
+    let lines = |order: i32| -> Vec<Document> {
+        (1..=10).map(|line| doc! {"order": order, "line": line, "code": format!("{order}-{line}")}).collect()
+    };
+    coll.insert_many(&lines(1)).await.unwrap();
+    assert!(client.flush(LIMIT).await);
+    let mut session = client.session();
+    session.begin().unwrap();
+    coll.insert_one(&doc! {"order": 2, "line": 1, "code": "x"}).session(&mut session).await.unwrap();
+    let many = async { drop(coll.insert_many(&lines(3)).session(&mut session).await.unwrap()) };
+    let expected = BTreeMap::from([("insert".to_owned(), 1), ("find".to_owned(), 1)]);
+    assert_eq!(commands_of(&client, many).await, expected);
+    let one = doc! {"order": 4, "line": 1, "code": "y"};
+    let one = async { drop(coll.insert_one(&one).session(&mut session).await.unwrap()) };
+    assert_eq!(commands_of(&client, one).await, expected);
+    for taken in [doc! {"order": 1, "line": 5, "code": "z"}, doc! {"order": 9, "line": 5, "code": "1-7"}] {
+        let refused = coll.insert_one(&taken).session(&mut session).await.unwrap_err();
+        assert_eq!(refused.code(), Some(11000), "{taken}");
+    }
+    let mut some = lines(5);
+    some[7].insert("code", "1-1");
+    let refused = coll.insert_many(&some).session(&mut session).await.unwrap_err();
+    assert_eq!(refused.progress().unwrap().inserted, 7, "{refused}");
+    session.commit().await.unwrap();
+    assert_eq!(coll.count_documents(doc! {}).await.unwrap(), 10 + 1 + 10 + 1 + 7);
+}
+
+#[tokio::test]
+async fn read_by_a_unique_key_beside_own_writes_is_one_command() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 9).await;
+    for id in 1..=9 {
+        coll.update_one(doc! {"_id": id}, doc! {"$set": {"k": id}}).await.unwrap();
+    }
+    coll.create_index(mongotx::IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
+    warm_up_keyed(&client, &coll).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &coll, 1).await;
+    let others = async {
+        let found = coll.find_one(doc! {"k": 2}).projection(doc! {"n": 1}).session(&mut session).await.unwrap();
+        assert_eq!(found, Some(doc! {"_id": 2, "n": 1}));
+    };
+    assert_eq!(cost(&client, others).await, 1);
+    // What it answers from its own writes, and that there is nothing, takes a look at its record.
+    for (k, n) in [(1, Some(2)), (77, None)] {
+        let own = async {
+            let found = coll.find_one(doc! {"k": k}).session(&mut session).await.unwrap();
+            assert_eq!(found.map(|found| found.get_i32("n").unwrap()), n);
+        };
+        assert_eq!(cost(&client, own).await, 2, "{k}");
+    }
+    coll.insert_one(&doc! {"_id": 10, "k": 10}).session(&mut session).await.unwrap();
+    let changed = async { assert!(coll.find_one(doc! {"k": 3}).session(&mut session).await.unwrap().is_some()) };
+    assert_eq!(cost(&client, changed).await, 2, "a document of its own may have had the key");
+    session.commit().await.unwrap();
+}
+
+async fn warm_up_keyed(client: &Client, coll: &Collection<Document>) {
+    assert!(client.flush(LIMIT).await);
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, coll, 9).await;
+    assert!(coll.find_one(doc! {"k": 9}).session(&mut session).await.unwrap().is_some());
+    session.rollback().await.unwrap();
+}
+
+#[tokio::test]
 async fn read_for_update_is_one_command_and_keeps_rivals_away() {
     let (client, coll) = warm(quiet::options()).await;
     let mut session = client.session();

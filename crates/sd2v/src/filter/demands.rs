@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::is_conjunction;
+use super::{equalities, is_conjunction};
 use crate::expression::path;
 
 /// Does the filter demand a field besides `_id`, so that a document that has none cannot match? `false` when that is not
@@ -36,7 +36,13 @@ fn operator_demands(operator: &str, argument: &Bson) -> bool {
     }
 }
 
-fn is_present(value: &Bson) -> bool {
+/// Does the filter demand one value of each of these fields, which no document has that lacks the field?
+pub(crate) fn demands_values<'a>(filter: &Document, mut fields: impl Iterator<Item = &'a String>) -> bool {
+    fields.all(|field| equalities(filter, field).iter().any(is_present))
+}
+
+/// A value that no document has in a field that is missing, and that is no array and no document.
+pub(crate) fn is_present(value: &Bson) -> bool {
     matches!(
         value,
         Bson::String(_)

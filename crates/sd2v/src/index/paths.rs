@@ -20,6 +20,18 @@ pub fn touches(update: &Update, fields: &[&str]) -> bool {
     }
 }
 
+/// The same of a document that is there already.
+pub fn touches_stored(update: &Update, fields: &[&str]) -> bool {
+    match update {
+        Update::Operators(operators) if operators.contains_key("$setOnInsert") => {
+            let mut operators = operators.clone();
+            operators.remove("$setOnInsert");
+            touches(&Update::Operators(operators), fields)
+        }
+        update => touches(update, fields),
+    }
+}
+
 fn stage_touches(stage: &Document, heads: &[&str]) -> bool {
     stage.iter().any(|(name, spec)| match (name.as_str(), spec.as_document()) {
         ("$set" | "$addFields", Some(targets)) => targets.keys().any(|target| heads.contains(&head(target))),
@@ -49,5 +61,7 @@ mod tests {
             assert_eq!(touches(&update, &["a.c"]), touched, "{update:?}");
         }
         assert!(touches(&Update::Replacement(doc! {}), &["a"]));
+        let insert = Update::Operators(doc! {"$set": {"b": 1}, "$setOnInsert": {"a": 1}});
+        assert!(touches(&insert, &["a"]) && !touches_stored(&insert, &["a"]) && touches_stored(&insert, &["b"]));
     }
 }

@@ -1,8 +1,14 @@
 //! A unique constraint: which values a document has in it, and the question who else has them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bson::{Bson, Document, doc};
 
-use crate::{names::INSERT, stored::strip};
+use crate::{
+    filter::{demands_values, is_present},
+    names::INSERT,
+    stored::strip,
+};
 
 /// A unique index of the application.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +45,13 @@ impl Unique {
         fields
     }
 
+    /// Does the filter demand one whole key of it, so that at most one document matches? `false` where that is not plain to see:
+    /// paths, of which an array of documents has several, and strings that a collation makes equal.
+    pub fn is_pinned_by(&self, filter: &Document) -> bool {
+        let plain = self.collation.is_none() && self.partial.is_none() && !self.key.is_empty();
+        plain && !self.key.keys().any(|path| path.contains('.')) && demands_values(filter, self.key.keys())
+    }
+
     /// The condition on the *safe* version of another document that holds a key of this one. `None`: a sparse index
     /// does not hold this document. (Whether a partial index does is the server's to say.)
     ///
@@ -57,6 +70,47 @@ impl Unique {
         all.push(doc! {INSERT: {"$exists": false}});
         all.extend(self.partial.clone());
         Some(doc! {"$and": all})
+    }
+
+    /// [`Self::rivals_of`] any of these documents: conditions of which one has to hold, as few as can be told. (Those that have one value for
+    /// each field are put together where they differ in one field alone.)
+    pub fn rivals_of_any(&self, documents: &[&Document]) -> Vec<Document> {
+        let keys: Vec<Option<Document>> = documents.iter().map(|document| self.simple_key(document)).collect();
+        let distinct = |path: &String| {
+            let values = keys.iter().flatten().filter_map(|key| key.get(path));
+            values.map(|value| value.to_string()).collect::<BTreeSet<_>>().len()
+        };
+        let free = self.key.keys().max_by_key(|path| distinct(path)).cloned().unwrap_or_default();
+        let mut groups: BTreeMap<Vec<u8>, (Document, Vec<Bson>)> = BTreeMap::new();
+        let mut others = Vec::new();
+        for (document, key) in documents.iter().zip(keys) {
+            let Some(mut key) = key else {
+                others.extend(self.rivals_of(document));
+                continue;
+            };
+            let value = key.remove(&free).unwrap_or(Bson::Null);
+            let group = key.to_vec().unwrap_or_default();
+            groups.entry(group).or_insert((key, Vec::new())).1.push(value);
+        }
+        let asked = |(fixed, values): (Document, Vec<Bson>)| {
+            let mut all: Document = fixed.into_iter().map(|(path, value)| (path, doc! {"$eq": value}.into())).collect();
+            all.insert(free.clone(), doc! {"$in": values});
+            all.insert(INSERT, doc! {"$exists": false});
+            match &self.partial {
+                Some(partial) => doc! {"$and": [all, partial.clone()]},
+                None => all,
+            }
+        };
+        groups.into_values().map(asked).chain(others).collect()
+    }
+
+    /// The key of a document that has one value, and a plain one, for each field.
+    fn simple_key(&self, document: &Document) -> Option<Document> {
+        let one = |path: &String| match &values_at(document, path, Missing::Null)[..] {
+            [only] if is_present(only) => Some((path.clone(), only.clone())),
+            _ => None,
+        };
+        self.key.keys().map(one).collect()
     }
 
     /// A sparse index of one field knows no missing values, not even those of some elements of an array; one of several
@@ -180,12 +234,59 @@ mod tests {
     }
 
     #[test]
+    fn is_pinned_by_a_value_of_each_field() {
+        let two = unique(doc! {"a": 1, "b": -1});
+        for pinning in
+            [doc! {"a": 1, "b": "x"}, doc! {"$and": [{"a": {"$eq": 1}}, {"b": {"$in": [2]}, "c": {"$gt": 1}}]}]
+        {
+            assert!(two.is_pinned_by(&pinning), "{pinning}");
+        }
+        for loose in [doc! {"a": 1}, doc! {"a": 1, "b": Bson::Null}, doc! {"a": 1, "b": {"$in": [1, 2]}}] {
+            assert!(!two.is_pinned_by(&loose), "{loose}");
+        }
+        let filter = doc! {"a": 1, "a.b": 1};
+        assert!(!unique(doc! {"a.b": 1}).is_pinned_by(&filter));
+        let (collation, partial) = (Some(doc! {"locale": "en"}), Some(doc! {"c": 1}));
+        assert!(!Unique { collation, ..unique(doc! {"a": 1}) }.is_pinned_by(&filter));
+        assert!(!Unique { partial, ..unique(doc! {"a": 1}) }.is_pinned_by(&filter));
+    }
+
+    #[test]
     fn rivals_of_asks_for_each_value_and_for_null_where_there_is_none() {
         let asked = unique(doc! {"a": 1, "b": 1}).rivals_of(&doc! {"a": [1, 2]}).unwrap();
         let expected = doc! {"$and": [
             {"$or": [{"a": {"$eq": 1}}, {"a": {"$eq": 2}}]}, {"b": Bson::Null}, {INSERT: {"$exists": false}},
         ]};
         assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn rivals_of_any_puts_keys_together_that_differ_in_one_field() {
+        let free = doc! {"$exists": false};
+        let of =
+            |key: Document, documents: &[Document]| unique(key).rivals_of_any(&documents.iter().collect::<Vec<_>>());
+        let one = of(doc! {"a": 1}, &[doc! {"a": 1}, doc! {"a": "x"}]);
+        assert_eq!(one, [doc! {"a": {"$in": [1, "x"]}, INSERT: free.clone()}]);
+        let lines = [(1, 7, 1), (1, 7, 2), (1, 8, 1)].map(|(a, b, c)| doc! {"a": a, "b": b, "c": c});
+        let expected = [
+            doc! {"a": {"$eq": 1}, "b": {"$eq": 7}, "c": {"$in": [1, 2]}, INSERT: free.clone()},
+            doc! {"a": {"$eq": 1}, "b": {"$eq": 8}, "c": {"$in": [1]}, INSERT: free.clone()},
+        ];
+        assert_eq!(of(doc! {"a": 1, "b": 1, "c": 1}, &lines), expected);
+    }
+
+    #[test]
+    fn rivals_of_any_asks_for_what_is_not_plain_by_itself() {
+        let two = unique(doc! {"a": 1, "b": 1});
+        let odd = [doc! {"a": [1, 2], "b": 1}, doc! {"b": 1}, doc! {"a": {"x": 1}, "b": 1}];
+        let asked = two.rivals_of_any(&odd.iter().collect::<Vec<_>>());
+        assert_eq!(asked, odd.iter().filter_map(|document| two.rivals_of(document)).collect::<Vec<_>>());
+        let sparse = Unique { sparse: true, ..unique(doc! {"a": 1}) };
+        assert!(sparse.rivals_of_any(&[&doc! {"b": 1}]).is_empty());
+        let partial = Unique { partial: Some(doc! {"p": 1}), ..unique(doc! {"a": 1}) };
+        let expected = doc! {"$and": [{"a": {"$in": [1]}, INSERT: {"$exists": false}}, {"p": 1}]};
+        assert_eq!(partial.rivals_of_any(&[&doc! {"a": 1}]), [expected]);
+        assert!(two.rivals_of_any(&[]).is_empty());
     }
 
     #[test]

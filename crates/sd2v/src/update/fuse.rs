@@ -2,8 +2,8 @@
 //!
 //! Taken: `$set` and `$inc` of at most 16 top-level fields of a *clean* document, where
 //!
-//! - each incremented field is a number other than a decimal with less than 53 bits, and no array: there `$add` and
-//!   `$inc` give the same value and type, and the value always changes;
+//! - each incremented field is missing, or a number other than a decimal with less than 53 bits, and no array: there `$add`
+//!   (to zero, where it is missing) and `$inc` give the same value and type, and the value always changes;
 //! - something changes, so that the document counts as modified: any `$inc` but one by zero does, else a field must differ from
 //!   its new value.
 //!
@@ -11,8 +11,8 @@
 //! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
 //! server counts it as matched and not as modified; nothing is refused: the caller takes the way of two statements.
 //!
-//! A document that a transaction known to be committed has left locked can be *taken over*: its unsafe version stands for the clean document, and
-//! becomes the safe version in the same statement. What that transaction has removed is not taken over.
+//! A document that one of some transactions known to be committed has left locked can be *taken over*: its unsafe version stands for the clean document, and
+//! becomes the safe version in the same statement. What such a transaction has removed is not taken over.
 
 use bson::{Bson, Document, doc};
 
@@ -38,10 +38,10 @@ impl Change<'_> {
     }
 }
 
-/// The update as the `u` of one statement that locks a clean document, or one that `over` has left, for `writer` with the change made in `_unsafe`, or
-/// `None` where the operators must be sent as they are. The lock is taken if and only if the document was modified.
-/// `over` is committed, durably.
-pub fn fuse(update: &Update, writer: &Bson, over: Option<&Bson>) -> Option<Vec<Document>> {
+/// The update as the `u` of one statement that locks a clean document, or one that one of `over` has left, for `writer` with the change made in
+/// `_unsafe`, or `None` where the operators must be sent as they are. The lock is taken if and only if the document was modified.
+/// All of `over` are committed, durably.
+pub fn fuse(update: &Update, writer: &Bson, over: &[Bson]) -> Option<Vec<Document>> {
     let Update::Operators(operators) = update else { return None };
     check::check_operators(operators).ok()?;
     let changes = changes(operators)?;
@@ -49,15 +49,15 @@ pub fn fuse(update: &Update, writer: &Bson, over: Option<&Bson>) -> Option<Vec<D
     Some(vec![lock_if(conditions(&changes), values, writer, over)])
 }
 
-/// The same for no change at all: locks a clean document, or one that `over` has left, for `writer`. Always locks what it can, and only then
-/// modifies the document.
-pub fn fuse_lock(writer: &Bson, over: Option<&Bson>) -> Vec<Document> {
+/// The same for no change at all: locks a clean document, or one that one of `over` has left, for `writer`. Always locks what it can, and only
+/// then modifies the document.
+pub fn fuse_lock(writer: &Bson, over: &[Bson]) -> Vec<Document> {
     vec![lock_if(clean(), Document::new(), writer, over)]
 }
 
 /// The stage: under these conditions locked, otherwise as it is. Paths in the conditions and values start at what is taken for the clean document.
-fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: Option<&Bson>) -> Document {
-    let clean = if over.is_some() { "$$CURRENT" } else { "$$ROOT" };
+fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: &[Bson]) -> Document {
+    let clean = if over.is_empty() { "$$ROOT" } else { "$$CURRENT" };
     let added = doc! {
         UNSAFE: { "$mergeObjects": [clean, values] },
         WRITER: literal(writer),
@@ -65,14 +65,18 @@ fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: Option<
     let locked = doc! { "$mergeObjects": [clean, added] };
     let outcome = doc! { "$cond": [{ "$and": conditions }, locked, "$$ROOT"] };
     match over {
-        None => doc! { "$replaceWith": outcome },
-        Some(over) => doc! { "$replaceWith": { "$let": { "vars": { "CURRENT": left_by(over) }, "in": outcome } } },
+        [] => doc! { "$replaceWith": outcome },
+        over => doc! { "$replaceWith": { "$let": { "vars": { "CURRENT": left_by(over) }, "in": outcome } } },
     }
 }
 
-/// The unsafe version if this transaction holds the document and has not removed it; otherwise the document as it is.
-fn left_by(over: &Bson) -> Document {
-    let held = doc! { "$eq": [format!("${WRITER}"), literal(over)] };
+/// The unsafe version if one of these transactions holds the document and has not removed it; otherwise the document as it is.
+fn left_by(over: &[Bson]) -> Document {
+    let writer = format!("${WRITER}");
+    let held = match over {
+        [only] => doc! { "$eq": [writer, literal(only)] },
+        several => doc! { "$in": [writer, { "$literal": several.to_vec() }] },
+    };
     doc! { "$cond": [{ "$and": [held, is_missing(REMOVE)] }, format!("${UNSAFE}"), "$$ROOT"] }
 }
 
@@ -132,7 +136,7 @@ fn is_exact_step(value: &Bson) -> bool {
 fn value(field: &str, change: &Change<'_>) -> Bson {
     match change {
         Change::Set(value) => literal(value).into(),
-        Change::Inc(step) => doc! { "$add": [format!("${field}"), (*step).clone()] }.into(),
+        Change::Inc(step) => doc! { "$add": [number_in(field), (*step).clone()] }.into(),
     }
 }
 
@@ -155,12 +159,17 @@ fn is_missing(field: &str) -> Bson {
     doc! { "$eq": [{ "$type": format!("${field}") }, "missing"] }.into()
 }
 
+/// What is added to: a field that is not there counts as zero, of the smallest type.
+fn number_in(field: &str) -> Document {
+    doc! { "$ifNull": [format!("${field}"), 0] }
+}
+
 fn is_exact_number(field: &str) -> [Bson; 3] {
-    let path = format!("${field}");
+    let number = number_in(field);
     [
-        doc! { "$in": [{ "$type": &path }, ["int", "long", "double"]] }.into(),
-        doc! { "$gt": [&path, -EXACT] }.into(),
-        doc! { "$lt": [&path, EXACT] }.into(),
+        doc! { "$in": [{ "$type": format!("${field}") }, ["int", "long", "double", "missing"]] }.into(),
+        doc! { "$gt": [number.clone(), -EXACT] }.into(),
+        doc! { "$lt": [number, EXACT] }.into(),
     ]
 }
 

@@ -6,7 +6,7 @@ use bson::{Bson, Document, Timestamp, bson, doc};
 use sd2v::update::*;
 
 fn fused(u: Bson) -> Option<Vec<Document>> {
-    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), None)
+    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), &[])
 }
 
 /// Conditions, locked document, document left as it is.
@@ -30,12 +30,12 @@ fn fuse_inc_demands_a_clean_document_and_exact_numbers() {
     let (conditions, locked, left) = parts(bson!({ "$inc": { "b": 5 }, "$set": { "a": "$x" } }));
     let mut expected = clean();
     expected.extend([
-        bson!({ "$in": [{ "$type": "$b" }, ["int", "long", "double"]] }),
-        bson!({ "$gt": ["$b", (-LIMIT)] }),
-        bson!({ "$lt": ["$b", LIMIT] }),
+        bson!({ "$in": [{ "$type": "$b" }, ["int", "long", "double", "missing"]] }),
+        bson!({ "$gt": [{ "$ifNull": ["$b", 0] }, (-LIMIT)] }),
+        bson!({ "$lt": [{ "$ifNull": ["$b", 0] }, LIMIT] }),
     ]);
     assert_eq!(conditions, expected);
-    let values = doc! { "a": { "$literal": "$x" }, "b": { "$add": ["$b", 5] } };
+    let values = doc! { "a": { "$literal": "$x" }, "b": { "$add": [{ "$ifNull": ["$b", 0] }, 5] } };
     let added = doc! { "_unsafe": { "$mergeObjects": ["$$ROOT", values] }, "_xTxId": { "$literal": { "c": 1 } } };
     assert_eq!((locked, left), (doc! { "$mergeObjects": ["$$ROOT", added] }, Bson::from("$$ROOT")));
 }
@@ -52,7 +52,8 @@ fn fuse_set_demands_that_something_changes() {
 fn fuse_inc_by_zero_beside_what_changes_something() {
     let (with_inc, locked, _) = parts(bson!({ "$inc": { "a": 0, "b": 1 } }));
     assert!(with_inc.iter().all(|condition| condition.as_document().unwrap().get("$or").is_none()));
-    let values = doc! { "a": { "$add": ["$a", 0] }, "b": { "$add": ["$b", 1] } };
+    let values =
+        doc! { "a": { "$add": [{ "$ifNull": ["$a", 0] }, 0] }, "b": { "$add": [{ "$ifNull": ["$b", 0] }, 1] } };
     assert!(locked.to_string().contains(&Bson::Document(values).to_string()));
     let (with_set, ..) = parts(bson!({ "$inc": { "a": 0 }, "$set": { "b": 1 } }));
     assert_eq!(with_set.last(), Some(&bson!({ "$or": [{ "$ne": ["$b", { "$literal": 1 }] }] })));
@@ -70,7 +71,7 @@ fn fuse_new_fields_in_the_servers_order() {
 fn fuse_takes_over_what_the_named_transaction_has_left() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
     let (me, over) = (bson!({ "c": 1 }), bson!({ "c": 2 }));
-    let [stage] = fuse(&update, &me, Some(&over)).unwrap().try_into().unwrap();
+    let [stage] = fuse(&update, &me, std::slice::from_ref(&over)).unwrap().try_into().unwrap();
     let outer = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
     let is_left = bson!([
         { "$eq": ["$_xTxId", { "$literal": { "c": 2 } }] },
@@ -83,9 +84,21 @@ fn fuse_takes_over_what_the_named_transaction_has_left() {
     let [conditions, locked, left] =
         outer.get_document("in").unwrap().get_array("$cond").unwrap().clone().try_into().unwrap();
     assert_eq!(conditions.as_document().unwrap().get_array("$and").unwrap()[..6], clean());
-    let values = doc! { "a": { "$add": ["$a", 1] } };
+    let values = doc! { "a": { "$add": [{ "$ifNull": ["$a", 0] }, 1] } };
     let added = doc! { "_unsafe": { "$mergeObjects": ["$$CURRENT", values] }, "_xTxId": { "$literal": me } };
     assert_eq!((locked, left), (bson!({ "$mergeObjects": ["$$CURRENT", added] }), Bson::from("$$ROOT")));
+}
+
+#[test]
+fn fuse_takes_over_from_any_of_several() {
+    let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
+    let (me, over) = (bson!({ "c": 1 }), [bson!({ "c": 2 }), bson!({ "c": 3 })]);
+    for pipeline in [fuse(&update, &me, &over).unwrap(), fuse_lock(&me, &over)] {
+        let vars = pipeline[0].get_document("$replaceWith").unwrap().get_document("$let").unwrap();
+        let current = vars.get_document("vars").unwrap().get_document("CURRENT").unwrap();
+        let held = &current.get_array("$cond").unwrap()[0].as_document().unwrap().get_array("$and").unwrap()[0];
+        assert_eq!(held, &bson!({ "$in": ["$_xTxId", { "$literal": [{ "c": 2 }, { "c": 3 }] }] }));
+    }
 }
 
 #[test]

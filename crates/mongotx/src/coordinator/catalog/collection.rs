@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 use sd2v::{
-    index::{self, Index, Unique, touches},
+    index::{self, Index, Unique, touches_stored},
     text::{check_text_document, is_on_every_field},
     update::Update,
     validator,
@@ -93,9 +93,14 @@ impl Collection {
         self.indexes.iter().any(|index| index.mirrored)
     }
 
-    /// The unique indexes that an update may touch.
+    /// The unique indexes that an update of a document may touch.
     pub(crate) fn uniques_touched(&self, update: &Update) -> Vec<Unique> {
-        self.uniques.iter().filter(|unique| touches(update, &unique.fields())).cloned().collect()
+        self.uniques.iter().filter(|unique| touches_stored(update, &unique.fields())).cloned().collect()
+    }
+
+    /// Does the filter demand one key of a unique index, so that at most one document matches?
+    pub(crate) fn is_pinned_by(&self, filter: &Document) -> bool {
+        !self.has_collation && self.uniques.iter().any(|unique| unique.is_pinned_by(filter))
     }
 
     /// Must a write of one document outside a transaction be one of its own, because pending values count?
@@ -117,7 +122,7 @@ impl Collection {
 
     /// Could a text index refuse what the update makes of a document?
     pub(crate) fn words_touched(&self, update: &Update) -> bool {
-        self.indexes.iter().any(|index| touches(update, &text_fields(&index.spec)))
+        self.indexes.iter().any(|index| touches_stored(update, &text_fields(&index.spec)))
     }
 
     /// A hint as the server must get it: the stored name where that is another.

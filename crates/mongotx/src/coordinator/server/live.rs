@@ -46,8 +46,8 @@ impl Core {
         answer
     }
 
-    /// Sends a prepared write that answers the document, once. `None`: it matched nothing, or the server has something against
-    /// it, which the long way says in the user's terms.
+    /// Sends a prepared write that answers the document, or those `fields` of it that the statement names, once. Of several, the first by the statement's `sort`. `None`: it matched nothing,
+    /// or the server has something against it, which the long way says in the user's terms.
     pub(crate) async fn send_shown(
         &self,
         tx: &mut Transaction,
@@ -56,6 +56,9 @@ impl Core {
     ) -> Result<Option<Document>> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
         let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
+        for part in ["fields", "sort"] {
+            command.extend(statement.get(part).map(|value| (part.to_owned(), value.clone())));
+        }
         self.server.nodes.on_majority(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;

@@ -42,6 +42,9 @@ pub(super) enum Operation {
     UniqueUpsert,
     UniqueUpsertRefused,
     UniqueReplaceRefused,
+    UniqueUpdateByKey,
+    UniqueFindOneAndUpdateByKey,
+    UniqueDeleteByKey,
     Find,
     FindById,
     FindOwn,
@@ -59,7 +62,7 @@ pub(super) enum Operation {
 use Operation::*;
 
 impl Operation {
-    pub(super) const ALL: [Self; 46] = [
+    pub(super) const ALL: [Self; 49] = [
         InsertOne,
         InsertMany,
         InsertManyRefused,
@@ -94,6 +97,9 @@ impl Operation {
         UniqueUpsert,
         UniqueUpsertRefused,
         UniqueReplaceRefused,
+        UniqueUpdateByKey,
+        UniqueFindOneAndUpdateByKey,
+        UniqueDeleteByKey,
         Find,
         FindById,
         FindOwn,
@@ -248,6 +254,13 @@ impl Operation {
                 coll.update_one(doc! {"k": 77}, set(40)).upsert(true).session(session).await.map(drop)
             }
             UniqueReplaceRefused => coll.replace_one(third, &doc! {"k": 40}).session(session).await.map(drop),
+            UniqueUpdateByKey => {
+                coll.update_one(doc! {"k": 30}, doc! {"$inc": {"n": 1}}).session(session).await.map(drop)
+            }
+            UniqueFindOneAndUpdateByKey => {
+                coll.find_one_and_update(doc! {"k": 30}, doc! {"$inc": {"n": 1}}).session(session).await.map(drop)
+            }
+            UniqueDeleteByKey => coll.delete_one(doc! {"k": 30}).session(session).await.map(drop),
             _ => coll.update_one(third, set(40)).session(session).await.map(drop),
         }
     }

@@ -1,0 +1,195 @@
+//! A prepared write of a document that is found by any of its fields: selected, locked, changed and shown by one `findAndModify`, which
+//! answers which document it was (decision 0037).
+//!
+//! What is locked this way is clean, or left by a committed transaction of the same client, and matches in the version that everybody sees. That
+//! is an answer as good as any other, where no order is asked for and the transaction's own view of the collection is everybody's;
+//! where one value is demanded of each field of a unique index, it is the only one. If nothing was locked, nothing is said here: the document may be the
+//! transaction's own, or somebody else's, and the caller goes the long way.
+//!
+//! Where an order is asked for, the first free document may have a locked one before it. Transactions that are validated ask at their commit whether it was the
+//! first; the others select it.
+//!
+//! Until the answer is there nobody knows which document may be locked. If it never comes, the transaction is rolled back, and what it
+//! holds is looked for by its id ([`Transaction::hold_unknown`]).
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{guard_filter, has_special, rewrite_filter, sees_lock_fields},
+    names::{UNSAFE, WRITER, tx_id_to_bson},
+    statement::{self, OwnReadLock},
+    stored,
+    update::{fuse, fuse_lock},
+};
+
+use super::{
+    Core,
+    address::Address,
+    catalog::Collection,
+    own_key::id_key,
+    prepare::Change,
+    prepare_shown::Shown,
+    transaction::{Hold, Transaction},
+};
+use crate::{
+    command::{chance, query::Query},
+    error::Result,
+    options::Namespace,
+};
+
+/// A document that was found, locked and changed.
+pub(crate) struct Found {
+    pub(crate) at: Address,
+    /// As it was and as it is, where that was asked for.
+    pub(crate) shown: Option<Shown>,
+    /// It is the first in the order that was asked for among those that nobody held: the caller notes that as a read.
+    pub(crate) is_first_free: bool,
+}
+
+/// What is asked of the answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// The document is to be shown.
+    pub(crate) whole: bool,
+    /// That it is the first of those that nobody holds can be noted, and asked again at the commit.
+    pub(crate) can_note_first: bool,
+}
+
+/// Which document is the one that matches and that nobody holds?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Free {
+    /// The one that the transaction is to find.
+    Wanted,
+    /// The first of those that nobody holds.
+    First,
+}
+
+impl Core {
+    /// Locks and changes the document that the query finds first, if one statement can. `None`: whether anything matches is not
+    /// known.
+    #[tracing::instrument(name = "mongotx.prepare_found", level = "debug", skip_all, fields(%ns))]
+    pub(crate) async fn prepare_found(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        query: &Query,
+        change: &Change<'_>,
+        asked: Asked,
+    ) -> Result<Option<Found>> {
+        if !is_plain(query) || tx.has_read_locks(ns) || !self.shard_key(ns).await?.is_empty() {
+            return Ok(None);
+        }
+        let known = self.catalog.look_up(&self.server, ns).await?;
+        if free_one(tx, &known, ns, query, asked).is_none() || !is_one_statement(change) {
+            return Ok(None);
+        }
+        // What it may have locked, should the answer get lost, is found by this index.
+        if !self.catalog.ensure_pending_index(&self.server, ns).await? {
+            return Ok(None);
+        }
+        let me = self.ensure_started(tx, ns).await?;
+        let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
+        let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
+        let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
+        // A document that is left has its place in an order by its unsafe version, by which the server cannot sort it.
+        let left: Vec<Bson> = match (&tx.claims, free) {
+            (Some(claims), Free::Wanted) => claims.left_in(ns).into_iter().map(tx_id_to_bson).collect(),
+            _ => Vec::new(),
+        };
+        let Some(mut statement) = statement_of(query, change, me, &left)? else { return Ok(None) };
+        if !asked.whole {
+            statement.insert("fields", doc! {"_id": 1, WRITER: 1});
+        }
+        if free == Free::First {
+            statement.extend(query.sort.clone().map(|sort| ("sort".to_owned(), sort.into())));
+        }
+        tx.check_alive()?;
+        tx.hold_unknown(self, ns)?;
+        let found = self.send_shown(tx, ns, &statement).await?;
+        let found = found.filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me)));
+        let found = self.note_found(tx, ns, found, change, asked.whole).await?;
+        Ok(found.map(|found| Found { is_first_free: free == Free::First, ..found }))
+    }
+
+    /// The statement was answered.
+    async fn note_found(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        found: Option<Document>,
+        change: &Change<'_>,
+        whole: bool,
+    ) -> Result<Option<Found>> {
+        let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
+        let Some(mut found) = found else {
+            tx.hold_found(self, ns, None, hold)?;
+            return Ok(None);
+        };
+        let at = Address::bare(found.get("_id").cloned().unwrap_or(Bson::Null));
+        let owned = tx.may_hold(ns, &at.id) || tx.is_own(ns, &at.id);
+        if tx.has_new_keys(ns) {
+            // A document of its own would have been found in its place.
+            tx.note_own_view();
+        }
+        tx.hold_found(self, ns, Some(&at), hold)?;
+        if let Some(claims) = &tx.claims {
+            claims.took(ns, id_key(&at.id));
+        }
+        tx.note_locked(ns, std::slice::from_ref(&at), hold == Hold::Remove);
+        if owned {
+            // It was this transaction's, and was free.
+            self.vouch_for_lock(tx).await?;
+        }
+        let shown = whole.then(|| {
+            let after = match found.remove(UNSAFE) {
+                Some(Bson::Document(after)) => Some(after),
+                _ => None,
+            };
+            stored::strip(&mut found);
+            Shown { before: found, after }
+        });
+        Ok(Some(Found { at, shown, is_first_free: false }))
+    }
+}
+
+/// Is it asked in words that mean the same of stored documents, and need no index of a certain kind?
+fn is_plain(query: &Query) -> bool {
+    let plain_terms = query.terms.is_plain() && query.terms.hint.is_none() && query.skip == 0;
+    plain_terms && !has_special(&query.filter) && !sees_lock_fields(&query.filter)
+}
+
+/// `None`: what nobody holds may not be what the transaction is to find.
+fn free_one(tx: &Transaction, collection: &Collection, ns: &Namespace, query: &Query, asked: Asked) -> Option<Free> {
+    if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
+        return Some(Free::Wanted);
+    }
+    // Who is ready to wait for rivals has to meet them, and rivals of the same client are known.
+    let is_alone = tx.options.lock_wait.is_zero() && !tx.claims.as_ref().is_some_and(|claims| claims.others_hold(ns));
+    let in_order = query.sort.is_some() && asked.can_note_first && tx.validates() && tx.only_removed(ns);
+    (in_order && is_alone && !chance::is_in_query(query)).then_some(Free::First)
+}
+
+/// Can one statement lock a document and make the change?
+fn is_one_statement(change: &Change<'_>) -> bool {
+    match change {
+        Change::Remove => true,
+        Change::Update { array_filters: Some(_), .. } => false,
+        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[]).is_some(),
+    }
+}
+
+/// Find, lock and change in one, where that is provably the same.
+fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> Result<Option<Document>> {
+    let (safe, writer) = (guard_filter(&query.filter), tx_id_to_bson(me));
+    if matches!(change, Change::Remove) {
+        return Ok(Some(statement::lock_remove(safe, me, OwnReadLock::None, false)));
+    }
+    let pipeline = match change {
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left),
+        Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, left)),
+        _ => None,
+    };
+    let Some(pipeline) = pipeline else { return Ok(None) };
+    let query = statement::free_or_left(safe, rewrite_filter(&query.filter)?, left);
+    Ok(Some(statement::lock_change(query, pipeline)))
+}
