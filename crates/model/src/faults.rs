@@ -17,18 +17,19 @@ use crate::{
     together, transaction,
 };
 
-/// May this transaction's next message become late: a lock write, one that takes back what it has locked, or one that
-/// takes an expired safe version away?
+/// May this transaction's next message become late: a lock write, one that takes back what it has locked, one that takes an
+/// expired safe version away, or a finish?
 pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;
     match step {
         Step::Writing(_) | Step::Together(..) | Step::GivingBack(..) | Step::TakingBack(_) | Step::Outliving(_) => may,
+        Step::Finishing(_) => state.faults.late_finishes > 0,
         _ => false,
     }
 }
 
-/// The message is given up, which ends the transaction; it is on its way all the same.
+/// The message is given up, which ends the transaction unless it is a finish; it is on its way all the same.
 pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
@@ -37,6 +38,7 @@ pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
             state.faults.late_messages -= 1;
             expiry::outlive_late(plan, state, t, write);
         }
+        Step::Finishing(write) => transaction::finish_late(plan, state, t, write),
         _ => {}
     }
 }
@@ -59,7 +61,9 @@ fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
     }
     state.faults.late_messages -= 1;
     if let Some(tx) = state.tx_id(plan, t) {
-        let over = transaction::predecessor(plan, state, t, plan.txs[t].writes[write].0);
+        let doc = plan.txs[t].writes[write].0;
+        let over = transaction::predecessor(plan, state, t, doc);
+        transaction::delist(plan, state, over, doc, transaction::Answer::Lost);
         state.server.late.push(Message::Lock { tx, t, write, over });
     }
     transaction::abort(plan, state, t);
@@ -96,6 +100,7 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
             let (doc, op) = plan.txs[t].writes[write];
             state.server.now.docs[doc].take_over(over, tx, op, mark(t));
         }
+        Message::Finish { tx, doc } => state.server.now.docs[doc].finish(tx),
         Message::TakeBack { tx, doc } => state.server.now.docs[doc].take_back(tx),
         Message::Outlive { tx, doc } => state.server.outlive(tx, doc),
         Message::Record(client, write, names) => {

@@ -79,4 +79,11 @@ pub enum Mutation {
     ReservedStored,
     /// The owner holds transactions back although their decision was not answered and may still arrive.
     HeldUnanswered,
+    /// A document that is to be finished leaves the list when a later transaction of the client has *sent* a lock write that
+    /// takes it over.
+    DelistedEarly,
+    /// It leaves the list when that lock write was answered.
+    DelistedAtTakeOver,
+    /// It leaves the list when the finish was sent.
+    DelistedUnanswered,
 }

@@ -63,6 +63,8 @@ pub struct Faults {
     pub expiries: u8,
     /// A lock write or a record write is given up by its sender and arrives later, or never.
     pub late_messages: u8,
+    /// A finish is given up by its sender, and sent again; the first copy arrives later, or never.
+    pub late_finishes: u8,
     /// A rival rolls back one number (`killed`).
     pub kills: u8,
     /// An owner waits no longer for what became of its record write.

@@ -73,6 +73,8 @@ pub struct Run {
     pub missed: u8,
     /// Has its last write been refused?
     pub refused: bool,
+    /// Only with a mutation: one bit for each document that has left the list of those to be finished.
+    pub delisted: u8,
 }
 
 /// Somebody (a writer or the janitor) deals with a lock.
@@ -204,7 +206,15 @@ impl State {
             })
         };
         let begin = |tx: &TxPlan| if tx.together { Step::Together(0, true) } else { Step::Writing(0) };
-        let run = |tx: &TxPlan| Run { step: begin(tx), seq: None, epoch: 0, told: None, missed: 0, refused: false };
+        let run = |tx: &TxPlan| Run {
+            step: begin(tx),
+            seq: None,
+            epoch: 0,
+            told: None,
+            missed: 0,
+            refused: false,
+            delisted: 0,
+        };
         let now = Shared::new(Data::new(plan));
         Self {
             server: Server { now, journal_end: None, boot: 0, late: Vec::new(), over: 0, found: 0 },

@@ -6,13 +6,15 @@
 //! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
 //! 3. Where documents expire, those that it holds are taken out of the server's way (`expiry`).
 //! 4. Commit is requested; `client` decides it.
-//! 5. The user has the answer; each document is finished or undone, and nobody waits for the journal.
-//! 6. The number is reported clean, with the connection epoch from before the first document was finished.
+//! 5. The user has the answer; each document is finished or undone, and nobody waits for the journal. That may be much later
+//!    (decision 0038), and a finish whose answer is lost is sent again.
+//! 6. The number is reported clean, when each finish was answered, with the connection epoch from before the first document was
+//!    finished.
 //!
 //! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
 
-use protocol::{Concern, TxId, lock::roll_forward};
+use protocol::{Concern, TxId};
 
 use crate::{
     expiry,
@@ -103,6 +105,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     };
     let (doc, op) = plan.txs[t].writes[i];
     let over = predecessor(plan, state, t, doc);
+    delist(plan, state, over, doc, Answer::Came);
     let locked = match copied {
         // What it holds already has its mark.
         None if state.server.now.docs[doc].lock.writer == Some(tx) => Prepared::Done,
@@ -141,6 +144,25 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
     };
     let known = (0..plan.txs.len()).filter(|other| me.takes_over && *other != t && is_known(*other));
     known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
+}
+
+/// Has a lock write that takes a document over been answered?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was.
+    Came,
+    /// It was sent, and its sender does not know.
+    Lost,
+}
+
+/// Only with a mutation: the document that is about to be taken over from `over` is not finished any more.
+pub fn delist(plan: &Plan, state: &mut State, over: Option<TxId>, doc: usize, answer: Answer) {
+    let early = plan.has(Mutation::DelistedEarly);
+    let answered = plan.has(Mutation::DelistedAtTakeOver) && answer == Answer::Came;
+    let left = (0..state.runs.len()).find(|t| over.is_some() && state.tx_id(plan, *t) == over);
+    if let Some(left) = left.filter(|_| early || answered) {
+        state.runs[left].delisted |= 1 << doc;
+    }
 }
 
 /// Step 2: the refused write is taken back, and the user tries again.
@@ -212,15 +234,29 @@ fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
         state.runs[t].epoch = epoch(plan, state, t);
     }
     let doc = plan.txs[t].writes[i].0;
-    if let Some(tx) = state.tx_id(plan, t) {
+    let is_listed = state.runs[t].delisted >> doc & 1 == 0;
+    if let Some(tx) = state.tx_id(plan, t).filter(|_| is_listed) {
         let doc = &mut state.server.now.docs[doc];
-        let repair = roll_forward(&doc.lock);
         if plan.has(Mutation::FinishFromMemory) && doc.lock.writer != Some(tx) {
             *doc = Doc { stored: true, safe: mark(t), ..Doc::default() };
         }
-        doc.repair(tx, repair);
+        doc.finish(tx);
     }
     cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
+}
+
+/// The finish of document `i` is given up by its sender: it is on its way, and will be sent again.
+pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    state.faults.late_finishes -= 1;
+    if let Some(tx) = state.tx_id(plan, t) {
+        state.server.late.push(Message::Finish { tx, doc: plan.txs[t].writes[i].0 });
+    }
+    if plan.has(Mutation::DelistedUnanswered) {
+        if i == 0 {
+            state.runs[t].epoch = epoch(plan, state, t);
+        }
+        cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
+    }
 }
 
 fn undo(plan: &Plan, state: &mut State, t: usize, i: usize) {

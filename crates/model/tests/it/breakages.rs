@@ -40,6 +40,22 @@ fn taken_over_undecided_is_found() {
 }
 
 #[test]
+fn delisted_early_is_found() {
+    fails(plans::taken_over(), Mutation::DelistedEarly, "P1 P3");
+}
+
+#[test]
+fn delisted_at_take_over_is_found() {
+    fails(plans::taken_over_restart(), Mutation::DelistedAtTakeOver, "P1 P3");
+    fails(plans::finished_late(), Mutation::DelistedAtTakeOver, "P1 P3");
+}
+
+#[test]
+fn delisted_unanswered_is_found() {
+    fails(plans::finished_late(), Mutation::DelistedUnanswered, "P");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

@@ -47,6 +47,11 @@ fn taken_over_restart_holds() {
 }
 
 #[test]
+fn finished_late_holds() {
+    holds(plans::finished_late());
+}
+
+#[test]
 fn ring_holds() {
     holds(plans::ring());
 }

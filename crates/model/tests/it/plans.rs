@@ -86,6 +86,17 @@ pub(crate) fn taken_over_restart() -> Plan {
     }
 }
 
+/// The same with one document in common, and finishes whose answers are lost.
+pub(crate) fn finished_late() -> Plan {
+    Plan {
+        name: "finished_late",
+        docs: vec![true, true],
+        txs: taking_over(&[0, 1], &[0], false),
+        faults: faults(|f| (f.server_crashes, f.late_finishes, f.expiries) = (1, 2, deep(1))),
+        ..Plan::default()
+    }
+}
+
 /// Three clients change three documents in a ring.
 pub(crate) fn ring() -> Plan {
     Plan {
