@@ -30,7 +30,7 @@ use super::{
     own_key::{OwnKey, id_key},
     quiet::{Attempts, Quiet},
     read_set::ReadSet,
-    siblings::Claims,
+    siblings::{Claims, Left},
     txlog::Started,
 };
 use crate::{
@@ -333,6 +333,7 @@ impl Transaction {
         self.ending();
         let held = self.held.into_iter().map(|(ns, set)| {
             let held = Held {
+                own: set.own.len(),
                 written: set.written.into_values().collect(),
                 read: set.read.into_values().collect(),
                 inserts: set.inserts,
@@ -431,6 +432,11 @@ impl Core {
             return Err(error.for_transaction(Some(started.id)));
         }
         let wrote = tx.held.values().any(|held| !held.written.is_empty());
+        if wrote && let Err(error) = self.finisher.room(self.options.commit_timeout).await {
+            self.count_abort(&error);
+            self.roll_back(tx).await;
+            return Err(error.for_transaction(Some(started.id)));
+        }
         tx.ending();
         // A transaction that only read has nothing to make durable, but what it read counts only if its read locks were
         // kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
@@ -473,9 +479,12 @@ impl Core {
         let claims = job.claims.clone();
         let removes = |(ns, held): &(Namespace, Held)| held.removes.then(|| ns.clone());
         let kept: HashSet<Namespace> = job.held.iter().filter_map(removes).collect();
+        let id = job.id.id();
         self.finisher.hand_over(job);
-        if let Some(claims) = claims {
-            claims.leave(|ns| kept.contains(ns));
+        if let Some(claims) = claims
+            && claims.leave(|ns| kept.contains(ns)) == Left::Wanted
+        {
+            self.finisher.ask(id);
         }
     }
 

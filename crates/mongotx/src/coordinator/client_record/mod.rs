@@ -18,7 +18,7 @@ use std::{
 
 use bson::{Bson, oid::ObjectId};
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag, status::status_of};
+use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, id::database_tag, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{Instrument, instrument::WithSubscriber};
 
@@ -168,14 +168,15 @@ impl ClientRecordLog {
         self.decided.lock().ok()?.get(&id).copied()
     }
 
-    fn remember(&self, id: TxId, status: TxStatus) {
-        if matches!(status, TxStatus::Committed | TxStatus::RolledBack)
-            && let Ok(mut decided) = self.decided.lock()
-        {
-            if decided.len() >= CACHED_STATUSES {
-                decided.clear();
+    fn remember(&self, statuses: impl IntoIterator<Item = (TxId, TxStatus)>) {
+        let Ok(mut decided) = self.decided.lock() else { return };
+        for (id, status) in statuses {
+            if matches!(status, TxStatus::Committed | TxStatus::RolledBack) {
+                if decided.len() >= CACHED_STATUSES {
+                    decided.clear();
+                }
+                decided.insert(id, status);
             }
-            decided.insert(id, status);
         }
     }
 
@@ -207,7 +208,12 @@ impl ClientRecordLog {
                 records.fence_expired(server, client).await?;
             }
             match records.read_durably(server, client).await? {
-                Some(record) => found.insert(client, record),
+                Some(record) => {
+                    // Whoever meets one of them will meet the next.
+                    let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
+                    self.remember(record.record.committed.iter().map(of_client));
+                    found.insert(client, record)
+                }
                 None => {
                     strangers::check_gone(server, &records.ns.db, client).await?;
                     found.remove(&client)
@@ -341,7 +347,7 @@ impl TxLog for ClientRecordLog {
                 .map(|(id, known)| {
                     known.unwrap_or_else(|| {
                         let status = status_of(records.get(&id.client).map(|found| &found.record), id.seq);
-                        self.remember(*id, status);
+                        self.remember([(*id, status)]);
                         status
                     })
                 })
