@@ -149,16 +149,15 @@ pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
 
 /// The server restarts. Answers that were to wait for the journal are lost; those that were sent at once may still be
 /// received. What a reader saw of a decision that is lost now need not be seen again.
-pub fn restart(state: &mut State) {
+pub fn restart(plan: &Plan, state: &mut State) {
     state.faults.server_crashes -= 1;
     state.server.restart();
     state.reader.seen = 0;
     state.reader.must &= reader::acknowledged(state);
-    for client in &mut state.clients {
-        if let Pump::Answered(write, _) = &client.pump
-            && write.concern != protocol::Concern::Acknowledged
+    for client in 0..state.clients.len() {
+        if matches!(&state.clients[client].pump, Pump::Answered(write, _) if write.concern != protocol::Concern::Acknowledged)
         {
-            client.pump = Pump::Examine(write.clone());
+            lose_answer(plan, state, client);
         }
     }
 }
@@ -169,9 +168,10 @@ pub fn may_lose_answer(state: &State, client: usize) -> bool {
 }
 
 /// The answer is lost.
-pub fn lose_answer(state: &mut State, client: usize) {
-    if let Pump::Answered(write, _) = &state.clients[client].pump {
-        state.clients[client].pump = Pump::Examine(write.clone());
+pub fn lose_answer(plan: &Plan, state: &mut State, client: usize) {
+    if let Pump::Answered(write, _) = state.clients[client].pump.clone() {
+        state.clients[client].pump = Pump::Examine(write);
+        client::lose_connection(plan, state, client);
     }
 }
 

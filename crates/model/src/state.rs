@@ -71,6 +71,8 @@ pub struct Run {
     pub told: Option<Told>,
     /// One bit for each write that found no document.
     pub missed: u8,
+    /// Had that connection been answered by then?
+    pub answered: bool,
     /// Has its last write been refused?
     pub refused: bool,
     /// Only with a mutation: one bit for each document that has left the list of those to be finished.
@@ -133,6 +135,8 @@ pub struct Client {
     pub recorder: Recorder,
     /// The epoch of the connection that writes the record.
     pub epoch: u64,
+    /// Where it is opened by a step of its own: the server process, by its boot, that has answered it.
+    pub process: Option<u64>,
     /// The record write under way.
     pub pump: Pump,
     /// The collections that the record is known to list, as bits.
@@ -199,6 +203,7 @@ impl State {
                 alive: true,
                 recorder: Recorder::new(),
                 epoch: 0,
+                process: Some(0),
                 pump: Pump::Idle,
                 listed: plan.listed_at_start(client),
                 enlisting: 0,
@@ -212,6 +217,7 @@ impl State {
             epoch: 0,
             told: None,
             missed: 0,
+            answered: false,
             refused: false,
             delisted: 0,
         };

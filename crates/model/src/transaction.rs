@@ -14,7 +14,7 @@
 //! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
 
-use protocol::{Concern, TxId};
+use protocol::{Concern, TxId, recorder::Since};
 
 use crate::{
     expiry,
@@ -61,7 +61,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
 
 /// Takes a number and reads the connection epoch before the first lock write. False when the record is lost.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
-    let epoch = epoch(plan, state, t);
+    let (epoch, answered) = (epoch(plan, state, t), answered(plan, state, t));
     let client = &mut state.clients[plan.txs[t].client];
     let run = &mut state.runs[t];
     if run.seq.is_some() {
@@ -72,7 +72,7 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
         return false;
     }
     run.seq = Some(client.recorder.allocate());
-    run.epoch = epoch;
+    (run.epoch, run.answered) = (epoch, answered);
     true
 }
 
@@ -80,6 +80,17 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
 fn epoch(plan: &Plan, state: &State, t: usize) -> u64 {
     let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
     if unchecked { 0 } else { state.clients[plan.txs[t].client].epoch }
+}
+
+/// Has it been answered, as far as its client knows?
+fn answered(plan: &Plan, state: &State, t: usize) -> bool {
+    let has_answer = state.clients[plan.txs[t].client].process.is_some();
+    has_answer || plan.has(Mutation::OpenConnectionTaken)
+}
+
+/// The connection before the first lock write, or the first finish.
+fn since(state: &State, t: usize) -> Since {
+    Since { epoch: state.runs[t].epoch, answered: state.runs[t].answered }
 }
 
 fn write(plan: &Plan, state: &mut State, t: usize, i: usize) {
@@ -193,9 +204,10 @@ pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
         state.runs[t].step = Step::Writing(done);
         return;
     }
+    let since = since(state, t);
     let run = &mut state.runs[t];
     let recorder = &mut state.clients[plan.txs[t].client].recorder;
-    if run.seq.is_some_and(|seq| recorder.request_commit(seq, Concern::Journaled, run.epoch)) {
+    if run.seq.is_some_and(|seq| recorder.request_commit(seq, Concern::Journaled, since)) {
         run.step = Step::Waiting;
     } else {
         answer(state, t, Told::RolledBack);
@@ -231,7 +243,7 @@ pub fn answer(state: &mut State, t: usize, told: Told) {
 
 fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if i == 0 {
-        state.runs[t].epoch = epoch(plan, state, t);
+        begin_to_finish(plan, state, t);
     }
     let doc = plan.txs[t].writes[i].0;
     let is_listed = state.runs[t].delisted >> doc & 1 == 0;
@@ -245,6 +257,10 @@ fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
     cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
 }
 
+fn begin_to_finish(plan: &Plan, state: &mut State, t: usize) {
+    (state.runs[t].epoch, state.runs[t].answered) = (epoch(plan, state, t), answered(plan, state, t));
+}
+
 /// The finish of document `i` is given up by its sender: it is on its way, and will be sent again.
 pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     state.faults.late_finishes -= 1;
@@ -253,7 +269,7 @@ pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     }
     if plan.has(Mutation::DelistedUnanswered) {
         if i == 0 {
-            state.runs[t].epoch = epoch(plan, state, t);
+            begin_to_finish(plan, state, t);
         }
         cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
     }
@@ -274,8 +290,8 @@ fn cleaned(plan: &Plan, state: &mut State, t: usize, next: Step, done: usize) {
     }
     state.runs[t].step = Step::Over;
     let late = plan.has(Mutation::CleanEpochReadLate);
-    let epoch = if late { state.server.boot } else { state.runs[t].epoch };
+    let since = if late { Since::from(state.server.boot) } else { since(state, t) };
     if let Some(seq) = state.runs[t].seq {
-        state.clients[plan.txs[t].client].recorder.note_clean(seq, epoch);
+        state.clients[plan.txs[t].client].recorder.note_clean(seq, since);
     }
 }

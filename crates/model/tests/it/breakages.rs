@@ -56,6 +56,26 @@ fn delisted_unanswered_is_found() {
 }
 
 #[test]
+fn open_connection_taken_is_found() {
+    fails(plans::bound(plans::group_restart()), Mutation::OpenConnectionTaken, "P1 P3");
+}
+
+#[test]
+fn dials_below_is_found() {
+    fails(plans::bound(plans::restart_alone()), Mutation::DialsBelow, "P1 P3");
+}
+
+#[test]
+fn bound_sent_again_is_found() {
+    fails(plans::bound(plans::restart_alone()), Mutation::BoundSentAgain, "P1 P3");
+}
+
+#[test]
+fn no_barrier_is_found() {
+    fails(plans::bound(plans::restart_late()), Mutation::NoBarrier, "P9");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

@@ -97,6 +97,11 @@ pub(crate) fn finished_late() -> Plan {
     }
 }
 
+/// The same plans with decisions that are bound to their connection.
+pub(crate) fn bound(plan: Plan) -> Plan {
+    Plan { bound: true, ..plan }
+}
+
 /// Three clients change three documents in a ring.
 pub(crate) fn ring() -> Plan {
     Plan {
