@@ -137,7 +137,7 @@ impl Finisher {
         let this = self.clone();
         let work = tokio::spawn(async move {
             let Desk { server, log, .. } = &**this.desk();
-            let epoch = log.epoch();
+            let epoch = log.answered_epoch();
             let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };
             for held in &parts {
                 let whose = [Whose { id: job.id, committed: job.committed, held }];
@@ -278,7 +278,7 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
 /// record open. What the server refuses is kept; the others are done.
 async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
     let mut pause = PAUSE.0;
-    let mut epoch = desk.log.epoch();
+    let mut epoch = desk.log.answered_epoch();
     for attempt in 1.. {
         let locked = || parts.iter().map(Part::locked).sum::<usize>();
         let before = locked();
@@ -305,7 +305,7 @@ async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
-        epoch = desk.log.epoch();
+        epoch = desk.log.answered_epoch();
     }
     for part in parts {
         desk.clean(part, epoch).await;
@@ -336,7 +336,7 @@ async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
 async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     let mut left = Vec::new();
     for part in parts {
-        let epoch = desk.log.epoch();
+        let epoch = desk.log.answered_epoch();
         match finish_all(&desk.server, &whose(std::slice::from_ref(&part))).await {
             Ok(_) => {
                 if let Some(epoch) = part.work.part_is_clean(epoch) {
