@@ -9,6 +9,9 @@
 //! 5. When every transaction is over and every number below `low`, the record is retired by a journaled write that
 //!    demands the last stamp: a server that has lost the evidence for finished documents has another one.
 //!
+//! Where decisions are bound to the connection (decision 0039) it is a step of its own to open it anew, which counts, and another until it
+//! is answered: from then on it belongs to the process that runs then. What is sent over a connection of a process that has ended is lost.
+//!
 //! Left out: registration (records are there at the start), a new record after a lost one, leases and heartbeats.
 //! A retired record is gone at once.
 
@@ -44,7 +47,7 @@ pub fn has_held(state: &State, client: usize) -> bool {
 
 fn wants_to_write(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
-    this.recorder.has_waiting() || this.enlisting != 0 || has_news(state, client)
+    this.recorder.has_waiting() || this.recorder.has_unanswered() || this.enlisting != 0 || has_news(state, client)
 }
 
 /// Would a write, or the one after it, tell the record anything new?
@@ -69,9 +72,43 @@ fn is_new(record: &ClientRecord, write: &RecordWrite) -> bool {
         || !write.rolled_back.iter().eq(&record.rolled_back)
 }
 
+/// The connection is lost, and with it the answer to what is under way; the next one is opened.
+pub fn lose_connection(plan: &Plan, state: &mut State, client: usize) {
+    if plan.bound {
+        let this = &mut state.clients[client];
+        (this.epoch, this.process) = (this.epoch + 1, None);
+        this.recorder.connection_lost();
+    }
+}
+
+/// Makes sure of a connection that is answered and alive, as far as anybody can know: a step of its own, if it was not.
+fn connects(plan: &Plan, state: &mut State, client: usize) -> bool {
+    let (boot, this) = (state.server.boot, &mut state.clients[client]);
+    match this.process {
+        _ if !plan.bound => false,
+        None => {
+            this.process = Some(boot);
+            true
+        }
+        Some(process) if process < boot => {
+            (this.epoch, this.process) = (this.epoch + 1, None);
+            true
+        }
+        Some(_) => false,
+    }
+}
+
+/// The number of the connection, if what is sent over it can be bound to it.
+fn connection(plan: &Plan, state: &State, client: usize) -> Option<u64> {
+    let this = &state.clients[client];
+    (plan.bound && this.process.is_some()).then_some(this.epoch)
+}
+
 /// The next step of this client about its record.
 pub fn advance(plan: &Plan, state: &mut State, client: usize) {
     match state.clients[client].pump.clone() {
+        Pump::Idle if state.clients[client].process.is_none() => drop(connects(plan, state, client)),
+        Pump::Examine(_) | Pump::Resend(_) | Pump::FenceOwn(_) if connects(plan, state, client) => {}
         Pump::Idle if may_retire(plan, state, client) => retire(plan, state, client),
         Pump::Idle => {
             if let Some(write) = compose(plan, state, client) {
@@ -104,10 +141,11 @@ pub fn compose(plan: &Plan, state: &mut State, client: usize) -> Option<RecordWr
     if let Pump::Resend(write) = &state.clients[client].pump {
         return Some(write.clone());
     }
+    let connection = connection(plan, state, client);
     let this = &mut state.clients[client];
     this.sent = this.enlisting;
     let epoch = this.epoch;
-    let mut write = next(plan, &mut this.recorder, epoch)?;
+    let mut write = next(plan, &mut this.recorder, epoch, connection)?;
     if plan.has(Mutation::NumbersLeaveAboveLow) {
         let finished = |seq| state.run_of(plan, client, seq).is_some_and(|t| state.runs[t].step == Step::Over);
         write.committed.retain(|seq| !finished(*seq));
@@ -115,8 +153,8 @@ pub fn compose(plan: &Plan, state: &mut State, client: usize) -> Option<RecordWr
     Some(write)
 }
 
-fn next(plan: &Plan, recorder: &mut Recorder, epoch: u64) -> Option<RecordWrite> {
-    let write = recorder.next_write(true)?;
+fn next(plan: &Plan, recorder: &mut Recorder, epoch: u64, connection: Option<u64>) -> Option<RecordWrite> {
+    let write = recorder.next_write_over(true, connection)?;
     if plan.has(Mutation::NoEvidence) && write.decides.is_empty() && recorder.has_waiting() {
         recorder.acknowledged(0);
         return recorder.next_write(true);
@@ -144,17 +182,32 @@ pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrit
 }
 
 fn send(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
-    let applied = execute(plan, state, client, &write, state.clients[client].sent);
     let boot = state.server.boot;
-    state.clients[client].epoch = boot;
+    if plan.bound && state.clients[client].process != Some(boot) {
+        // Its process has ended, and nobody knew.
+        lose_connection(plan, state, client);
+        if write.over.is_none() || !plan.has(Mutation::DialsBelow) {
+            state.clients[client].pump = if write.over.is_some() { Pump::Examine(write) } else { Pump::Resend(write) };
+            return;
+        }
+        state.clients[client].process = Some(boot);
+    }
+    let applied = execute(plan, state, client, &write, state.clients[client].sent);
+    if !plan.bound {
+        state.clients[client].epoch = boot;
+    }
     state.clients[client].pump = if applied { Pump::Answered(write, boot) } else { Pump::Examine(write) };
 }
 
 /// The write is given up by its sender and arrives late, or never.
 pub fn send_late(plan: &Plan, state: &mut State, client: usize) {
     if let Some(write) = compose(plan, state, client) {
-        state.server.late.push(Message::Record(client, write.clone(), state.clients[client].sent));
+        // Over the connection of a process that has ended nothing arrives any more.
+        if !plan.bound || state.clients[client].process == Some(state.server.boot) {
+            state.server.late.push(Message::Record(client, write.clone(), state.clients[client].sent));
+        }
         state.clients[client].pump = Pump::Examine(write);
+        lose_connection(plan, state, client);
     }
 }
 
@@ -163,8 +216,12 @@ fn acknowledge(plan: &Plan, state: &mut State, client: usize, write: &RecordWrit
         state.server.flush();
     }
     let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
-    let epoch = if unchecked { 0 } else { boot };
     let this = &mut state.clients[client];
+    let epoch = match unchecked {
+        true => 0,
+        false if plan.bound => this.epoch,
+        false => boot,
+    };
     this.pump = Pump::Idle;
     this.listed |= this.sent;
     this.enlisting &= !this.listed;
@@ -181,8 +238,22 @@ fn examine(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
     }
     let boot = state.server.boot;
     let record: Option<ClientRecord> = state.server.now.records[client].as_ref().map(|stored| stored.record.clone());
+    let not_there =
+        write.over.is_some() && record.as_ref().is_some_and(|record| record.stamp == write.demands && !record.fenced);
+    if not_there && plan.has(Mutation::BoundSentAgain) {
+        state.clients[client].pump = Pump::Resend(write);
+        return;
+    }
+    if not_there && plan.has(Mutation::NoBarrier) {
+        for seq in &write.decides {
+            state.clients[client].recorder.note_rolled_back(*seq);
+            tell(plan, state, client, *seq, Told::RolledBack);
+        }
+    }
     let this = &mut state.clients[client];
-    this.epoch = boot;
+    if !plan.bound {
+        this.epoch = boot;
+    }
     match this.recorder.examined(record.as_ref()) {
         Verdict::GoOn(outcomes) => {
             this.pump = Pump::Idle;

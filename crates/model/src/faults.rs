@@ -17,18 +17,19 @@ use crate::{
     together, transaction,
 };
 
-/// May this transaction's next message become late: a lock write, one that takes back what it has locked, or one that
-/// takes an expired safe version away?
+/// May this transaction's next message become late: a lock write, one that takes back what it has locked, one that takes an
+/// expired safe version away, or a finish?
 pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;
     match step {
         Step::Writing(_) | Step::Together(..) | Step::GivingBack(..) | Step::TakingBack(_) | Step::Outliving(_) => may,
+        Step::Finishing(_) => state.faults.late_finishes > 0,
         _ => false,
     }
 }
 
-/// The message is given up, which ends the transaction; it is on its way all the same.
+/// The message is given up, which ends the transaction unless it is a finish; it is on its way all the same.
 pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
@@ -37,6 +38,7 @@ pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
             state.faults.late_messages -= 1;
             expiry::outlive_late(plan, state, t, write);
         }
+        Step::Finishing(write) => transaction::finish_late(plan, state, t, write),
         _ => {}
     }
 }
@@ -59,7 +61,9 @@ fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
     }
     state.faults.late_messages -= 1;
     if let Some(tx) = state.tx_id(plan, t) {
-        let over = transaction::predecessor(plan, state, t, plan.txs[t].writes[write].0);
+        let doc = plan.txs[t].writes[write].0;
+        let over = transaction::predecessor(plan, state, t, doc);
+        transaction::delist(plan, state, over, doc, transaction::Answer::Lost);
         state.server.late.push(Message::Lock { tx, t, write, over });
     }
     transaction::abort(plan, state, t);
@@ -97,6 +101,7 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
             state.server.now.docs[doc].take_over(over, tx, op, mark(t));
             note_orphan(plan, state, t, write);
         }
+        Message::Finish { tx, doc } => state.server.now.docs[doc].finish(tx),
         Message::TakeBack { tx, doc } => state.server.now.docs[doc].take_back(tx),
         Message::Outlive { tx, doc } => state.server.outlive(tx, doc),
         Message::Record(client, write, names) => {
@@ -157,16 +162,15 @@ pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
 
 /// The server restarts. Answers that were to wait for the journal are lost; those that were sent at once may still be
 /// received. What a reader saw of a decision that is lost now need not be seen again.
-pub fn restart(state: &mut State) {
+pub fn restart(plan: &Plan, state: &mut State) {
     state.faults.server_crashes -= 1;
     state.server.restart();
     state.reader.seen = 0;
     state.reader.must &= reader::acknowledged(state);
-    for client in &mut state.clients {
-        if let Pump::Answered(write, _) = &client.pump
-            && write.concern != protocol::Concern::Acknowledged
+    for client in 0..state.clients.len() {
+        if matches!(&state.clients[client].pump, Pump::Answered(write, _) if write.concern != protocol::Concern::Acknowledged)
         {
-            client.pump = Pump::Examine(write.clone());
+            lose_answer(plan, state, client);
         }
     }
 }
@@ -177,9 +181,10 @@ pub fn may_lose_answer(state: &State, client: usize) -> bool {
 }
 
 /// The answer is lost.
-pub fn lose_answer(state: &mut State, client: usize) {
-    if let Pump::Answered(write, _) = &state.clients[client].pump {
-        state.clients[client].pump = Pump::Examine(write.clone());
+pub fn lose_answer(plan: &Plan, state: &mut State, client: usize) {
+    if let Pump::Answered(write, _) = state.clients[client].pump.clone() {
+        state.clients[client].pump = Pump::Examine(write);
+        client::lose_connection(plan, state, client);
     }
 }
 

@@ -81,4 +81,20 @@ pub enum Mutation {
     ReservedStored,
     /// The owner holds transactions back although their decision was not answered and may still arrive.
     HeldUnanswered,
+    /// A document that is to be finished leaves the list when a later transaction of the client has *sent* a lock write that
+    /// takes it over.
+    DelistedEarly,
+    /// It leaves the list when that lock write was answered.
+    DelistedAtTakeOver,
+    /// It leaves the list when the finish was sent.
+    DelistedUnanswered,
+
+    /// A transaction takes the number of a connection that was opened and has not been answered.
+    OpenConnectionTaken,
+    /// What is bound to a connection is sent over the next one, if it is lost: whatever is below dials again.
+    DialsBelow,
+    /// What was bound to a connection and not answered is sent again over the next one.
+    BoundSentAgain,
+    /// What was bound to a connection, was not answered, and is not in the record, is told to be rolled back at once.
+    NoBarrier,
 }

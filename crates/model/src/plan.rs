@@ -65,6 +65,8 @@ pub struct Faults {
     pub expiries: u8,
     /// A lock write or a record write is given up by its sender and arrives later, or never.
     pub late_messages: u8,
+    /// A finish is given up by its sender, and sent again; the first copy arrives later, or never.
+    pub late_finishes: u8,
     /// A rival rolls back one number (`killed`).
     pub kills: u8,
     /// An owner waits no longer for what became of its record write.
@@ -98,6 +100,8 @@ pub struct Plan {
     /// Each document stands for a collection of its own, which a record has to list before anything is locked there. At
     /// the start each record lists the first one that its client writes to.
     pub enlists: bool,
+    /// Are decisions bound to the connection that writes the record (decision 0039)? Otherwise each takes a stamp before it.
+    pub bound: bool,
     /// Is there a TTL index? Every document that is there at the start has a date then.
     pub expires: bool,
     /// What a forged lock says of its document: that it waits to be inserted, or removed. Otherwise that it is changed.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use protocol::{
     ClientId, ClientRecord, LockState, Recorder, Repair, Seq, TxId, TxStatus, Version,
-    lock::{admits_writer, roll_back, visible_version},
+    lock::{admits_writer, roll_back, roll_forward, visible_version},
     recorder::RecordWrite,
 };
 
@@ -131,6 +131,12 @@ impl Doc {
         }
         self.pending = None;
         self.lock = LockState::default();
+    }
+
+    /// Finishes what the committed `writer` has left here, if it still holds it.
+    pub fn finish(&mut self, writer: TxId) {
+        let repair = roll_forward(&self.lock);
+        self.repair(writer, repair);
     }
 
     /// Takes back what `writer` has done here, if it still holds it.
@@ -275,6 +281,13 @@ pub enum Message {
         write: usize,
         /// From whom it takes the document over.
         over: Option<TxId>,
+    },
+    /// Finishes a document of a committed transaction.
+    Finish {
+        /// Who is committed.
+        tx: TxId,
+        /// Index of the document.
+        doc: usize,
     },
     /// Takes back what a live transaction has done to a document.
     TakeBack {

@@ -71,12 +71,16 @@ pub struct Run {
     pub told: Option<Told>,
     /// One bit for each write that found no document.
     pub missed: u8,
+    /// Had that connection been answered by then?
+    pub answered: bool,
     /// Has its last write been refused?
     pub refused: bool,
     /// Where its documents are known by the answers alone: one bit for each lock write that was answered.
     pub known: u8,
     /// Auxiliary: one bit for each of them that came when its document had been undone.
     pub orphaned: u8,
+    /// Only with a mutation: one bit for each document that has left the list of those to be finished.
+    pub delisted: u8,
 }
 
 /// Somebody (a writer or the janitor) deals with a lock.
@@ -135,6 +139,8 @@ pub struct Client {
     pub recorder: Recorder,
     /// The epoch of the connection that writes the record.
     pub epoch: u64,
+    /// Where it is opened by a step of its own: the server process, by its boot, that has answered it.
+    pub process: Option<u64>,
     /// The record write under way.
     pub pump: Pump,
     /// The collections that the record is known to list, as bits.
@@ -201,6 +207,7 @@ impl State {
                 alive: true,
                 recorder: Recorder::new(),
                 epoch: 0,
+                process: Some(0),
                 pump: Pump::Idle,
                 listed: plan.listed_at_start(client),
                 enlisting: 0,
@@ -217,6 +224,8 @@ impl State {
             refused: false,
             known: 0,
             orphaned: 0,
+            answered: false,
+            delisted: 0,
         };
         let now = Shared::new(Data::new(plan));
         Self {

@@ -11,7 +11,7 @@ use crate::{
     plan::Plan,
     server::{Prepared, mark},
     state::{State, Step},
-    transaction::{begin, predecessor, written},
+    transaction::{Answer, begin, delist, predecessor, written},
 };
 
 /// The write `i` of the command.
@@ -22,6 +22,7 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     let Some(tx) = state.tx_id(plan, t) else { return };
     let (doc, op) = plan.txs[t].writes[i];
     let over = predecessor(plan, state, t, doc);
+    delist(plan, state, over, doc, Answer::Came);
     let locked = matches!(state.server.now.docs[doc].take_over(over, tx, op, mark(t)), Prepared::Done);
     let (all, last) = (all && locked, i + 1 == plan.txs[t].writes.len());
     match (last, all) {

@@ -6,13 +6,15 @@
 //! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
 //! 3. Where documents expire, those that it holds are taken out of the server's way (`expiry`).
 //! 4. Commit is requested; `client` decides it.
-//! 5. The user has the answer; each document is finished or undone, and nobody waits for the journal.
-//! 6. The number is reported clean, with the connection epoch from before the first document was finished.
+//! 5. The user has the answer; each document is finished or undone, and nobody waits for the journal. That may be much later
+//!    (decision 0038), and a finish whose answer is lost is sent again.
+//! 6. The number is reported clean, when each finish was answered, with the connection epoch from before the first document was
+//!    finished.
 //!
 //! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
 //! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
 
-use protocol::{Concern, TxId, lock::roll_forward};
+use protocol::{Concern, TxId, recorder::Since};
 
 use crate::{
     expiry,
@@ -59,7 +61,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
 
 /// Takes a number and reads the connection epoch before the first lock write. False when the record is lost.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
-    let epoch = epoch(plan, state, t);
+    let (epoch, answered) = (epoch(plan, state, t), answered(plan, state, t));
     let client = &mut state.clients[plan.txs[t].client];
     let run = &mut state.runs[t];
     if run.seq.is_some() {
@@ -70,7 +72,7 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
         return false;
     }
     run.seq = Some(client.recorder.allocate());
-    run.epoch = epoch;
+    (run.epoch, run.answered) = (epoch, answered);
     true
 }
 
@@ -78,6 +80,17 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
 fn epoch(plan: &Plan, state: &State, t: usize) -> u64 {
     let unchecked = plan.has(Mutation::NoEvidence) || plan.has(Mutation::EpochIgnored);
     if unchecked { 0 } else { state.clients[plan.txs[t].client].epoch }
+}
+
+/// Has it been answered, as far as its client knows?
+fn answered(plan: &Plan, state: &State, t: usize) -> bool {
+    let has_answer = state.clients[plan.txs[t].client].process.is_some();
+    has_answer || plan.has(Mutation::OpenConnectionTaken)
+}
+
+/// The connection before the first lock write, or the first finish.
+fn since(state: &State, t: usize) -> Since {
+    Since { epoch: state.runs[t].epoch, answered: state.runs[t].answered }
 }
 
 fn write(plan: &Plan, state: &mut State, t: usize, i: usize) {
@@ -103,6 +116,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     };
     let (doc, op) = plan.txs[t].writes[i];
     let over = predecessor(plan, state, t, doc);
+    delist(plan, state, over, doc, Answer::Came);
     let locked = match copied {
         // What it holds already has its mark.
         None if state.server.now.docs[doc].lock.writer == Some(tx) => Prepared::Done,
@@ -143,6 +157,25 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
     known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
 }
 
+/// Has a lock write that takes a document over been answered?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was.
+    Came,
+    /// It was sent, and its sender does not know.
+    Lost,
+}
+
+/// Only with a mutation: the document that is about to be taken over from `over` is not finished any more.
+pub fn delist(plan: &Plan, state: &mut State, over: Option<TxId>, doc: usize, answer: Answer) {
+    let early = plan.has(Mutation::DelistedEarly);
+    let answered = plan.has(Mutation::DelistedAtTakeOver) && answer == Answer::Came;
+    let left = (0..state.runs.len()).find(|t| over.is_some() && state.tx_id(plan, *t) == over);
+    if let Some(left) = left.filter(|_| early || answered) {
+        state.runs[left].delisted |= 1 << doc;
+    }
+}
+
 /// Step 2: the refused write is taken back, and the user tries again.
 fn take_back(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if let Some(tx) = state.tx_id(plan, t) {
@@ -174,9 +207,10 @@ pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
         state.runs[t].step = Step::Writing(done);
         return;
     }
+    let since = since(state, t);
     let run = &mut state.runs[t];
     let recorder = &mut state.clients[plan.txs[t].client].recorder;
-    if run.seq.is_some_and(|seq| recorder.request_commit(seq, Concern::Journaled, run.epoch)) {
+    if run.seq.is_some_and(|seq| recorder.request_commit(seq, Concern::Journaled, since)) {
         run.step = Step::Waiting;
     } else {
         answer(state, t, Told::RolledBack);
@@ -212,18 +246,36 @@ pub fn answer(state: &mut State, t: usize, told: Told) {
 
 fn finish(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if i == 0 {
-        state.runs[t].epoch = epoch(plan, state, t);
+        begin_to_finish(plan, state, t);
     }
     let doc = plan.txs[t].writes[i].0;
-    if let Some(tx) = state.tx_id(plan, t) {
+    let is_listed = state.runs[t].delisted >> doc & 1 == 0;
+    if let Some(tx) = state.tx_id(plan, t).filter(|_| is_listed) {
         let doc = &mut state.server.now.docs[doc];
-        let repair = roll_forward(&doc.lock);
         if plan.has(Mutation::FinishFromMemory) && doc.lock.writer != Some(tx) {
             *doc = Doc { stored: true, safe: mark(t), ..Doc::default() };
         }
-        doc.repair(tx, repair);
+        doc.finish(tx);
     }
     cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
+}
+
+fn begin_to_finish(plan: &Plan, state: &mut State, t: usize) {
+    (state.runs[t].epoch, state.runs[t].answered) = (epoch(plan, state, t), answered(plan, state, t));
+}
+
+/// The finish of document `i` is given up by its sender: it is on its way, and will be sent again.
+pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
+    state.faults.late_finishes -= 1;
+    if let Some(tx) = state.tx_id(plan, t) {
+        state.server.late.push(Message::Finish { tx, doc: plan.txs[t].writes[i].0 });
+    }
+    if plan.has(Mutation::DelistedUnanswered) {
+        if i == 0 {
+            begin_to_finish(plan, state, t);
+        }
+        cleaned(plan, state, t, Step::Finishing(i + 1), i + 1);
+    }
 }
 
 /// What it may hold is looked for by its number where it is not known: here, every document that it could have found.
@@ -243,8 +295,8 @@ fn cleaned(plan: &Plan, state: &mut State, t: usize, next: Step, done: usize) {
     }
     state.runs[t].step = Step::Over;
     let late = plan.has(Mutation::CleanEpochReadLate);
-    let epoch = if late { state.server.boot } else { state.runs[t].epoch };
+    let since = if late { Since::from(state.server.boot) } else { since(state, t) };
     if let Some(seq) = state.runs[t].seq {
-        state.clients[plan.txs[t].client].recorder.note_clean(seq, epoch);
+        state.clients[plan.txs[t].client].recorder.note_clean(seq, since);
     }
 }

@@ -118,9 +118,10 @@ impl Client {
     /// Connects and looks at what the server can do.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a malformed URI or declared shard key, [`ErrorKind::Unavailable`] when no server answers,
+    /// [`ErrorKind::Invalid`] for a malformed URI or declared shard key, or an option out of its bounds, [`ErrorKind::Unavailable`] when no server answers,
     /// [`ErrorKind::Unsupported`] for a server on which transactions would not be safe, with the reason.
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
+        options.check()?;
         let counters = Arc::new(Counters::default());
         let counting = options.count_commands.then_some(&counters);
         let nodes = Arc::new(Nodes::default());
@@ -158,7 +159,7 @@ impl Client {
                 Arc::new(PublishedLog::new(Arc::clone(&server), lanes, &options.tx_database))
             }
         };
-        let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log));
+        let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log), options.finish_delay);
         let core = Arc::new_cyclic(|this| Core {
             server,
             log,

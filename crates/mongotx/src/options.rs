@@ -4,7 +4,10 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use protocol::Concern;
 
-use crate::steps::StepHook;
+use crate::{
+    error::{Error, Result},
+    steps::StepHook,
+};
 
 /// A collection's full name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,6 +155,11 @@ pub struct ClientOptions {
     pub commit_timeout: Duration,
     /// The longest time that `with_transaction` goes on retrying.
     pub retry_limit: Duration,
+    /// How long the documents of a committed transaction stay locked, at most, so that those of several transactions are made free by one
+    /// command. They are made free at once when 64 of a collection have come together, or when anybody of this client wants them: for
+    /// a query of the collection, or a write that cannot take them over. Others that meet them do it themselves, which costs them
+    /// commands. Zero to 10 seconds; 5 milliseconds.
+    pub finish_delay: Duration,
     /// How many documents one transaction may hold, and one repeatable read may lock.
     pub max_documents: usize,
     /// Look for leftovers of dead clients when the client starts, and every few leases.
@@ -178,12 +186,28 @@ impl Default for ClientOptions {
             write_wait: Duration::from_secs(20),
             commit_timeout: Duration::from_secs(30),
             retry_limit: Duration::from_secs(120),
+            finish_delay: Duration::from_millis(5),
             max_documents: 100_000,
             sweep: true,
             count_commands: true,
             shard_keys: HashMap::new(),
             hook: None,
         }
+    }
+}
+
+/// The longest [`ClientOptions::finish_delay`].
+const LONGEST_FINISH_DELAY: Duration = Duration::from_secs(10);
+
+impl ClientOptions {
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`] for what is out of its bounds.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.finish_delay <= LONGEST_FINISH_DELAY {
+            return Ok(());
+        }
+        let (given, longest) = (self.finish_delay, LONGEST_FINISH_DELAY);
+        Err(Error::invalid(2, format!("documents can wait {longest:?} to be finished, at most, not {given:?}")))
     }
 }
 

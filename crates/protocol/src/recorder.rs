@@ -8,7 +8,7 @@
 //! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's evidence: a server
 //!    that later loses a prepared write has lost this stamp too, because logs lose suffixes only. The evidence also
 //!    has to show that no server was replaced *between* the prepared writes: the write must have run in the connection
-//!    epoch in which the transaction sent its first prepared write.
+//!    epoch in which the transaction sent its first prepared write, and over a connection that had been answered by then.
 //! 3. The next write decides it, together with everybody else who has evidence (group commit). Under load the
 //!    decision of one group is the evidence of the next; alone, a cheap stamp that waits for no journal comes first.
 //! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`].
@@ -16,6 +16,11 @@
 //!    raises `low` above the number. (A document that a restart locks again under a number below `low` would be taken
 //!    for an orphan, and half of a commit rolled back.) Documents of rolled-back transactions need no evidence: their
 //!    numbers stay known as rolled back.
+//!
+//! On a server with a single log, the connection itself may be the evidence for both, if the write is sent over that very connection or
+//! not at all ([`Recorder::next_write_over`], [`RecordWrite::over`], decision 0039): then 2 falls away, and 5 is one write. Such a write is never sent
+//! again over another connection. When its answer is lost, the record tells whether it was applied; if not, a *barrier* that decides
+//! nothing makes sure that it never will be, before anybody is told.
 //!
 //! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; whoever meets a document
 //! finishes it. After 5: nothing is left but a number.
@@ -42,6 +47,30 @@ pub enum Concern {
     Majority,
 }
 
+/// The connection for record writes, as it was at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Since {
+    /// Its number: the connection epoch.
+    pub epoch: u64,
+    /// It had been answered by then, so that it belonged to a server process. One that was opened only may end at a process that
+    /// begins later: nothing that is written over it proves anything about what was done before.
+    pub answered: bool,
+}
+
+impl From<u64> for Since {
+    /// Of a connection that has been answered.
+    fn from(epoch: u64) -> Self {
+        Self { epoch, answered: true }
+    }
+}
+
+impl Since {
+    /// Does a write that is acknowledged over the connection of this number prove that nothing was lost since?
+    fn is_proven_over(self, connection: u64) -> bool {
+        self.answered && connection == self.epoch
+    }
+}
+
 /// The life of a number from `low` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -55,8 +84,8 @@ enum Phase {
 /// The evidence that finished documents were not lost (step 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Clean {
-    /// The connection epoch before the first document was finished.
-    epoch: u64,
+    /// The connection before the first document was finished.
+    since: Since,
     evidence: Option<u64>,
     proven: bool,
 }
@@ -75,9 +104,15 @@ impl Phase {
         matches!(self, Self::CommittedClean(_) | Self::RolledBackClean)
     }
 
-    /// May `low` rise above it?
-    fn may_leave(&self) -> bool {
-        matches!(self, Self::RolledBackClean | Self::CommittedClean(Clean { proven: true, .. }))
+    /// May `low` rise above it, by a write that is sent over this connection or not at all?
+    fn may_leave(&self, connection: Option<u64>) -> bool {
+        match self {
+            Self::RolledBackClean => true,
+            Self::CommittedClean(clean) => {
+                clean.proven || connection.is_some_and(|connection| clean.since.is_proven_over(connection))
+            }
+            _ => false,
+        }
     }
 }
 
@@ -86,8 +121,8 @@ impl Phase {
 struct Waiting {
     seq: Seq,
     concern: Concern,
-    /// The connection epoch of its first prepared write.
-    epoch: u64,
+    /// The connection before its first prepared write.
+    since: Since,
     /// The stamp of the write that will be, or is, its evidence (step 2).
     evidence: Option<u64>,
     proven: bool,
@@ -112,6 +147,8 @@ pub struct RecordWrite {
     pub aborted: Vec<Seq>,
     /// What its answer must wait for.
     pub concern: Concern,
+    /// It is right only if it is sent over the connection of this number.
+    pub over: Option<u64>,
 }
 
 /// What became of one transaction.
@@ -149,6 +186,9 @@ pub struct Recorder {
     aborted_in_trace: usize,
     waiting: Vec<Waiting>,
     in_flight: Option<RecordWrite>,
+    /// A write that was bound to a connection which was lost before it answered: it may be applied still. Until that is settled,
+    /// nothing is decided.
+    unanswered: Option<RecordWrite>,
     /// Numbers that are left out of decisions for now: somebody has asked for quiet.
     held: BTreeSet<Seq>,
     lost: bool,
@@ -172,6 +212,7 @@ impl Recorder {
             aborted_in_trace: 0,
             waiting: Vec::new(),
             in_flight: None,
+            unanswered: None,
             held: BTreeSet::new(),
             lost: false,
         }
@@ -190,12 +231,12 @@ impl Recorder {
         seq
     }
 
-    /// Step 1. `epoch` is the connection epoch as it was before the first prepared write was sent. Answers false when
+    /// Step 1. `since` is the connection as it was before the first prepared write was sent. Answers false when
     /// the number is not open (rolled back in the meantime, or never allocated).
-    pub fn request_commit(&mut self, seq: Seq, concern: Concern, epoch: u64) -> bool {
+    pub fn request_commit(&mut self, seq: Seq, concern: Concern, since: impl Into<Since>) -> bool {
         let open = self.phases.get(&seq) == Some(&Phase::Open) && !self.lost;
         if open && self.waiting.iter().all(|w| w.seq != seq) {
-            self.waiting.push(Waiting { seq, concern, epoch, evidence: None, proven: false });
+            self.waiting.push(Waiting { seq, concern, since: since.into(), evidence: None, proven: false });
         }
         open
     }
@@ -210,12 +251,12 @@ impl Recorder {
         self.waiting.retain(|w| w.seq != seq);
     }
 
-    /// Step 4: no document carries a lock of `seq` any more. `epoch` is the connection epoch as it was before the first of
+    /// Step 4: no document carries a lock of `seq` any more. `since` is the connection as it was before the first of
     /// its documents was finished.
-    pub fn note_clean(&mut self, seq: Seq, epoch: u64) {
+    pub fn note_clean(&mut self, seq: Seq, since: impl Into<Since>) {
         if let Some(phase) = self.phases.get_mut(&seq) {
             *phase = match *phase {
-                Phase::Committed => Phase::CommittedClean(Clean { epoch, evidence: None, proven: false }),
+                Phase::Committed => Phase::CommittedClean(Clean { since: since.into(), evidence: None, proven: false }),
                 Phase::RolledBack => Phase::RolledBackClean,
                 other => other,
             };
@@ -235,7 +276,12 @@ impl Recorder {
 
     /// Is a decision about it under way? Then the server may know more than the owner: others may have read it.
     pub fn is_being_decided(&self, seq: Seq) -> bool {
-        self.in_flight.as_ref().is_some_and(|write| write.decides.contains(&seq))
+        self.under_way().any(|write| write.decides.contains(&seq))
+    }
+
+    /// The writes that may have been applied without its being known.
+    fn under_way(&self) -> impl Iterator<Item = &RecordWrite> {
+        self.in_flight.iter().chain(&self.unanswered)
     }
 
     /// The stamp that the last acknowledged write left. Whoever closes the record demands it: a server that lost that write
@@ -247,6 +293,11 @@ impl Recorder {
     /// Is somebody waiting for a decision, or for the evidence for one, who is not held back?
     pub fn has_waiting(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.proven || !self.held.contains(&waiting.seq))
+    }
+
+    /// May a write be applied still that was bound to a connection which is lost? Then the next one is a barrier.
+    pub fn has_unanswered(&self) -> bool {
+        self.unanswered.is_some()
     }
 
     /// The server has *answered* that it did not apply the write that is under way, because the record asks for quiet where these
@@ -281,7 +332,7 @@ impl Recorder {
 
     /// Every number is below `low`, and the record says so.
     pub fn is_settled(&self) -> bool {
-        self.phases.is_empty() && self.in_flight.is_none()
+        self.phases.is_empty() && self.under_way().next().is_none()
     }
 
     /// How many numbers the record lists: what rotation keeps small.
@@ -292,11 +343,18 @@ impl Recorder {
     /// The next write, if there is somebody to decide or stamp for, or if `anyway` (heartbeat, new collection). `None`
     /// while one is under way or once the record is lost.
     pub fn next_write(&mut self, anyway: bool) -> Option<RecordWrite> {
-        if self.in_flight.is_some() || self.lost || !(self.has_waiting() || anyway) {
+        self.next_write_over(anyway, None)
+    }
+
+    /// The same, if it can be sent over the connection of this number or not at all, which has been answered: what that proves
+    /// needs no stamp before. What has come of it otherwise is told by [`Recorder::connection_lost`], then by the record.
+    pub fn next_write_over(&mut self, anyway: bool, connection: Option<u64>) -> Option<RecordWrite> {
+        if self.in_flight.is_some() || self.lost || !(self.has_waiting() || anyway || self.unanswered.is_some()) {
             return None;
         }
-        let (decides, concern) = self.group();
-        let write = self.compose(decides, concern);
+        let connection = connection.filter(|_| self.unanswered.is_none());
+        let (decides, concern) = self.group(connection);
+        let write = self.compose(decides, concern, connection);
         for waiting in self.waiting.iter_mut().filter(|w| w.evidence.is_none()) {
             waiting.evidence = Some(write.stamp);
         }
@@ -314,9 +372,11 @@ impl Recorder {
         })
     }
 
-    /// Step 3: everybody with evidence whose concern is the first one's.
-    fn group(&self) -> (Vec<Seq>, Concern) {
-        let free = || self.waiting.iter().filter(|w| w.proven && !self.held.contains(&w.seq));
+    /// Step 3: everybody with evidence whose concern is the first one's. Nobody, as long as an earlier decision may still arrive.
+    fn group(&self, connection: Option<u64>) -> (Vec<Seq>, Concern) {
+        let proven = |w: &&Waiting| w.proven || connection.is_some_and(|connection| w.since.is_proven_over(connection));
+        let may = |w: &&Waiting| self.unanswered.is_none() && !self.held.contains(&w.seq);
+        let free = || self.waiting.iter().filter(proven).filter(may);
         let mut proven = free();
         let Some(first) = proven.next() else {
             return (Vec::new(), Concern::Acknowledged);
@@ -325,8 +385,16 @@ impl Recorder {
         (same.map(|w| w.seq).collect(), first.concern)
     }
 
-    fn compose(&mut self, decides: Vec<Seq>, concern: Concern) -> RecordWrite {
-        let low = self.phases.iter().find(|(_, phase)| !phase.may_leave()).map_or(self.next_seq, |(seq, _)| *seq);
+    /// The mark that a write may set which is sent over this connection or not at all.
+    fn low_over(&self, connection: Option<u64>) -> Seq {
+        let stays = self.phases.iter().find(|(_, phase)| !phase.may_leave(connection));
+        stays.map_or(self.next_seq, |(seq, _)| *seq)
+    }
+
+    fn compose(&mut self, decides: Vec<Seq>, concern: Concern, connection: Option<u64>) -> RecordWrite {
+        let low = self.low_over(connection);
+        let by_stamp = |seq: &Seq| self.waiting.iter().any(|w| w.seq == *seq && w.proven);
+        let over = connection.filter(|_| low > self.low_over(None) || !decides.iter().all(by_stamp));
         let of = |wanted: fn(&Phase) -> bool| {
             let listed = self.phases.range(low..).filter(move |(_, phase)| wanted(phase));
             listed.map(|(seq, _)| *seq).collect::<Vec<_>>()
@@ -347,6 +415,7 @@ impl Recorder {
             rolled_back,
             aborted,
             concern,
+            over,
         }
     }
 
@@ -357,9 +426,13 @@ impl Recorder {
         let Some(write) = self.in_flight.take() else {
             return Verdict::GoOn(Vec::new());
         };
+        // What was not answered before it demands the stamp that this one has replaced.
+        self.unanswered = None;
         let mut outcomes = self.apply(&write);
-        let (kept, broken): (Vec<_>, Vec<_>) =
-            self.waiting.drain(..).partition(|w| w.proven || w.evidence != Some(write.stamp) || w.epoch == epoch);
+        let (kept, broken): (Vec<_>, Vec<_>) = self
+            .waiting
+            .drain(..)
+            .partition(|w| w.proven || w.evidence != Some(write.stamp) || w.since.is_proven_over(epoch));
         self.waiting = kept;
         for waiting in self.waiting.iter_mut().filter(|w| w.evidence == Some(write.stamp)) {
             waiting.proven = true;
@@ -367,7 +440,7 @@ impl Recorder {
         outcomes.extend(broken.into_iter().map(|w| self.settle(w.seq, Phase::RolledBack)));
         let mut replaced = false;
         for clean in self.cleans().filter(|c| c.evidence == Some(write.stamp)) {
-            clean.proven = clean.epoch == epoch;
+            clean.proven = clean.since.is_proven_over(epoch);
             replaced |= !clean.proven;
         }
         if replaced {
@@ -391,26 +464,52 @@ impl Recorder {
         if phase == Phase::Committed { Outcome::Committed(seq) } else { Outcome::RolledBack(seq) }
     }
 
+    /// The connection was lost over which the write that is under way was sent, and no answer came: what was bound to that connection
+    /// is not sent again. The record is to be read ([`Recorder::examined`]) over a connection that has been answered.
+    pub fn connection_lost(&mut self) {
+        if self.in_flight.as_ref().is_some_and(|write| write.over.is_some()) {
+            self.unanswered = self.in_flight.take();
+            self.drop_unproven_evidence();
+        }
+    }
+
     /// The write matched nothing, or its answer was lost and the record was read since: what does the record say?
     ///
     /// What is passed must be *durable*: an acknowledged decision is told to the application, and a server that is
     /// killed must not come back without it. (Read it with a journaled write that changes nothing of importance.)
     pub fn examined(&mut self, record: Option<&ClientRecord>) -> Verdict {
-        let Some(write) = self.in_flight.clone() else {
+        let Some(latest) = self.under_way().next() else {
             return Verdict::GoOn(Vec::new());
         };
-        match record {
-            Some(record) if record.stamp == write.stamp && !record.fenced => {
-                Verdict::GoOn(self.applied_unproven(&write))
+        let demands = latest.demands;
+        let applied = |record: &ClientRecord| self.under_way().find(|write| write.stamp == record.stamp).cloned();
+        match record.filter(|record| !record.fenced) {
+            Some(open) if open.stamp == demands => self.not_applied(open),
+            Some(open) => match applied(open) {
+                Some(write) => Verdict::GoOn(self.applied_unproven(&write)),
+                None => Verdict::Lost(self.abandon(record)),
+            },
+            None => Verdict::Lost(self.abandon(record)),
+        }
+    }
+
+    /// The stamp is the one that is demanded: somebody in the group was killed, or it has not arrived. What is bound to its
+    /// connection was answered as refused, and is composed anew, or is waited for behind a barrier.
+    fn not_applied(&mut self, record: &ClientRecord) -> Verdict {
+        let is_bound = self.in_flight.as_ref().is_none_or(|write| write.over.is_some());
+        match self.refused_for_killed(record) {
+            Verdict::SendAgain if is_bound => {
+                self.drop_unproven_evidence();
+                Verdict::GoOn(Vec::new())
             }
-            Some(record) if record.stamp == write.demands && !record.fenced => self.refused_for_killed(record),
-            record => Verdict::Lost(self.abandon(record)),
+            verdict => verdict,
         }
     }
 
     /// Applied, but nobody knows in which connection epoch: those for whom it was to be evidence need another.
     fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<Outcome> {
         let outcomes = self.apply(write);
+        self.unanswered = None;
         self.drop_unproven_evidence();
         outcomes
     }
@@ -441,11 +540,10 @@ impl Recorder {
     /// record, nobody knows about a decision that was under way.
     pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<Outcome> {
         self.lost = true;
-        let in_flight = self.in_flight.take();
+        let under_way: Vec<RecordWrite> = self.in_flight.take().into_iter().chain(self.unanswered.take()).collect();
         self.waiting.clear();
         let open: Vec<Seq> = self.phases.iter().filter(|(_, p)| **p == Phase::Open).map(|(seq, _)| *seq).collect();
-        let undecided =
-            |seq: Seq| record.is_none() && in_flight.as_ref().is_some_and(|write| write.decides.contains(&seq));
+        let undecided = |seq: Seq| record.is_none() && under_way.iter().any(|write| write.decides.contains(&seq));
         let fate = |seq: Seq| match record {
             Some(record) if record.committed.contains(&seq) => Phase::Committed,
             _ => Phase::RolledBack,

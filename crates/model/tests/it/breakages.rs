@@ -45,6 +45,42 @@ fn undone_by_list_is_found() {
 }
 
 #[test]
+fn delisted_early_is_found() {
+    fails(plans::taken_over(), Mutation::DelistedEarly, "P1 P3");
+}
+
+#[test]
+fn delisted_at_take_over_is_found() {
+    fails(plans::taken_over_restart(), Mutation::DelistedAtTakeOver, "P1 P3");
+    fails(plans::finished_late(), Mutation::DelistedAtTakeOver, "P1 P3");
+}
+
+#[test]
+fn delisted_unanswered_is_found() {
+    fails(plans::finished_late(), Mutation::DelistedUnanswered, "P");
+}
+
+#[test]
+fn open_connection_taken_is_found() {
+    fails(plans::bound(plans::group_restart()), Mutation::OpenConnectionTaken, "P1 P3");
+}
+
+#[test]
+fn dials_below_is_found() {
+    fails(plans::bound(plans::restart_alone()), Mutation::DialsBelow, "P1 P3");
+}
+
+#[test]
+fn bound_sent_again_is_found() {
+    fails(plans::bound(plans::restart_alone()), Mutation::BoundSentAgain, "P1 P3");
+}
+
+#[test]
+fn no_barrier_is_found() {
+    fails(plans::bound(plans::restart_late()), Mutation::NoBarrier, "P9");
+}
+
+#[test]
 fn record_removed_early_is_found() {
     fails(plans::zombie(), Mutation::RecordRemovedEarly, "P1");
 }

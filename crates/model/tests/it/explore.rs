@@ -54,6 +54,35 @@ fn found_by_key_holds() {
 }
 
 #[test]
+fn finished_late_holds() {
+    holds(plans::finished_late());
+}
+
+#[test]
+fn bound_holds() {
+    for plan in [
+        plans::rivals(),
+        plans::restart_alone(),
+        plans::restart(),
+        plans::restart_zombie(),
+        plans::restart_late(),
+        plans::group_restart(),
+        plans::group_gives_up(),
+        plans::group_quiet_restart(),
+        plans::group_kill(),
+    ] {
+        holds(plans::bound(plan));
+    }
+}
+
+#[test]
+fn bound_with_take_overs_and_lists_holds() {
+    for plan in [plans::taken_over(), plans::taken_over_restart(), plans::finished_late(), plans::enlisting_restart()] {
+        holds(plans::bound(plan));
+    }
+}
+
+#[test]
 fn ring_holds() {
     holds(plans::ring());
 }

@@ -115,6 +115,22 @@ pub(crate) fn found_by_key_restart() -> Plan {
     Plan { name: "found_by_key_restart", faults, ..found_by_key() }
 }
 
+/// The same with one document in common, and finishes whose answers are lost.
+pub(crate) fn finished_late() -> Plan {
+    Plan {
+        name: "finished_late",
+        docs: vec![true, true],
+        txs: taking_over(&[0, 1], &[0], false),
+        faults: faults(|f| (f.server_crashes, f.late_finishes, f.expiries) = (1, 2, deep(1))),
+        ..Plan::default()
+    }
+}
+
+/// The same plans with decisions that are bound to their connection.
+pub(crate) fn bound(plan: Plan) -> Plan {
+    Plan { bound: true, ..plan }
+}
+
 /// Three clients change three documents in a ring.
 pub(crate) fn ring() -> Plan {
     Plan {

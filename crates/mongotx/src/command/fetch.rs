@@ -89,6 +89,7 @@ pub(crate) async fn by_id(
     // Who was committed before the document was fetched the last time.
     let mut committed = None;
     for _ in 0..FETCHES {
+        let by_now = core.finisher.by_now();
         let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
             // An expression may have failed on a version that is not the latest.
             Err(refused) if refused.kind() == ErrorKind::Invalid => return find::settled(core, ns, query, me).await,
@@ -104,6 +105,9 @@ pub(crate) async fn by_id(
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
             return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
+        }
+        if core.finisher.was_committed(writer, by_now) {
+            committed = Some(writer);
         }
         core.server.at(Step::BeforeStatus).await;
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
@@ -156,13 +160,31 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
 /// one of the documents is locked.
 pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
     let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
+    let (by_now, stays) = (core.finisher.by_now(), stays_in_place(query));
     let found = match core.server.collect_raw(&ns.db, query.to_find(ns, filter), TOGETHER).await {
         // An expression may have failed on a version that is not the latest.
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         found => found?,
     };
-    if found.iter().any(|stored| !matches!(stored.get(WRITER), Ok(None))) {
-        return Ok(None);
+    let mut shown = Vec::with_capacity(found.len());
+    for stored in found {
+        if matches!(stored.get(WRITER), Ok(None)) {
+            shown.push(stored);
+            continue;
+        }
+        let lock = whole_lock_state(&document::locks(&stored)?)?;
+        match lock.writer {
+            Some(writer) if stays && core.finisher.was_committed(writer, by_now) => {
+                shown.extend(document::unsafe_version(&stored).filter(|_| !lock.remove));
+            }
+            _ => return Ok(None),
+        }
     }
-    Ok(Some(Documents::at_hand(found)))
+    Ok(Some(Documents::at_hand(shown)))
+}
+
+/// Are the answers whole documents, of which another version would stand at the same place?
+fn stays_in_place(query: &Query) -> bool {
+    let by_id = query.sort.as_ref().is_none_or(|sort| sort.keys().all(|field| field == "_id"));
+    by_id && query.projection.is_none() && is_only_id(&query.filter)
 }

@@ -1,4 +1,5 @@
-//! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided.
+//! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided. What this client
+//! has committed itself and not finished is finished before, with everything else that waits in the collection.
 //!
 //! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
 //! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A transaction with
@@ -79,6 +80,7 @@ pub(crate) async fn find_stages(
     if !is_answered_by_aggregation(core, ns, query).await? {
         return Ok(None);
     }
+    core.finisher.clear(ns).await;
     Ok(Some((core.pending_filter(ns, &query.filter, me).await?, answer_of(core, query, tail))))
 }
 
@@ -155,6 +157,7 @@ async fn behind_probe(
     me: Option<TxId>,
     answer: Vec<Document>,
 ) -> Result<Option<Document>> {
+    core.finisher.clear(ns).await;
     let probes = [(ns.coll.as_str(), core.pending_filter(ns, &query.filter, me).await?)];
     let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {

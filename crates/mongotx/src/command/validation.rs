@@ -194,6 +194,7 @@ impl Core {
         let mut left: Vec<&Point> = points.to_vec();
         let (mut rivals, mut decided) = (Rivals::new(), HashSet::new());
         for _ in 0..FETCHES {
+            let by_now = self.finisher.by_now();
             let stored = self.fetch_points(ns, &left).await?;
             let writers: Vec<TxId> = stored.values().filter_map(|(_, writer)| *writer).collect();
             let statuses = self.log.statuses(&writers).await?;
@@ -203,6 +204,7 @@ impl Core {
                 let found = stored.get(&OwnKey::of(&point.id));
                 let writer = found.and_then(|(_, writer)| *writer);
                 if let Some(writer) = writer.filter(|writer| status(*writer) == Some(TxStatus::Committed))
+                    && !self.finisher.was_committed(writer, by_now)
                     && decided.insert((OwnKey::of(&point.id), writer))
                 {
                     // It may have written to the document again since that was fetched, and before it was decided.

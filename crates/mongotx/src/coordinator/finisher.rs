@@ -1,22 +1,24 @@
-//! Making documents clean after a decision: one command per collection for as many transactions as are waiting.
+//! Making documents clean after a decision: one command per collection for as many transactions as have come together
+//! ([`backlog`], decision 0038).
 //!
-//! A task takes all jobs that have come since its last round. Interrupted anywhere, what is left is finished by
-//! whoever meets it: every statement is conditional on the lock it removes.
+//! A transaction leaves the list when the server has answered, for each of its documents, that its lock is gone: because of this
+//! finish, or one before it, or because a later transaction of this client has taken the document over. Interrupted anywhere, what
+//! is left is finished by whoever meets it: every statement is conditional on the lock it removes.
+
+mod backlog;
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    time::{Duration, Instant},
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
+    time::Duration,
 };
 
 use futures_util::future;
 use protocol::{Decided, TxId};
 use sd2v::statement;
-use tokio::sync::{Notify, mpsc};
+use tokio::{sync::Notify, time::Instant};
 
+use self::backlog::{Backlog, Flight, MAX_WAITING, Next, Part, Work};
 use super::{
     address::{Address, among},
     roll,
@@ -25,7 +27,7 @@ use super::{
     txlog::TxLog,
 };
 use crate::{
-    error::{ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
 };
@@ -36,10 +38,8 @@ pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a reader waits for what is being finished before it does it itself.
 const MOMENT: Duration = Duration::from_millis(100);
-/// Jobs that are kept because the server refuses one of their documents; more are left to whoever meets them.
-const MAX_REFUSED: usize = 1_000;
-/// Pauses between two attempts at such jobs: the first, and the longest.
-const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Pauses between two attempts while the server is away: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// What a transaction locked in one collection.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,8 @@ pub(crate) struct Held {
     pub(crate) written: Vec<Address>,
     /// Read-locked documents.
     pub(crate) read: Vec<Address>,
+    /// How many of the write-locked ones are known to have been.
+    pub(crate) own: usize,
     /// Some were inserted.
     pub(crate) inserts: bool,
     /// Some were removed.
@@ -64,73 +66,68 @@ pub(crate) struct Job {
     pub(crate) claims: Option<Claims>,
 }
 
-/// Where jobs are left.
+/// Where jobs are left. When the last copy is dropped, everything that waits is finished at once.
 #[derive(Clone)]
-pub(crate) struct Finisher {
-    server: Arc<Server>,
-    log: Arc<dyn TxLog>,
-    jobs: mpsc::UnboundedSender<Job>,
-    waiting: Arc<Waiting>,
+pub(crate) struct Finisher(Arc<Owned>);
+
+struct Owned(Arc<Desk>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.backlog().shut();
+        self.0.wake.notify_one();
+    }
 }
 
-/// The jobs that were handed over and are not done.
-#[derive(Default)]
-struct Waiting {
-    open: Mutex<HashMap<TxId, Arc<AtomicBool>>>,
-    /// Some have been done, or left to others.
+/// What the task and its flights share with those who hand over.
+struct Desk {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    backlog: Mutex<Backlog>,
+    /// Something is to be done earlier than was thought.
+    wake: Notify,
+    /// Something has been done, or left to others.
     done: Notify,
 }
 
-impl Waiting {
-    fn open(&self) -> MutexGuard<'_, HashMap<TxId, Arc<AtomicBool>>> {
-        // Nothing panics while it is held.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+impl Finisher {
+    /// Starts the task. `delay`: how long a document waits for others, at most. It ends when the last `Finisher` is dropped.
+    pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>, delay: Duration) -> Self {
+        let backlog = Mutex::new(Backlog::new(delay));
+        let desk = Arc::new(Desk { server, log, backlog, wake: Notify::new(), done: Notify::new() });
+        tokio::spawn(dispatch(Arc::clone(&desk)));
+        Self(Arc::new(Owned(desk)))
     }
 
-    /// Its documents are clean.
-    fn note_clean(&self, id: TxId) {
-        if let Some(clean) = self.open().get(&id) {
-            clean.store(true, SeqCst);
+    fn desk(&self) -> &Arc<Desk> {
+        &self.0.0
+    }
+
+    /// Hands a job over. What may wait is bounded: commits ask for room before they are decided.
+    pub(crate) fn hand_over(&self, job: Job) {
+        let desk = self.desk();
+        if desk.backlog().add(job, Instant::now()) {
+            desk.wake.notify_one();
         }
     }
 
-    fn close(&self, ids: impl IntoIterator<Item = TxId>) {
-        let mut open = self.open();
-        ids.into_iter().for_each(|id| drop(open.remove(&id)));
-        drop(open);
-        self.done.notify_waiters();
-    }
-
-    async fn until(&self, limit: Duration, enough: impl Fn(&HashMap<TxId, Arc<AtomicBool>>) -> bool) -> bool {
-        let wait = async {
-            loop {
-                let done = self.done.notified();
-                if enough(&self.open()) {
-                    return;
-                }
-                done.await;
+    /// Waits until there is room for what another commit leaves.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] after `limit`.
+    pub(crate) async fn room(&self, limit: Duration) -> Result<()> {
+        let desk = self.desk();
+        if desk.backlog().has_room() {
+            return Ok(());
+        }
+        desk.ask(Backlog::ask_all);
+        match desk.until(limit, Backlog::has_room).await {
+            true => Ok(()),
+            false => {
+                let message =
+                    format!("more than {MAX_WAITING} documents of committed transactions wait to be finished");
+                Err(Error::new(ErrorKind::Unavailable, message))
             }
-        };
-        tokio::time::timeout(limit, wait).await.is_ok()
-    }
-}
-
-impl Finisher {
-    /// Starts the task. It ends when the last `Finisher` is dropped.
-    pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
-        let (jobs, queue) = mpsc::unbounded_channel();
-        let finisher = Self { server: Arc::clone(&server), log: Arc::clone(&log), jobs, waiting: Arc::default() };
-        let waiting = Arc::clone(&finisher.waiting);
-        tokio::spawn(async move { run(server, log, queue, waiting).await });
-        finisher
-    }
-
-    /// Hands a job over. The queue is bounded by the transactions that are open.
-    pub(crate) fn hand_over(&self, job: Job) {
-        let id = job.id.id();
-        self.waiting.open().insert(id, Arc::default());
-        if self.jobs.send(job).is_err() {
-            self.waiting.close([id]);
         }
     }
 
@@ -139,195 +136,243 @@ impl Finisher {
     pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
         let this = self.clone();
         let work = tokio::spawn(async move {
-            let epoch = this.log.epoch();
-            let parts = if one_by_one { split(&job) } else { vec![job.clone()] };
-            for part in &parts {
-                if let Err(error) = finish_all(&this.server, std::slice::from_ref(part)).await {
+            let Desk { server, log, .. } = &**this.desk();
+            let epoch = log.answered_epoch();
+            let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };
+            for held in &parts {
+                let whose = [Whose { id: job.id, committed: job.committed, held }];
+                if let Err(error) = finish_all(server, &whose).await {
                     tracing::debug!(%error, transaction = %job.id.id(), "finishing will be tried again");
                     return this.hand_over(job);
                 }
             }
-            this.log.clean(job.id.id(), epoch).await;
+            log.clean(job.id.id(), epoch).await;
         });
         // The task does not panic; were it cancelled, rivals would repair. A server that answers nothing keeps it waiting,
         // not the caller.
         let _ = tokio::time::timeout(PATIENCE, work).await;
     }
 
-    /// Waits until nothing is left to finish.
+    /// Finishes what is left, and waits until nothing is.
     pub(crate) async fn until_idle(&self, limit: Duration) -> bool {
-        self.waiting.until(limit, HashMap::is_empty).await
+        self.desk().ask(Backlog::ask_all);
+        self.desk().until(limit, Backlog::is_idle).await
     }
 
-    /// Waits for those of these transactions that are being finished here, a few answers of the server, and leaves those
-    /// whose documents are not known to be clean.
+    /// Finishes those of these transactions that wait here for that, waits a few answers of the server, and leaves those whose
+    /// documents are not known to be clean.
     pub(crate) async fn unfinished(&self, mut ids: Vec<TxId>) -> Vec<TxId> {
-        let here: HashMap<TxId, Arc<AtomicBool>> = {
-            let open = self.waiting.open();
-            ids.iter().filter_map(|id| Some((*id, Arc::clone(open.get(id)?)))).collect()
+        let desk = self.desk();
+        let here: Vec<(TxId, Arc<Work>)> = {
+            let mut backlog = desk.backlog();
+            backlog.ask(&ids);
+            ids.iter().filter_map(|id| Some((*id, backlog.work(*id)?))).collect()
         };
         if !here.is_empty() {
-            self.waiting.until(MOMENT, |open| here.keys().all(|id| !open.contains_key(id))).await;
-            ids.retain(|id| !here.get(id).is_some_and(|clean| clean.load(SeqCst)));
+            desk.wake.notify_one();
+            desk.until(MOMENT, |backlog| here.iter().all(|(id, _)| !backlog.is_open(*id))).await;
+            ids.retain(|id| !here.iter().any(|(other, work)| other == id && work.is_clean()));
         }
         ids
     }
+
+    /// Somebody waits for what this transaction holds, should it be decided.
+    pub(crate) fn ask(&self, id: TxId) {
+        self.desk().ask(|backlog| backlog.ask(&[id]));
+    }
+
+    /// Finishes what is left in a collection, and waits for that a few answers of the server: before a query, which would meet it
+    /// otherwise, and need it finished.
+    pub(crate) async fn clear(&self, ns: &Namespace) {
+        let desk = self.desk();
+        let Some(over) = desk.backlog().ask_for(ns) else { return };
+        desk.wake.notify_one();
+        desk.until(MOMENT, |_| over.load(SeqCst)).await;
+    }
+
+    /// What is committed by now, for [`Finisher::was_committed`].
+    pub(crate) fn by_now(&self) -> ByNow {
+        ByNow(self.desk().backlog().handed_over())
+    }
+
+    /// Was this a committed transaction of this client by then? Its documents may be locked still, and do not change any more: the
+    /// unsafe version in one that was fetched *after* then is what it has committed. False if that is not known here.
+    pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
+        self.desk().backlog().was_committed(id, by.0)
+    }
 }
 
-async fn run(server: Arc<Server>, log: Arc<dyn TxLog>, mut queue: mpsc::UnboundedReceiver<Job>, waiting: Arc<Waiting>) {
-    let (mut jobs, mut refused) = (Vec::new(), Refused::default());
-    loop {
-        let received = match refused.due_in() {
-            None => queue.recv_many(&mut jobs, 1_000).await,
-            Some(pause) => match tokio::time::timeout(pause, queue.recv_many(&mut jobs, 1_000)).await {
-                Ok(received) => received,
-                Err(_) => {
-                    let place = Place { server: &server, log: &*log, waiting: &waiting, queue: &queue };
-                    refused.try_again(&place).await;
-                    continue;
+/// A moment, as far as this client's commits go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByNow(u64);
+
+impl Desk {
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        // Nothing panics while it is held.
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, asks: impl FnOnce(&mut Backlog)) {
+        asks(&mut self.backlog());
+        self.wake.notify_one();
+    }
+
+    async fn until(&self, limit: Duration, enough: impl Fn(&Backlog) -> bool) -> bool {
+        let wait = async {
+            loop {
+                let done = self.done.notified();
+                if enough(&self.backlog()) {
+                    return;
                 }
-            },
+                done.await;
+            }
         };
-        if received == 0 {
-            return;
+        tokio::time::timeout(limit, wait).await.is_ok()
+    }
+
+    fn next(&self) -> Next {
+        self.backlog().next(Instant::now())
+    }
+
+    /// A part is clean since connection epoch `epoch`.
+    async fn clean(&self, part: Part, epoch: u64) {
+        if let Some(epoch) = part.work.part_is_clean(epoch) {
+            self.log.clean(part.work.id.id(), epoch).await;
         }
-        let round = std::mem::take(&mut jobs);
-        let ids: Vec<TxId> = round.iter().map(|job| job.id.id()).collect();
-        let place = Place { server: &server, log: &*log, waiting: &waiting, queue: &queue };
-        refused.keep(finish_round(&place, round).await);
-        waiting.close(ids);
+        self.backlog().close(&part.work);
+    }
+
+    /// The server refuses a document of a part.
+    fn keep(&self, part: Part) {
+        part.work.release();
+        let mut backlog = self.backlog();
+        backlog.close(&part.work);
+        backlog.keep(part, Instant::now());
     }
 }
 
-/// Jobs with a document that the server refuses to finish ([`super::unfinishable`]): until it gives in, their numbers stay in
-/// the client's record.
-#[derive(Default)]
-struct Refused {
-    jobs: Vec<Job>,
-    again: Option<(Instant, Duration)>,
-}
-
-impl Refused {
-    fn due_in(&self) -> Option<Duration> {
-        let (at, _) = self.again.filter(|_| !self.jobs.is_empty())?;
-        Some(at.saturating_duration_since(Instant::now()))
-    }
-
-    fn keep(&mut self, jobs: Vec<Job>) {
-        for job in jobs {
-            if self.jobs.len() >= MAX_REFUSED {
-                tracing::warn!(transaction = %job.id.id(), "left a transaction that cannot be finished to others");
-                continue;
+async fn dispatch(desk: Arc<Desk>) {
+    loop {
+        match desk.next() {
+            Next::Fly(flights) => {
+                for flight in flights {
+                    tokio::spawn(fly(Arc::clone(&desk), flight));
+                }
             }
-            self.jobs.push(job);
-            if self.jobs.len() == 1 {
-                self.again = Some((Instant::now() + REFUSED_PAUSE.0, REFUSED_PAUSE.0));
-            }
+            Next::TryAgain(parts) => drop(tokio::spawn(try_again(Arc::clone(&desk), parts))),
+            Next::Sleep(None) => desk.wake.notified().await,
+            Next::Sleep(Some(until)) => drop(tokio::time::timeout_at(until, desk.wake.notified()).await),
+            Next::End => return,
         }
-    }
-
-    async fn try_again(&mut self, place: &Place<'_>) {
-        let pause = self.again.map_or(REFUSED_PAUSE.0, |(_, pause)| (pause * 2).min(REFUSED_PAUSE.1));
-        let mut left = Vec::new();
-        for job in std::mem::take(&mut self.jobs) {
-            let epoch = place.log.epoch();
-            match finish_all(place.server, std::slice::from_ref(&job)).await {
-                Ok(()) => place.done(job, epoch).await,
-                Err(_) => left.push(job),
-            }
-        }
-        self.jobs = left;
-        self.again = Some((Instant::now() + pause, pause));
     }
 }
 
-/// A job per document.
-fn split(job: &Job) -> Vec<Job> {
-    let one = |ns: &Namespace, held: Held| Job {
-        id: job.id,
-        committed: job.committed,
-        held: vec![(ns.clone(), held)],
-        claims: None,
-    };
-    let documents = job.held.iter().flat_map(|(ns, held)| {
+async fn fly(desk: Arc<Desk>, mut flight: Flight) {
+    finish_parts(&desk, std::mem::take(&mut flight.parts)).await;
+    desk.backlog().ended(&flight);
+    desk.done.notify_waiters();
+    desk.wake.notify_one();
+}
+
+/// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
+/// record open. What the server refuses is kept; the others are done.
+async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
+    let mut pause = PAUSE.0;
+    let mut epoch = desk.log.answered_epoch();
+    for attempt in 1.. {
+        let locked = || parts.iter().map(Part::locked).sum::<usize>();
+        let before = locked();
+        match finish_all(&desk.server, &whose(&parts)).await {
+            Ok(finished) => {
+                // What a transaction of this client takes over meanwhile is claimed before.
+                if attempt == 1 && finished < before.min(locked()) {
+                    desk.backlog().met_by_rivals(Instant::now());
+                }
+                break;
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable && !desk.backlog().is_shut() => {
+                tracing::debug!(%error, attempt, "finishing waits for the server");
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let mut backlog = desk.backlog();
+                return parts.iter().for_each(|part| backlog.close(&part.work));
+            }
+            Err(_) if parts.len() > 1 => return finish_each(desk, parts).await,
+            Err(error) => {
+                tracing::warn!(%error, "a document of a decided transaction cannot be finished");
+                return finish_apart(desk, parts).await;
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+        epoch = desk.log.answered_epoch();
+    }
+    for part in parts {
+        desk.clean(part, epoch).await;
+    }
+}
+
+/// The server refuses something of one of them; the others do not wait until it gives in.
+async fn finish_each(desk: &Desk, parts: Vec<Part>) {
+    for part in parts {
+        Box::pin(finish_parts(desk, vec![part])).await;
+    }
+}
+
+/// The server refuses one of the documents: each is finished by itself. Nobody of this client waits for the rest.
+async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
+    for part in parts {
+        for held in split(&part.held) {
+            let whose = [Whose { id: part.work.id, committed: part.work.committed, held: &held }];
+            if let Err(error) = finish_all(&desk.server, &whose).await {
+                tracing::debug!(%error, transaction = %part.work.id.id(), "this document cannot be finished");
+            }
+        }
+        desk.keep(part);
+    }
+}
+
+/// What the server has refused, each by itself.
+async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
+    let mut left = Vec::new();
+    for part in parts {
+        let epoch = desk.log.answered_epoch();
+        match finish_all(&desk.server, &whose(std::slice::from_ref(&part))).await {
+            Ok(_) => {
+                if let Some(epoch) = part.work.part_is_clean(epoch) {
+                    desk.log.clean(part.work.id.id(), epoch).await;
+                }
+            }
+            Err(_) => left.push(part),
+        }
+    }
+    desk.backlog().keep_again(left, Instant::now());
+    desk.wake.notify_one();
+}
+
+/// What a transaction has left, with everything that a command has to know of it.
+struct Whose<'a> {
+    id: Decided,
+    committed: bool,
+    held: &'a [(Namespace, Held)],
+}
+
+fn whose(parts: &[Part]) -> Vec<Whose<'_>> {
+    parts.iter().map(|part| Whose { id: part.work.id, committed: part.work.committed, held: &part.held }).collect()
+}
+
+/// Each document by itself.
+fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
+    let documents = held.iter().flat_map(|(ns, held)| {
         let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
         let written = held.written.iter().map(move |at| (ns, Held { written: vec![at.clone()], ..flags.clone() }));
         let read = held.read.iter().map(move |at| (ns, Held { read: vec![at.clone()], ..Held::default() }));
         written.chain(read)
     });
-    documents.map(|(ns, held)| one(ns, held)).collect()
+    documents.map(|(ns, held)| vec![(ns.clone(), held)]).collect()
 }
 
-/// What a round works with.
-struct Place<'a> {
-    server: &'a Server,
-    log: &'a dyn TxLog,
-    waiting: &'a Waiting,
-    queue: &'a mpsc::UnboundedReceiver<Job>,
-}
-
-impl Place<'_> {
-    /// The job's documents are clean since connection epoch `epoch`.
-    async fn done(&self, job: Job, epoch: u64) {
-        self.waiting.note_clean(job.id.id());
-        drop(job.claims);
-        self.log.clean(job.id.id(), epoch).await;
-    }
-}
-
-/// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
-/// record open. Answers the jobs with a document that the server refuses; the others are done.
-async fn finish_round(place: &Place<'_>, round: Vec<Job>) -> Vec<Job> {
-    let mut pause = Duration::from_millis(50);
-    let mut epoch = place.log.epoch();
-    for attempt in 1.. {
-        match finish_all(place.server, &round).await {
-            Ok(()) => break,
-            Err(error) if error.kind() == ErrorKind::Unavailable && !place.queue.is_closed() => {
-                tracing::debug!(%error, attempt, "finishing waits for the server");
-            }
-            Err(error) if error.kind() == ErrorKind::Unavailable => return Vec::new(),
-            Err(_) if round.len() > 1 => return finish_each(place, round).await,
-            Err(error) => {
-                tracing::warn!(%error, "a document of a decided transaction cannot be finished");
-                return finish_apart(place, round).await;
-            }
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(5));
-        epoch = place.log.epoch();
-    }
-    for job in round {
-        place.done(job, epoch).await;
-    }
-    Vec::new()
-}
-
-/// The server refuses something of one of them; the others do not wait until it gives in.
-async fn finish_each(place: &Place<'_>, round: Vec<Job>) -> Vec<Job> {
-    let mut refused = Vec::new();
-    for job in round {
-        refused.extend(Box::pin(finish_round(place, vec![job])).await);
-    }
-    refused
-}
-
-/// The server refuses one of the documents: each is finished by itself. Nobody of this client waits for the rest.
-async fn finish_apart(place: &Place<'_>, round: Vec<Job>) -> Vec<Job> {
-    let mut refused = Vec::new();
-    for mut job in round {
-        for part in split(&job) {
-            if let Err(error) = finish_all(place.server, std::slice::from_ref(&part)).await {
-                tracing::debug!(%error, transaction = %job.id.id(), "this document cannot be finished");
-            }
-        }
-        job.claims = None;
-        refused.push(job);
-    }
-    refused
-}
-
-/// Everything the jobs hold, merged by collection.
+/// Everything that is finished together, merged by collection.
 #[derive(Default)]
 struct Merged {
     forward: Side,
@@ -343,52 +388,62 @@ struct Side {
     deletes: bool,
 }
 
-async fn finish_all(server: &Server, jobs: &[Job]) -> Result<()> {
+/// Answers how many documents it has rolled forward.
+async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
     let mut merged: BTreeMap<&Namespace, Merged> = BTreeMap::new();
-    for job in jobs {
-        for (ns, held) in &job.held {
+    for Whose { id, committed, held } in all {
+        for (ns, held) in *held {
             let entry = merged.entry(ns).or_default();
             if !held.written.is_empty() {
-                let side = if job.committed { &mut entry.forward } else { &mut entry.back };
-                side.writers.push(job.id);
+                let side = if *committed { &mut entry.forward } else { &mut entry.back };
+                side.writers.push(*id);
                 side.at.extend(held.written.iter().cloned());
-                side.deletes |= if job.committed { held.removes } else { held.inserts };
+                side.deletes |= if *committed { held.removes } else { held.inserts };
             }
             if !held.read.is_empty() {
-                entry.readers.push(job.id);
+                entry.readers.push(*id);
                 entry.read.extend(held.read.iter().cloned());
             }
         }
     }
     // Together, so that what was locked first is not free last. Each goes to its end even if another fails.
     let each = merged.into_iter().map(|(ns, merged)| finish_collection(server, ns, merged));
-    future::join_all(each).await.into_iter().collect()
+    future::join_all(each).await.into_iter().sum()
 }
 
-async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<()> {
-    let Merged { forward, back, readers, read } = merged;
+async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<usize> {
+    let Merged { mut forward, mut back, readers, read } = merged;
+    let mut finished = 0;
     if !forward.at.is_empty() {
         server.at(Step::BeforeFinish).await;
-        roll(server, ns, &forward, true).await?;
+        finished = roll(server, ns, &mut forward, true).await?;
         server.at(Step::AfterFinish).await;
     }
     if !back.at.is_empty() {
         server.at(Step::BeforeUndo).await;
-        roll(server, ns, &back, false).await?;
+        roll(server, ns, &mut back, false).await?;
         server.at(Step::AfterUndo).await;
     }
     for some in read.chunks(IDS_PER_STATEMENT) {
         server.repair(ns, vec![statement::unlock_readers(among(some), &readers)]).await?.ok()?;
     }
-    Ok(())
+    Ok(finished)
 }
 
-async fn roll(server: &Server, ns: &Namespace, side: &Side, forward: bool) -> Result<()> {
+async fn roll(server: &Server, ns: &Namespace, side: &mut Side, forward: bool) -> Result<usize> {
+    name_once(&mut side.at);
+    let mut rolled = 0;
     for some in side.at.chunks(IDS_PER_STATEMENT) {
         match forward {
-            true => roll::forward_at(server, ns, some, &side.writers, side.deletes).await?,
-            false => drop(roll::back(server, ns, &among(some), &side.writers, side.deletes).await?),
+            true => rolled += roll::forward_at(server, ns, some, &side.writers, side.deletes).await?,
+            false => rolled += roll::back(server, ns, &among(some), &side.writers, side.deletes).await?,
         }
     }
-    Ok(())
+    Ok(usize::try_from(rolled).unwrap_or(0))
+}
+
+/// A document that several transactions have changed, one after the other, is named once.
+fn name_once(at: &mut Vec<Address>) {
+    let mut named = HashSet::new();
+    at.retain(|at| at.filter().to_vec().map_or(true, |name| named.insert(name)));
 }

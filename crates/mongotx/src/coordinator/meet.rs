@@ -48,6 +48,8 @@ impl Core {
             let Some(decided) = Decided::by_status(writer, status(writer)) else { return Ok(Some(writer)) };
             match meet_writer(lock, status(writer)) {
                 Encounter::Active => return Ok(Some(writer)),
+                // This client's own, with everything else that waits.
+                Encounter::Repair(_) if self.finisher.unfinished(vec![writer]).await.is_empty() => {}
                 Encounter::Repair(repair) => {
                     let forward = status(writer) == TxStatus::Committed;
                     match self.repair(ns, at, decided, repair, forward).await {

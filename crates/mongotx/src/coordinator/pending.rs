@@ -56,6 +56,8 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if let Some(limit) = terms.staleness {
+            // What this client has committed is not hidden from it again.
+            self.finisher.clear(ns).await;
             return self.freshen(ns, limit).await;
         }
         self.settle_now(ns, filter, terms, me).await
@@ -72,6 +74,7 @@ impl Core {
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
             return Ok(Settled::default());
         }
+        self.finisher.clear(ns).await;
         let mut finished_before: Vec<TxId> = Vec::new();
         for round in 0..ROUNDS {
             let writers = self.find_pending(ns, filter, terms, me).await?;

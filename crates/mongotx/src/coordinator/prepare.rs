@@ -292,7 +292,8 @@ impl Core {
         patience: &Patience,
     ) -> Result<Option<Claim<'c>>> {
         let Target { ns, at, .. } = target;
-        match claims.claim(ns, id_key(&at.id), patience.deadline().into()).await {
+        let hurry = |holder| self.finisher.ask(holder);
+        match claims.claim(ns, id_key(&at.id), patience.deadline().into(), hurry).await {
             Claimed::Alone(claim, waited) => {
                 self.server.counters.add(&self.server.counters.waits, waited.into());
                 Ok(Some(claim))

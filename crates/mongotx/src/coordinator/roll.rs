@@ -33,22 +33,22 @@ pub(crate) async fn forward(
 /// As many documents are named each by a statement of its own, the server's shortest way; more of them together by one.
 const FEW: usize = 1;
 
-/// Rolls forward what these committed transactions hold of these documents.
+/// Rolls forward what these committed transactions hold of these documents. Answers how many.
 pub(crate) async fn forward_at(
     server: &Server,
     ns: &Namespace,
     at: &[Address],
     writers: &[Decided],
     deletes: bool,
-) -> Result<()> {
+) -> Result<i64> {
     if !deletes && at.len() <= FEW {
         let each = at.iter().map(|at| statement::finish_one(at.filter(), writers)).collect();
         let answer = server.repair(ns, each).await?;
         if !answer.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
-            return answer.ok().map(drop);
+            return Ok(answer.ok()?.modified);
         }
     }
-    forward(server, ns, &among(at), writers, deletes).await.map(drop)
+    forward(server, ns, &among(at), writers, deletes).await
 }
 
 /// Rolls forward what is not removed. Answers how many.

@@ -106,6 +106,13 @@ impl fmt::Debug for Claims {
     }
 }
 
+/// Does anybody wait for what a transaction keeps until it is finished?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Unwanted,
+    Wanted,
+}
+
 /// How a claim came out.
 pub(crate) enum Claimed<'a> {
     /// Nobody else of this client tries it now. Whether others had to be waited for.
@@ -140,8 +147,15 @@ impl Claims {
         self.0.owner.ending.store(true, SeqCst);
     }
 
-    /// Waits for its turn, at most until `deadline`: when the document is held by a transaction that goes on.
-    pub(crate) async fn claim(&self, ns: &Namespace, id: Vec<u8>, deadline: Instant) -> Claimed<'_> {
+    /// Waits for its turn, at most until `deadline`: when the document is held by a transaction that goes on. One that does not is told
+    /// by `hurry` that somebody waits.
+    pub(crate) async fn claim(
+        &self,
+        ns: &Namespace,
+        id: Vec<u8>,
+        deadline: Instant,
+        hurry: impl Fn(TxId),
+    ) -> Claimed<'_> {
         let key = (ns.clone(), id);
         let last_moment = deadline.max(Instant::now() + MOMENT);
         let queued = match self.enqueue(&key) {
@@ -151,6 +165,7 @@ impl Claims {
         // From here on, whatever happens to this future, nothing of it stays in the table.
         let claim = Claim { claims: self, key: Some(key.clone()) };
         let Some(mut turn) = queued else { return Claimed::Alone(claim, false) };
+        self.ends(&key).into_iter().for_each(hurry);
         loop {
             let until = match self.stands_still(&key) {
                 Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),
@@ -228,14 +243,33 @@ impl Claims {
         (place.state == State::Held && !place.owner.ending.load(SeqCst)).then_some(place.owner.id)
     }
 
+    /// How many documents of a collection it has left, and how many of those nobody has tried to take over so far.
+    pub(crate) fn count(&self, ns: &Namespace) -> (usize, usize) {
+        let keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (me, table) = (self.0.owner.id, self.0.siblings.lock());
+        let mine = |key: &&Key| table.places.get(key).is_some_and(|place| place.owner.id == me);
+        let here = || keys.iter().filter(|(other, _)| other == ns);
+        (here().count(), here().filter(mine).count())
+    }
+
+    /// Who holds it, if that one is about to let go.
+    fn ends(&self, key: &Key) -> Option<TxId> {
+        let table = self.0.siblings.lock();
+        let owner = &table.places.get(key)?.owner;
+        owner.ending.load(SeqCst).then_some(owner.id)
+    }
+
     /// The transaction is committed, and everybody has been told: what it holds may be taken over, but for the collections that
     /// are `kept` until they are finished.
-    pub(crate) fn leave(&self, kept: impl Fn(&Namespace) -> bool) {
+    pub(crate) fn leave(&self, kept: impl Fn(&Namespace) -> bool) -> Left {
         let keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let (me, mut table) = (self.0.owner.id, self.0.siblings.lock());
-        for key in keys.iter().filter(|(ns, _)| !kept(ns)) {
+        let mut left = Left::Unwanted;
+        for key in &*keys {
             let Some(place) = table.places.get_mut(key).filter(|place| place.owner.id == me) else { continue };
-            if place.queue.is_empty() {
+            if kept(&key.0) {
+                left = if place.queue.is_empty() { left } else { Left::Wanted };
+            } else if place.queue.is_empty() {
                 place.state = State::Left;
             } else {
                 place.left = Some(me);
@@ -246,6 +280,7 @@ impl Claims {
                 left.push(me);
             }
         }
+        left
     }
 }
 
@@ -353,7 +388,7 @@ mod tests {
     }
 
     async fn claim<'a>(claims: &'a Claims, id: u8, wait: Duration) -> Claimed<'a> {
-        claims.claim(&ns(), vec![id], Instant::now() + wait).await
+        claims.claim(&ns(), vec![id], Instant::now() + wait, |_| {}).await
     }
 
     const NO: Duration = Duration::ZERO;

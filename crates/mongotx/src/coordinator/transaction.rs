@@ -31,7 +31,7 @@ use super::{
     own_key::{OwnKey, id_key},
     quiet::{Attempts, Heard, Quiet},
     read_set::ReadSet,
-    siblings::Claims,
+    siblings::{Claims, Left},
     txlog::Started,
 };
 use crate::{
@@ -415,6 +415,7 @@ impl Transaction {
         let held = self.held.into_iter().map(|(ns, set)| {
             let unknown = set.unknown.then(Address::any_held);
             let held = Held {
+                own: set.own.len(),
                 written: set.written.into_values().chain(unknown).collect(),
                 read: set.read.into_values().collect(),
                 inserts: set.inserts,
@@ -528,6 +529,9 @@ impl Core {
             self.end_quiet(tx).await;
             let Some(started) = tx.started else { return Ok(None) };
             self.outlive(tx).await?;
+            if tx.has_written_anything() {
+                self.finisher.room(self.options.commit_timeout).await?;
+            }
             tx.ending();
             tx.is_deciding = true;
             let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await?;
@@ -562,9 +566,12 @@ impl Core {
         let claims = job.claims.clone();
         let removes = |(ns, held): &(Namespace, Held)| held.removes.then(|| ns.clone());
         let kept: HashSet<Namespace> = job.held.iter().filter_map(removes).collect();
+        let id = job.id.id();
         self.finisher.hand_over(job);
-        if let Some(claims) = claims {
-            claims.leave(|ns| kept.contains(ns));
+        if let Some(claims) = claims
+            && claims.leave(|ns| kept.contains(ns)) == Left::Wanted
+        {
+            self.finisher.ask(id);
         }
     }
 

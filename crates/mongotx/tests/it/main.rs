@@ -14,6 +14,7 @@ mod differences;
 mod differential;
 mod doomed;
 mod expressions;
+mod finishing;
 mod geo;
 mod growth;
 mod histories;

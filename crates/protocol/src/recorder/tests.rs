@@ -216,3 +216,110 @@ fn examined_with_a_killed_member_decides_the_others() {
     assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::RolledBack(killed)]));
     assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
 }
+
+/// A transaction that asks to be committed, begun when connection `epoch` had been answered.
+fn open_over(recorder: &mut Recorder, epoch: u64) -> Seq {
+    let seq = recorder.allocate();
+    assert!(recorder.request_commit(seq, Concern::Journaled, Since { epoch, answered: true }));
+    seq
+}
+
+#[test]
+fn bound_commit_alone_is_one_write() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open_over(&mut recorder, 1);
+    let decision = recorder.next_write_over(false, Some(1)).expect("a decision");
+    assert_eq!((&decision.decides, decision.over, decision.concern), (&vec![seq], Some(1), Concern::Journaled));
+    assert!(serve(&mut record, &decision));
+    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+    recorder.note_clean(seq, Since { epoch: 1, answered: true });
+    let raise = recorder.next_write_over(true, Some(1)).expect("a write");
+    assert_eq!((raise.low, raise.over), (seq + 1, Some(1)), "and one more to raise the mark");
+}
+
+#[test]
+fn bound_only_to_the_connection_that_was_answered_before() {
+    let mut recorder = Recorder::new();
+    let seq = recorder.allocate();
+    recorder.request_commit(seq, Concern::Journaled, Since { epoch: 1, answered: false });
+    let stamp = recorder.next_write_over(false, Some(1)).expect("a stamp");
+    assert!(stamp.decides.is_empty() && stamp.over.is_none());
+    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::RolledBack(seq)]), "it was opened only");
+    let mut recorder = Recorder::new();
+    open_over(&mut recorder, 1);
+    for other in [None, Some(2)] {
+        let stamp = recorder.clone().next_write_over(false, other).expect("a stamp");
+        assert!(stamp.decides.is_empty() && stamp.over.is_none(), "{other:?}");
+    }
+}
+
+#[test]
+fn bound_and_unanswered_is_rolled_back_behind_a_barrier() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open_over(&mut recorder, 1);
+    let lost = recorder.next_write_over(false, Some(1)).expect("a decision");
+    recorder.connection_lost();
+    assert!(recorder.is_being_decided(seq) && recorder.has_unanswered());
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]), "nobody is told anything");
+    let barrier = recorder.next_write_over(false, Some(2)).expect("a barrier");
+    assert_eq!((barrier.demands, barrier.over), (lost.demands, None));
+    assert!(barrier.decides.is_empty() && barrier.stamp != lost.stamp);
+    assert!(serve(&mut record, &barrier) && !serve(&mut record, &lost), "it cannot be applied any more");
+    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
+}
+
+#[test]
+fn bound_and_unanswered_was_applied_if_the_record_says_so() {
+    for after_barrier in [false, true] {
+        let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+        let seq = open_over(&mut recorder, 1);
+        let lost = recorder.next_write_over(false, Some(1)).expect("a decision");
+        recorder.connection_lost();
+        if after_barrier {
+            assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]));
+            let barrier = recorder.next_write(false).expect("a barrier");
+            assert!(serve(&mut record, &lost) && !serve(&mut record, &barrier), "it arrives before the barrier");
+        } else {
+            assert!(serve(&mut record, &lost));
+        }
+        assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+        assert!(!recorder.has_unanswered());
+        let next = recorder.next_write(true).expect("a write");
+        assert!(next.demands == lost.stamp && next.stamp > lost.stamp + u64::from(after_barrier));
+        assert!(serve(&mut record, &next));
+    }
+}
+
+#[test]
+fn bound_barrier_that_was_applied_lets_nothing_through() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open_over(&mut recorder, 1);
+    let lost = recorder.next_write_over(false, Some(1)).expect("a decision");
+    recorder.connection_lost();
+    recorder.examined(Some(&record));
+    let barrier = recorder.next_write(false).expect("a barrier");
+    assert!(serve(&mut record, &barrier) && !serve(&mut record, &lost));
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]), "its answer was lost");
+    let stamp = recorder.next_write_over(false, Some(2)).expect("a stamp");
+    assert!(serve(&mut record, &stamp) && stamp.decides.is_empty());
+    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
+}
+
+#[test]
+fn bound_and_refused_is_composed_anew() {
+    let (mut recorder, record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open_over(&mut recorder, 1);
+    let refused = recorder.next_write_over(false, Some(1)).expect("a decision");
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]), "it was answered: it does not arrive later");
+    let again = recorder.next_write_over(false, Some(1)).expect("a decision");
+    assert!(again.decides == [seq] && again.stamp > refused.stamp);
+}
+
+#[test]
+fn bound_and_unanswered_is_indeterminate_without_a_record() {
+    let mut recorder = Recorder::new();
+    let seq = open_over(&mut recorder, 1);
+    recorder.next_write_over(false, Some(1)).expect("a decision");
+    recorder.connection_lost();
+    assert_eq!(recorder.examined(None), Verdict::Lost(vec![Outcome::Indeterminate(seq)]));
+}

@@ -18,7 +18,7 @@ use std::{
 
 use bson::{Bson, oid::ObjectId};
 use futures_util::future::BoxFuture;
-use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag, status::status_of};
+use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, id::database_tag, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{Instrument, instrument::WithSubscriber};
 
@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     /// For record writes alone: one connection.
     pub(crate) recorder: Server,
     pub(crate) epoch: Epoch,
+    /// The last epoch in which a command over that connection was answered.
+    answered: AtomicU64,
     pub(crate) records: Records,
     pub(crate) commit_timeout: Duration,
     /// The deployment has been told which database has the records.
@@ -68,6 +70,21 @@ pub(crate) struct Shared {
 impl Shared {
     fn slot(&self, client: ClientId) -> Option<Arc<Slot>> {
         self.by_client.read().ok()?.get(&client).cloned()
+    }
+
+    /// A command over the connection for record writes was answered; the epoch was `before` when it was sent. There is one such
+    /// connection at a time: if no other was begun meanwhile, it is the one that answered.
+    fn note_answered(&self, before: u64) {
+        if self.epoch.load(SeqCst) == before {
+            self.answered.fetch_max(before, SeqCst);
+        }
+    }
+
+    /// The epoch, if its connection has been answered. One that was begun only may end at a server process that begins later, and proves
+    /// nothing about what was done before.
+    fn answered_epoch(&self) -> Option<u64> {
+        let epoch = self.epoch.load(SeqCst);
+        (self.answered.load(SeqCst) == epoch).then_some(epoch)
     }
 
     /// From now on the server is asked about this client's transactions, as about anybody's.
@@ -99,7 +116,9 @@ impl Shared {
         let Self { recorder, records, .. } = self;
         let tag = database_tag(&records.ns.db);
         for _ in 0..IDS_TRIED {
+            let before = self.epoch.load(SeqCst);
             let made = strangers::server_seconds(recorder).await?;
+            self.note_answered(before);
             let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
             if records.insert(recorder, client, lease_ms, ns).await? {
                 return Ok(client);
@@ -131,7 +150,8 @@ impl ClientRecordLog {
         commit_timeout: Duration,
     ) -> Self {
         let noted = AtomicBool::new(false);
-        let shared = Shared { server, recorder, epoch, records, commit_timeout, noted, by_client: RwLock::default() };
+        let (answered, by_client) = (AtomicU64::new(0), RwLock::default());
+        let shared = Shared { server, recorder, epoch, answered, records, commit_timeout, noted, by_client };
         Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 
@@ -169,14 +189,15 @@ impl ClientRecordLog {
         self.decided.lock().ok()?.get(&id).copied()
     }
 
-    fn remember(&self, id: TxId, status: TxStatus) {
-        if matches!(status, TxStatus::Committed | TxStatus::RolledBack)
-            && let Ok(mut decided) = self.decided.lock()
-        {
-            if decided.len() >= CACHED_STATUSES {
-                decided.clear();
+    fn remember(&self, statuses: impl IntoIterator<Item = (TxId, TxStatus)>) {
+        let Ok(mut decided) = self.decided.lock() else { return };
+        for (id, status) in statuses {
+            if matches!(status, TxStatus::Committed | TxStatus::RolledBack) {
+                if decided.len() >= CACHED_STATUSES {
+                    decided.clear();
+                }
+                decided.insert(id, status);
             }
-            decided.insert(id, status);
         }
     }
 
@@ -208,7 +229,12 @@ impl ClientRecordLog {
                 records.fence_expired(server, client).await?;
             }
             match records.read_durably(server, client).await? {
-                Some(record) => found.insert(client, record),
+                Some(record) => {
+                    // Whoever meets one of them will meet the next.
+                    let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
+                    self.remember(record.record.committed.iter().map(of_client));
+                    found.insert(client, record)
+                }
                 None => {
                     strangers::check_gone(server, &records.ns.db, client).await?;
                     found.remove(&client)
@@ -230,10 +256,14 @@ impl TxLog for ClientRecordLog {
             loop {
                 let slot = self.current_slot(lease_ms, &ns).await?;
                 slot.enlist(&ns).await?;
+                let Some(epoch) = self.shared.answered_epoch() else {
+                    self.barrier(slot.client).await?;
+                    continue;
+                };
                 // The last thing done here: a number whose caller has gone would stay open, and the record with it.
                 if let Some(seq) = slot.allocate() {
                     let id = TxId { client: slot.client, seq };
-                    return Ok(Started { id, epoch: self.shared.epoch.load(SeqCst) });
+                    return Ok(Started { id, epoch });
                 }
             }
         })
@@ -321,6 +351,10 @@ impl TxLog for ClientRecordLog {
         self.shared.epoch.load(SeqCst)
     }
 
+    fn answered_epoch(&self) -> u64 {
+        self.shared.answered_epoch().unwrap_or(0)
+    }
+
     fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()> {
         if let Some(slot) = self.shared.slot(id.client) {
             slot.note_clean(id.seq, epoch);
@@ -331,8 +365,13 @@ impl TxLog for ClientRecordLog {
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
             let shared = Arc::clone(&self.shared);
-            let found = to_its_end(async move { shared.records.read_durably(&shared.recorder, client).await }).await?;
-            let epoch = self.epoch();
+            let found = to_its_end(async move {
+                let before = shared.epoch.load(SeqCst);
+                let found = shared.records.read_durably(&shared.recorder, client).await?;
+                shared.note_answered(before);
+                Ok(found)
+            });
+            let (found, epoch) = (found.await?, self.epoch());
             Ok(match found {
                 Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces },
                 None => Barrier { epoch, fenced: false, namespaces: Vec::new() },
@@ -352,7 +391,7 @@ impl TxLog for ClientRecordLog {
                 .map(|(id, known)| {
                     known.unwrap_or_else(|| {
                         let status = status_of(records.get(&id.client).map(|found| &found.record), id.seq);
-                        self.remember(*id, status);
+                        self.remember([(*id, status)]);
                         status
                     })
                 })

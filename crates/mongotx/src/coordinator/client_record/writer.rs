@@ -171,7 +171,10 @@ async fn send(
         command.insert("writeConcern", concern);
     }
     shared.server.counters.add(&shared.server.counters.record_writes, 1);
-    Ok(shared.recorder.write_records(ns, command).await?.ok()?.modified == 1)
+    let before = shared.epoch.load(SeqCst);
+    let answer = shared.recorder.write_records(ns, command).await?;
+    shared.note_answered(before);
+    Ok(answer.ok()?.modified == 1)
 }
 
 /// How a write heeds quiet.

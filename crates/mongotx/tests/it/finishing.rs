@@ -1,0 +1,295 @@
+//! The documents of committed transactions are finished together, and at once for whoever wants them (decision 0038).
+
+use crate::{common::until, quiet};
+
+use std::{collections::BTreeMap, future::Future, time::Duration};
+
+use bson::{Document, doc};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
+use quiet::{Gate, connect, options, through};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Nothing is finished because it has waited for so long.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// A client that finishes nothing unless it has to.
+struct Lazy {
+    client: Client,
+    coll: Collection<Document>,
+}
+
+impl Lazy {
+    async fn with(options: ClientOptions) -> Self {
+        let client = connect(ClientOptions { finish_delay: LONGEST, ..options }).await;
+        let coll = quiet::collection(&client, 200).await;
+        let this = Self { client, coll };
+        // Everything that is looked up once.
+        this.commit(&[200]).await;
+        assert_eq!(this.coll.find(doc! {"n": 2}).await.unwrap().try_collect().await.unwrap().len(), 1);
+        this.flush().await;
+        this
+    }
+
+    async fn new() -> Self {
+        Self::with(options()).await
+    }
+
+    fn begun(&self) -> Session {
+        let mut session = self.client.session();
+        session.begin().unwrap();
+        session
+    }
+
+    /// A transaction that adds 1 to these documents.
+    async fn commit(&self, ids: &[i32]) {
+        let mut session = self.begun();
+        for id in ids {
+            self.add(&mut session, *id).await;
+        }
+        session.commit().await.unwrap();
+    }
+
+    async fn add(&self, session: &mut Session, id: i32) {
+        self.coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).session(session).await.unwrap();
+    }
+
+    async fn flush(&self) {
+        assert!(self.client.flush(LIMIT).await);
+    }
+
+    /// The documents with locks, as they are stored.
+    async fn locked(&self) -> usize {
+        let server = testkit::shared_standalone().await.unwrap();
+        let ns = self.coll.namespace();
+        let plain = server.client().await.unwrap().database(&ns.db).collection::<Document>(&ns.coll);
+        plain.count_documents(doc! {"_xTxId": {"$exists": true}}).await.unwrap() as usize
+    }
+
+    /// The commands that `work` sends, by name.
+    async fn commands_of<T>(&self, work: impl Future<Output = T>) -> BTreeMap<String, u64> {
+        let before = self.client.metrics().commands;
+        work.await;
+        let mut after = self.client.metrics().commands;
+        for (name, count) in before {
+            after.entry(name).and_modify(|now| *now -= count);
+        }
+        after.retain(|_, count| *count > 0);
+        after
+    }
+}
+
+fn only<const N: usize>(commands: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    commands.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+#[tokio::test]
+async fn transactions_are_finished_by_one_command() {
+    let lazy = Lazy::new().await;
+    for id in 1..=5 {
+        lazy.commit(&[id, id + 10]).await;
+    }
+    assert_eq!(lazy.locked().await, 10);
+    assert_eq!(lazy.commands_of(lazy.flush()).await, only([("update", 1)]));
+    assert_eq!(lazy.locked().await, 0);
+}
+
+#[tokio::test]
+async fn many_documents_are_finished_without_being_asked_for() {
+    let lazy = Lazy::new().await;
+    let ids: Vec<i32> = (1..=64).collect();
+    for some in ids.chunks(16) {
+        lazy.commit(some).await;
+    }
+    until("64 documents are finished", async || (lazy.locked().await == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn reads_by_id_of_what_is_committed_and_locked_are_one_command() {
+    let gate = Gate::before(&[Step::BeforeFinish]);
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    let mut first = lazy.begun();
+    lazy.add(&mut first, 1).await;
+    lazy.coll.insert_one(&doc! {"_id": 500, "n": 7}).session(&mut first).await.unwrap();
+    lazy.coll.delete_one(doc! {"_id": 3}).session(&mut first).await.unwrap();
+    first.commit().await.unwrap();
+    gate.shut();
+    let by_id = async {
+        let seen = |id: i32| lazy.coll.find_one(doc! {"_id": id});
+        assert_eq!(seen(1).await.unwrap(), Some(doc! {"_id": 1, "n": 2}));
+        assert_eq!(seen(500).await.unwrap(), Some(doc! {"_id": 500, "n": 7}));
+        assert_eq!(seen(3).await.unwrap(), None);
+    };
+    assert_eq!(lazy.commands_of(by_id).await, only([("find", 3)]));
+    let some = async {
+        let filter = doc! {"_id": {"$in": [1, 2, 3, 500]}};
+        let seen = lazy.coll.find(filter).sort(doc! {"_id": -1}).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(seen, [doc! {"_id": 500, "n": 7}, doc! {"_id": 2, "n": 1}, doc! {"_id": 1, "n": 2}]);
+    };
+    assert_eq!(lazy.commands_of(some).await, only([("find", 1)]));
+    assert_eq!(lazy.locked().await, 3, "and nothing of it was finished for that");
+    gate.open();
+    lazy.flush().await;
+}
+
+/// A transaction that was not committed when the document was fetched may have written to it again since.
+#[tokio::test]
+async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
+    let gate = Gate::before(&[Step::BeforeStatus]);
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    let mut writer = lazy.begun();
+    lazy.add(&mut writer, 1).await;
+    gate.shut();
+    let coll = lazy.coll.clone();
+    let reader = tokio::spawn(async move { coll.find_one(doc! {"_id": 1}).await.unwrap() });
+    gate.until_held().await;
+    lazy.add(&mut writer, 1).await;
+    writer.commit().await.unwrap();
+    gate.open();
+    assert_eq!(reader.await.unwrap(), Some(doc! {"_id": 1, "n": 3}));
+}
+
+#[tokio::test]
+async fn a_query_has_its_collection_finished_and_no_other() {
+    let lazy = Lazy::new().await;
+    let other = Lazy { client: lazy.client.clone(), coll: quiet::collection(&lazy.client, 3).await };
+    other.commit(&[1]).await;
+    assert_eq!(other.coll.count_documents(doc! {"n": 2}).await.unwrap(), 1);
+    for id in 1..=3 {
+        lazy.commit(&[id]).await;
+        other.commit(&[id]).await;
+    }
+    let query = async { assert_eq!(lazy.coll.count_documents(doc! {"n": 2}).await.unwrap(), 4) };
+    assert_eq!(lazy.commands_of(query).await, only([("aggregate", 1), ("update", 1)]));
+    assert_eq!((lazy.locked().await, other.locked().await), (0, 3));
+    let again = async { assert_eq!(lazy.coll.count_documents(doc! {"n": 2}).await.unwrap(), 4) };
+    assert_eq!(lazy.commands_of(again).await, only([("aggregate", 1)]));
+}
+
+/// At snapshot, a document that was read is compared with what is committed, finished or not.
+#[tokio::test]
+async fn validation_takes_what_is_committed_for_the_same_finished_or_not() {
+    let lazy = Lazy::with(ClientOptions { isolation: Isolation::Snapshot, ..options() }).await;
+    lazy.commit(&[1, 2]).await;
+    for finished_between in [false, true] {
+        let mut reader = lazy.begun();
+        for id in [1, 2] {
+            let seen = lazy.coll.find_one(doc! {"_id": id}).session(&mut reader).await.unwrap().unwrap();
+            assert_eq!(seen, doc! {"_id": id, "n": 2});
+        }
+        lazy.add(&mut reader, 10).await;
+        if finished_between {
+            lazy.flush().await;
+        }
+        reader.commit().await.unwrap();
+    }
+    lazy.flush().await;
+    assert_eq!(lazy.coll.find_one(doc! {"_id": 10}).await.unwrap(), Some(doc! {"_id": 10, "n": 3}));
+}
+
+/// What one statement cannot take over is finished with everything else that waits, not by itself.
+#[tokio::test]
+async fn who_cannot_take_over_has_everything_finished() {
+    let lazy = Lazy::new().await;
+    lazy.commit(&[1, 2, 3]).await;
+    let mut second = lazy.begun();
+    lazy.add(&mut second, 100).await;
+    let push = async {
+        lazy.coll.update_one(doc! {"_id": 1}, doc! {"$push": {"list": 1}}).session(&mut second).await.unwrap();
+    };
+    assert_eq!(lazy.commands_of(push).await, only([("update", 2)]), "one to finish, one to lock and change");
+    second.commit().await.unwrap();
+    // The same outside a transaction, where nobody claims anything.
+    lazy.flush().await;
+    lazy.commit(&[1, 2, 3]).await;
+    lazy.coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 9}}).await.unwrap();
+    assert_eq!(lazy.locked().await, 0);
+    assert_eq!(lazy.client.metrics().rolled_forward, 0, "nothing was repaired");
+    assert_eq!(lazy.coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 9, "list": [1]}));
+}
+
+#[tokio::test]
+async fn rivals_of_other_clients_finish_what_they_meet_and_go_on() {
+    let lazy = Lazy::new().await;
+    let rival = connect(options()).await;
+    let theirs = through(&rival, &lazy.coll);
+    lazy.commit(&[1, 2, 3]).await;
+    assert_eq!(theirs.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 2}));
+    assert_eq!(theirs.count_documents(doc! {"n": 2}).await.unwrap(), 4);
+    assert_eq!(lazy.locked().await, 0);
+    lazy.commit(&[4]).await;
+    let mut session = rival.session();
+    session.begin().unwrap();
+    theirs.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 5}}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    assert!(rival.flush(LIMIT).await);
+    lazy.flush().await;
+    assert_eq!(lazy.coll.find_one(doc! {"_id": 4}).await.unwrap(), Some(doc! {"_id": 4, "n": 7}));
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_finishes_what_is_left() {
+    let lazy = Lazy::new().await;
+    lazy.commit(&[1, 2]).await;
+    let other = through(&connect(options()).await, &lazy.coll);
+    let left = Lazy { client: connect(options()).await, coll: other };
+    assert_eq!(left.locked().await, 2);
+    drop(lazy);
+    until("the documents are free", async || (left.locked().await == 0).then_some(())).await;
+}
+
+/// The server finishes nothing: commits wait, and are rolled back when that takes too long.
+#[tokio::test]
+async fn commits_wait_while_a_thousand_documents_do() {
+    let gate = Gate::before(&[Step::BeforeFinish]);
+    let commit_timeout = Duration::from_secs(3);
+    let client = connect(ClientOptions { hook: Some(gate.clone()), commit_timeout, ..options() }).await;
+    let lazy = Lazy { coll: quiet::collection(&client, 1_200).await, client };
+    gate.shut();
+    lazy.commit(&[1]).await;
+    gate.until_held().await;
+    for hundred in 1..=10 {
+        let mut session = lazy.begun();
+        let some = doc! {"_id": {"$gt": hundred * 100, "$lte": hundred * 100 + 100}};
+        lazy.coll.update_many(some, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+    }
+    let mut late = lazy.begun();
+    lazy.add(&mut late, 2).await;
+    let error = late.commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    gate.open();
+    lazy.flush().await;
+    assert_eq!(lazy.locked().await, 0);
+    lazy.commit(&[2]).await;
+    assert_eq!(lazy.coll.find_one(doc! {"_id": 2}).await.unwrap(), Some(doc! {"_id": 2, "n": 2}));
+}
+
+/// A transaction that waits for a document that is to be removed is not left waiting for others.
+#[tokio::test]
+async fn who_waits_for_what_is_removed_waits_for_one_command() {
+    let lazy = Lazy::new().await;
+    let mut first = lazy.begun();
+    lazy.add(&mut first, 1).await;
+    lazy.coll.delete_one(doc! {"_id": 1}).session(&mut first).await.unwrap();
+    let waits = TransactionOptions { lock_wait: LIMIT, ..TransactionOptions::default() };
+    let mut second = lazy.client.session_with(waits);
+    second.begin().unwrap();
+    let coll = lazy.coll.clone();
+    let waiting = tokio::spawn(async move {
+        let done = coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut second).await.unwrap();
+        second.commit().await.unwrap();
+        done.matched_count
+    });
+    let before = lazy.client.metrics().rolled_forward;
+    first.commit().await.unwrap();
+    assert_eq!(waiting.await.unwrap(), 0);
+    assert_eq!(lazy.client.metrics().rolled_forward, before, "the finisher did it");
+}
+
+#[tokio::test]
+async fn a_delay_out_of_bounds_is_refused() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let finish_delay = LONGEST + Duration::from_millis(1);
+    let refused = Client::connect_with(&server.uri(), ClientOptions { finish_delay, ..options() }).await;
+    assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Invalid));
+}
