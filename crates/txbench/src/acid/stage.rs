@@ -77,6 +77,7 @@ fn options() -> Options {
         warehouses: 1,
         scale: PART,
         schema: Schema::Recommended,
+        natural_keys: false,
         needed_fields: true,
         writes_first: true,
         find_and_modify: true,

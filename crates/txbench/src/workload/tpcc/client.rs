@@ -10,6 +10,7 @@ use super::{
     draw::Draw,
     input::{Input, Terminal},
     kind::Kind,
+    natural::Natural,
     nurand::NuRands,
     options::Options,
     tx::{delivery, new_order, order_status, payment, stock_level, work::Work},
@@ -83,6 +84,11 @@ impl Client for TpccClient {
 
     async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done> {
         session.begin(&self.options.transaction(self.input.kind())).await?;
+        let mut natural = Natural(&mut *session);
+        let session: &mut dyn Session = match self.options.natural_keys {
+            true => &mut natural,
+            false => &mut *natural.0,
+        };
         let mut work = Work { session: &mut *session, how: self.options.how() };
         let at = DateTime::now();
         let mut is_wrong = false;

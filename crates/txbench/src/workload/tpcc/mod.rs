@@ -16,6 +16,7 @@ pub mod ids;
 pub mod input;
 pub mod kind;
 pub mod load;
+pub mod natural;
 pub mod nurand;
 pub mod options;
 pub mod rows;

@@ -25,6 +25,9 @@ pub struct Options {
     /// How the tables are laid out in collections
     #[arg(long, value_enum, default_value_t)]
     pub schema: Schema,
+    /// Rows have `_id`s that say nothing, and are found by the fields of their primary keys, which have unique indexes
+    #[arg(long)]
+    pub natural_keys: bool,
     /// Read the fields that are used and no others
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub needed_fields: bool,

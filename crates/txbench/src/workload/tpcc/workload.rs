@@ -41,7 +41,8 @@ impl Tpcc {
 #[async_trait]
 impl Workload for Tpcc {
     fn title(&self) -> String {
-        let schema = self.0.schema.name();
+        let keys = if self.0.natural_keys { " with natural keys" } else { "" };
+        let schema = format!("{}{keys}", self.0.schema.name());
         match self.deviations().is_empty() {
             true => format!("tpcc {schema}"),
             false => format!("tpcc {schema} ({}; not TPC-C)", self.deviations().join(", ")),
@@ -78,7 +79,9 @@ impl Workload for Tpcc {
     }
 
     fn needs(&self) -> Vec<Feature> {
-        vec![Feature::General, Feature::Insert, Feature::Query, Feature::OwnWrites]
+        let mut needs = vec![Feature::General, Feature::Insert, Feature::Query, Feature::OwnWrites];
+        needs.extend(self.0.natural_keys.then_some(Feature::UniqueIndex));
+        needs
     }
 
     fn transactions(&self) -> Vec<TxOptions> {
@@ -90,8 +93,8 @@ impl Workload for Tpcc {
     }
 
     async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError> {
-        let Options { schema, constants_seed, .. } = self.0;
-        load(target, &Load { scale: self.0.scale(), schema, seed, constants_seed }, progress).await
+        let Options { schema, constants_seed, natural_keys, .. } = self.0;
+        load(target, &Load { scale: self.0.scale(), schema, natural_keys, seed, constants_seed }, progress).await
     }
 
     fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError> {

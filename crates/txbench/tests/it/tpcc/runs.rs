@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use txbench::{
     error::{OpError, OpResult},
     run::plan,
-    target::Session,
+    target::{Find, Session},
     workload::{Client, ClientId, Done, Totals},
 };
 
@@ -57,6 +57,12 @@ async fn transaction(client: &mut dyn Client, session: &mut dyn Session) -> OpRe
 /// So many clients at the same time; what they did, and what the check says then.
 async fn run(target: &str, line: &str, clients: u32) -> (Did, Option<String>) {
     let setting = Setting::load(target, line).await;
+    let all = work_all(&setting, clients).await;
+    let broken = setting.broken(&all.totals).await;
+    (all, broken)
+}
+
+async fn work_all(setting: &Setting, clients: u32) -> Did {
     let mut working = Vec::new();
     for index in 0..clients {
         let client = setting.workload.client(ClientId { index, of: clients, seed: 100 + u64::from(index) }).unwrap();
@@ -73,8 +79,34 @@ async fn run(target: &str, line: &str, clients: u32) -> (Did, Option<String>) {
             *all.kinds.entry(kind).or_default() += count;
         }
     }
-    let broken = setting.broken(&all.totals).await;
-    (all, broken)
+    all
+}
+
+#[tokio::test]
+async fn natural_keys_under_unique_indexes_hold_and_are_all_that_rows_are_found_by() {
+    for (target, schema) in [("mongotx", "normalized"), ("mongotx", "recommended"), ("native", "normalized")] {
+        let setting = Setting::load(target, &format!("--natural-keys --batch false --schema {schema}")).await;
+        // What is looked up once is looked up.
+        let mut all = work_all(&setting, 1).await;
+        setting.target.settle().await.unwrap();
+        let before: u64 = setting.target.commands().values().sum();
+        let alone = work_all(&setting, 1).await;
+        setting.target.settle().await.unwrap();
+        let sent = setting.target.commands().values().sum::<u64>() - before;
+        println!("{target}, {schema}: {:.1} commands a transaction", sent as f64 / f64::from(TRANSACTIONS));
+        let together = work_all(&setting, 3).await;
+        for did in [alone, together] {
+            all.totals.committed += did.totals.committed;
+            for (name, effect) in did.totals.effects {
+                *all.totals.effects.entry(name).or_default() += effect;
+            }
+        }
+        assert_eq!(setting.broken(&all.totals).await, None, "{target}, {schema}");
+        let mut session = setting.session().await;
+        for row in session.find("customer", Find::default()).await.unwrap() {
+            assert!(row.get_object_id("_id").is_ok(), "{row}");
+        }
+    }
 }
 
 #[tokio::test]

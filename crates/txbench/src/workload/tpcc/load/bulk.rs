@@ -2,7 +2,12 @@
 
 use bson::Document;
 
-use crate::{error::BenchError, target::Target, workload::Progress};
+use super::Load;
+use crate::{
+    error::BenchError,
+    target::Target,
+    workload::{Progress, tpcc::natural},
+};
 
 /// Documents in one batch.
 const BATCH: usize = 2_000;
@@ -13,12 +18,12 @@ pub(super) struct Bulk<'a> {
     progress: Progress<'a>,
     loaded: u64,
     about: u64,
+    natural_keys: bool,
 }
 
 impl<'a> Bulk<'a> {
-    /// `about` is how many documents there will be.
-    pub(super) fn new(target: &'a dyn Target, progress: Progress<'a>, about: u64) -> Self {
-        Self { target, progress, loaded: 0, about }
+    pub(super) fn new(target: &'a dyn Target, progress: Progress<'a>, load: &Load) -> Self {
+        Self { target, progress, loaded: 0, about: load.documents_about(), natural_keys: load.natural_keys }
     }
 
     /// Loads these rows.
@@ -26,6 +31,9 @@ impl<'a> Bulk<'a> {
         while !rows.is_empty() {
             let rest = rows.split_off(rows.len().min(BATCH));
             self.loaded += rows.len() as u64;
+            if self.natural_keys {
+                rows = rows.into_iter().map(natural::row).collect();
+            }
             self.target.load(collection, rows).await?;
             (self.progress)(self.loaded.min(self.about), self.about);
             rows = rest;

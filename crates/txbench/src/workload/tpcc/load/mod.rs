@@ -7,6 +7,7 @@ use self::bulk::Bulk;
 use super::{
     draw::Draw,
     ids::District,
+    natural,
     nurand::NuRands,
     rows::{stock, warehouse},
     scale::{DISTRICTS, Scale},
@@ -24,6 +25,8 @@ pub struct Load {
     pub scale: Scale,
     /// In which layout.
     pub schema: Schema,
+    /// Whether rows are found by their primary keys, not by their `_id`s.
+    pub natural_keys: bool,
     /// Makes the values.
     pub seed: u64,
     /// Makes the constants of the distributions.
@@ -35,10 +38,14 @@ pub struct Load {
 /// # Errors
 /// Those of the target.
 pub async fn load(target: &dyn Target, load: &Load, progress: Progress<'_>) -> Result<(), BenchError> {
-    for (collection, indexes) in load.schema.collections() {
+    for (collection, mut indexes) in load.schema.collections() {
+        if let Some(natural) = natural::index(collection).filter(|_| load.natural_keys) {
+            indexes.retain(|index| index.key != natural.key);
+            indexes.push(natural);
+        }
         target.create(collection, &indexes).await?;
     }
-    let mut bulk = Bulk::new(target, progress, load.documents_about());
+    let mut bulk = Bulk::new(target, progress, load);
     items(&mut bulk, load).await?;
     let nurands = NuRands::load(&load.scale, load.constants_seed);
     for number in 1..=load.scale.warehouses {
