@@ -157,7 +157,7 @@ pub struct ClientOptions {
     pub retry_limit: Duration,
     /// How long the documents of a committed transaction stay locked, at most, so that those of several transactions are made free by one
     /// command. They are made free at once when 64 of a collection have come together, or when anybody of this client wants them: for
-    /// a query of the collection, or a write that cannot take them over. Others that meet them do it themselves, which costs them
+    /// a query that has to see them, or a write that cannot take them over. Others that meet them do it themselves, which costs them
     /// commands. Zero to 10 seconds; 5 milliseconds.
     pub finish_delay: Duration,
     /// How many documents one transaction may hold, and one repeatable read may lock.

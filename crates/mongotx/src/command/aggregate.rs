@@ -229,7 +229,7 @@ impl Plan {
                 let knows = self.command.terms.variables.is_none();
                 let condition = if knows { self.condition(read) } else { Document::new() };
                 let ns = self.namespace(&read.collection);
-                core.finisher.clear(&ns).await;
+                core.finisher.clear_before_query(&ns).await;
                 probes.push((read.collection.as_str(), core.pending_filter(&ns, &condition, self.sources.me).await?));
             }
         }

@@ -106,11 +106,11 @@ pub(crate) async fn by_id(
             // Held by this transaction after all: the `_id` is an equal number of another type.
             return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
+        core.server.at(Step::BeforeStatus).await;
+        let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         if core.finisher.was_committed(writer, by_now) {
             committed = Some(writer);
         }
-        core.server.at(Step::BeforeStatus).await;
-        let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         match visible_version(&lock, me, |_| status) {
             // It may have written to the document again, or inserted it again, before it committed.
             Some(Version::Unsafe | Version::Absent)
@@ -172,9 +172,12 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
             shown.push(stored);
             continue;
         }
+        if !stays {
+            return Ok(None);
+        }
         let lock = whole_lock_state(&document::locks(&stored)?)?;
         match lock.writer {
-            Some(writer) if stays && core.finisher.was_committed(writer, by_now) => {
+            Some(writer) if core.finisher.was_committed(writer, by_now) => {
                 shown.extend(document::unsafe_version(&stored).filter(|_| !lock.remove));
             }
             _ => return Ok(None),

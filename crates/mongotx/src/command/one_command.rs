@@ -1,5 +1,6 @@
-//! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided. What this client
-//! has committed itself and not finished is finished before, with everything else that waits in the collection.
+//! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided. If it meets what this
+//! client has committed itself and not finished, that is finished, with everything else that waits in the collection, and the query sent
+//! again; the next ones have it finished before.
 //!
 //! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
 //! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A transaction with
@@ -80,7 +81,7 @@ pub(crate) async fn find_stages(
     if !is_answered_by_aggregation(core, ns, query).await? {
         return Ok(None);
     }
-    core.finisher.clear(ns).await;
+    core.finisher.clear_before_query(ns).await;
     Ok(Some((core.pending_filter(ns, &query.filter, me).await?, answer_of(core, query, tail))))
 }
 
@@ -157,7 +158,7 @@ async fn behind_probe(
     me: Option<TxId>,
     answer: Vec<Document>,
 ) -> Result<Option<Document>> {
-    core.finisher.clear(ns).await;
+    core.finisher.clear_before_query(ns).await;
     let probes = [(ns.coll.as_str(), core.pending_filter(ns, &query.filter, me).await?)];
     let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {
@@ -202,29 +203,56 @@ fn probe(pending: Document) -> Vec<Document> {
 /// The answer; `None` when something is pending that is decided, or when the server refuses to give one: an expression may
 /// have failed on a version that is not the latest, behind a mark that did not arrive. The long way finds out.
 pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
-    match unless_marked(core, ns, command, me).await {
-        Err(refused) if refused.kind() == ErrorKind::Invalid => Ok(None),
+    let again = core.finisher.has_left(ns).then(|| command.clone());
+    let answer = match unless_marked(core, ns, command, me).await {
+        Ok(Marked::ByOwn(committed)) => match again {
+            Some(command) if core.finisher.finish_for_query(ns, committed).await => {
+                unless_marked(core, ns, command, me).await
+            }
+            _ => Ok(Marked::ByOthers),
+        },
         answer => answer,
+    };
+    match answer {
+        Ok(Marked::No(answer)) => Ok(Some(*answer)),
+        Ok(_) => Ok(None),
+        Err(refused) if refused.kind() == ErrorKind::Invalid => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-async fn unless_marked(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
+/// Is there anything decided before the answer?
+enum Marked {
+    No(Box<Documents>),
+    /// These, which this client has committed.
+    ByOwn(Vec<TxId>),
+    ByOthers,
+}
+
+async fn unless_marked(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Marked> {
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
     let mut writers = Vec::new();
     while let Some(mark) = answer.next_if(is_mark).await? {
         match document::parse(&mark)?.get(WRITER).and_then(tx_id_from_bson) {
             Some(writer) if Some(writer) == me => {}
             Some(writer) if writers.len() < MAX_WRITERS => writers.push(writer),
-            _ => return Ok(None),
+            _ => return Ok(Marked::ByOthers),
         }
     }
     if writers.is_empty() {
-        return Ok(Some(answer));
+        return Ok(Marked::No(Box::new(answer)));
     }
     // The first documents of the answer are there, the others come later still.
     answer.peek().await?;
     let statuses = core.log.statuses(&writers).await?;
-    Ok(statuses.iter().all(|status| *status == TxStatus::Active).then_some(answer))
+    let decided: Vec<(TxId, TxStatus)> =
+        writers.into_iter().zip(statuses).filter(|(_, status)| *status != TxStatus::Active).collect();
+    let is_own = |(writer, status): &(TxId, TxStatus)| *status == TxStatus::Committed && core.log.owns(writer.client);
+    Ok(match decided.is_empty() {
+        true => Marked::No(Box::new(answer)),
+        false if decided.iter().all(is_own) => Marked::ByOwn(decided.into_iter().map(|(writer, _)| writer).collect()),
+        false => Marked::ByOthers,
+    })
 }
 
 fn is_mark(document: &RawDocument) -> bool {

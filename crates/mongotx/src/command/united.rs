@@ -21,6 +21,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
+        finisher::ByNow,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read},
         transaction::Transaction,
@@ -162,6 +163,7 @@ impl Core {
     async fn answers(&self, tx: &Transaction, db: &str, parts: &[Part<'_>], asked: Vec<Asked>) -> Result<Vec<Answer>> {
         let has_locks = |asked: &Asked| Answer { has_locks: asked.pending.is_none(), ..Answer::default() };
         let mut answers: Vec<Answer> = asked.iter().map(has_locks).collect();
+        let by_now = self.finisher.by_now();
         let mut found = Documents::streaming(self.server.cursor(db, command(parts, asked)).await?);
         while let Some(told) = found.next().await {
             let told = told?;
@@ -175,13 +177,14 @@ impl Core {
                 Err(_) => answer.is_open = true,
             }
         }
-        self.settle_held(parts, &mut answers).await?;
+        self.settle_held(parts, &mut answers, by_now).await?;
         answers.iter_mut().for_each(|answer| answer.digest.complete = true);
         Ok(answers)
     }
 
-    /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held.
-    async fn settle_held(&self, parts: &[Part<'_>], answers: &mut [Answer]) -> Result<()> {
+    /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held. Who was committed
+    /// before it was fetched has left it as it is.
+    async fn settle_held(&self, parts: &[Part<'_>], answers: &mut [Answer], by_now: ByNow) -> Result<()> {
         let holders: Vec<TxId> =
             answers.iter().flat_map(|answer| answer.held.iter().map(|(holder, _)| *holder)).collect();
         if holders.is_empty() {
@@ -190,9 +193,15 @@ impl Core {
         let statuses = self.log.statuses(&holders).await?;
         let mut statuses = statuses.into_iter();
         for (part, answer) in parts.iter().zip(answers) {
-            for (_, stored) in std::mem::take(&mut answer.held) {
-                let is_active = statuses.next() == Some(TxStatus::Active);
-                let visible = if is_active { as_nobody_holds_it(&document::locks(&stored)?)? } else { None };
+            for (holder, stored) in std::mem::take(&mut answer.held) {
+                let is_whole = matches!(part, Part::Points(..));
+                let status = statuses.next().filter(|status| match status {
+                    TxStatus::Active => true,
+                    TxStatus::Committed => is_whole && self.finisher.was_committed(holder, by_now),
+                    _ => false,
+                });
+                let lock = lock_state(&document::locks(&stored)?)?;
+                let visible = status.and_then(|status| visible_version(&lock, None, |_| status));
                 answer.take(part, &stored, visible)?;
             }
         }
@@ -256,7 +265,8 @@ impl Answer {
         let shown = match visible {
             Some(Version::Absent) => return Ok(()),
             Some(Version::Safe) => Some(document::stripped(stored.to_owned())?),
-            _ => None,
+            Some(Version::Unsafe) => document::unsafe_version(stored),
+            None => None,
         };
         match (part, shown) {
             (Part::Points(..), shown) => {

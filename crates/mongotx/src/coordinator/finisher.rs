@@ -9,7 +9,10 @@ mod backlog;
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -181,13 +184,34 @@ impl Finisher {
         self.desk().ask(|backlog| backlog.ask(&[id]));
     }
 
-    /// Finishes what is left in a collection, and waits for that a few answers of the server: before a query, which would meet it
-    /// otherwise, and need it finished.
+    /// Finishes what is left in a collection, and waits for that a few answers of the server.
     pub(crate) async fn clear(&self, ns: &Namespace) {
+        let over = self.desk().backlog().ask_for(ns);
+        self.until_over(over).await;
+    }
+
+    /// The same before a query that would probably meet what is left, and need it finished: one of the last has.
+    pub(crate) async fn clear_before_query(&self, ns: &Namespace) {
+        let over = self.desk().backlog().ask_before_query(ns);
+        self.until_over(over).await;
+    }
+
+    async fn until_over(&self, over: Option<Arc<AtomicBool>>) {
+        let Some(over) = over else { return };
         let desk = self.desk();
-        let Some(over) = desk.backlog().ask_for(ns) else { return };
         desk.wake.notify_one();
         desk.until(MOMENT, |_| over.load(SeqCst)).await;
+    }
+
+    /// Could a query of this collection meet what this client has committed and not finished?
+    pub(crate) fn has_left(&self, ns: &Namespace) -> bool {
+        self.desk().backlog().has_left(ns)
+    }
+
+    /// A query of a collection has met these transactions. True if all of them have been finished for it.
+    pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
+        self.desk().backlog().met_by_query(ns);
+        self.unfinished(ids).await.is_empty()
     }
 
     /// What is committed by now, for [`Finisher::was_committed`].

@@ -2,7 +2,11 @@
 
 use crate::{common::until, quiet};
 
-use std::{collections::BTreeMap, future::Future, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::{Future, IntoFuture},
+    time::Duration,
+};
 
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
@@ -25,8 +29,8 @@ impl Lazy {
         let this = Self { client, coll };
         // Everything that is looked up once.
         this.commit(&[200]).await;
-        assert_eq!(this.coll.find(doc! {"n": 2}).await.unwrap().try_collect().await.unwrap().len(), 1);
         this.flush().await;
+        assert_eq!(this.coll.find(doc! {"n": 2}).await.unwrap().try_collect().await.unwrap().len(), 1);
         this
     }
 
@@ -94,16 +98,6 @@ async fn transactions_are_finished_by_one_command() {
 }
 
 #[tokio::test]
-async fn many_documents_are_finished_without_being_asked_for() {
-    let lazy = Lazy::new().await;
-    let ids: Vec<i32> = (1..=64).collect();
-    for some in ids.chunks(16) {
-        lazy.commit(some).await;
-    }
-    until("64 documents are finished", async || (lazy.locked().await == 0).then_some(())).await;
-}
-
-#[tokio::test]
 async fn reads_by_id_of_what_is_committed_and_locked_are_one_command() {
     let gate = Gate::before(&[Step::BeforeFinish]);
     let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
@@ -153,16 +147,25 @@ async fn a_query_has_its_collection_finished_and_no_other() {
     let lazy = Lazy::new().await;
     let other = Lazy { client: lazy.client.clone(), coll: quiet::collection(&lazy.client, 3).await };
     other.commit(&[1]).await;
+    other.flush().await;
     assert_eq!(other.coll.count_documents(doc! {"n": 2}).await.unwrap(), 1);
     for id in 1..=3 {
         lazy.commit(&[id]).await;
         other.commit(&[id]).await;
     }
-    let query = async { assert_eq!(lazy.coll.count_documents(doc! {"n": 2}).await.unwrap(), 4) };
-    assert_eq!(lazy.commands_of(query).await, only([("aggregate", 1), ("update", 1)]));
+    let count = async |n: i32| lazy.coll.count_documents(doc! {"n": n}).await.unwrap();
+    let elsewhere = async { assert_eq!(count(100).await, 0) };
+    assert_eq!(lazy.commands_of(elsewhere).await, only([("aggregate", 1)]), "nothing that it could have to see");
+    assert_eq!((lazy.locked().await, other.locked().await), (3, 3));
+    let meets = async { assert_eq!(count(2).await, 4) };
+    assert_eq!(lazy.commands_of(meets).await, only([("aggregate", 2), ("update", 1)]), "sent again");
     assert_eq!((lazy.locked().await, other.locked().await), (0, 3));
-    let again = async { assert_eq!(lazy.coll.count_documents(doc! {"n": 2}).await.unwrap(), 4) };
-    assert_eq!(lazy.commands_of(again).await, only([("aggregate", 1)]));
+    // The next ones foresee it.
+    lazy.commit(&[1, 2]).await;
+    let foresees = async { assert_eq!(count(3).await, 2) };
+    assert_eq!(lazy.commands_of(foresees).await, only([("aggregate", 1), ("update", 1)]));
+    let nothing = async { assert_eq!(count(2).await, 2) };
+    assert_eq!(lazy.commands_of(nothing).await, only([("aggregate", 1)]));
 }
 
 /// At snapshot, a document that was read is compared with what is committed, finished or not.
@@ -205,6 +208,51 @@ async fn who_cannot_take_over_has_everything_finished() {
     assert_eq!(lazy.locked().await, 0);
     assert_eq!(lazy.client.metrics().rolled_forward, 0, "nothing was repaired");
     assert_eq!(lazy.coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 9, "list": [1]}));
+}
+
+/// A take-over that was never answered, and never arrived, takes nothing off the list.
+#[tokio::test]
+async fn what_was_to_be_taken_over_is_finished_all_the_same() {
+    let gate = Gate::before(&[Step::BeforeLock]);
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    lazy.commit(&[1, 2]).await;
+    let mut second = lazy.begun();
+    lazy.add(&mut second, 100).await;
+    gate.shut();
+    {
+        let taking = lazy.coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 5}}).session(&mut second).into_future();
+        tokio::select! {
+            biased;
+            done = taking => panic!("it was sent: {done:?}"),
+            () = gate.until_held() => {}
+        }
+    }
+    gate.open();
+    drop(second);
+    lazy.flush().await;
+    // Two more, so that the mark passes the first.
+    lazy.commit(&[50]).await;
+    lazy.flush().await;
+    lazy.commit(&[50]).await;
+    lazy.flush().await;
+    assert_eq!(lazy.locked().await, 0);
+    let others = through(&connect(options()).await, &lazy.coll);
+    for (id, n) in [(1, 2), (2, 2), (100, 1)] {
+        assert_eq!(others.find_one(doc! {"_id": id}).await.unwrap(), Some(doc! {"_id": id, "n": n}));
+    }
+}
+
+/// A part of the documents, of which one is committed and locked.
+#[tokio::test]
+async fn some_fields_of_some_documents_are_those_that_are_committed() {
+    let lazy = Lazy::new().await;
+    let others = through(&connect(options()).await, &lazy.coll);
+    for coll in [&lazy.coll, &others] {
+        lazy.commit(&[1]).await;
+        let n = lazy.coll.find_one(doc! {"_id": 1}).await.unwrap().unwrap().get_i32("n").unwrap();
+        let query = coll.find(doc! {"_id": {"$in": [1, 2]}}).sort(doc! {"_id": 1}).projection(doc! {"_id": 0, "n": 1});
+        assert_eq!(query.await.unwrap().try_collect().await.unwrap(), [doc! {"n": n}, doc! {"n": 1}]);
+    }
 }
 
 #[tokio::test]

@@ -33,6 +33,10 @@ pub(super) const MAX_WAITING: usize = 1_000;
 const LARGE: usize = 1_000;
 /// Documents of such transactions that may be under way: more make commits wait.
 const MAX_LARGE: usize = 100_000;
+/// Queries of a collection before which it is finished, after one that has met what waits there.
+const FORESIGHT: u8 = 8;
+/// Collections of which that is known.
+const MAX_MET: usize = 10_000;
 /// Jobs that are kept because the server refuses one of their documents; more are left to whoever meets them.
 const MAX_REFUSED: usize = 1_000;
 /// Pauses between two attempts at such jobs: the first, and the longest.
@@ -165,6 +169,8 @@ pub(super) struct Backlog {
     /// Documents of large transactions.
     large: usize,
     flying: usize,
+    /// Before how many more queries of a collection it is finished.
+    met: HashMap<Namespace, u8>,
     refused: Vec<Part>,
     again: Option<(Instant, Duration)>,
     closed: bool,
@@ -186,6 +192,7 @@ impl Backlog {
             waiting: 0,
             large: 0,
             flying: 0,
+            met: HashMap::new(),
             refused: Vec::new(),
             again: None,
             closed: false,
@@ -342,6 +349,29 @@ impl Backlog {
         lane.waiting.as_ref().map(|batch| &batch.over).or(lane.flying.as_ref()).cloned()
     }
 
+    /// A query of a collection is about to be sent. Has one of the last met what waited there? Then as [`Backlog::ask_for`].
+    pub(super) fn ask_before_query(&mut self, ns: &Namespace) -> Option<Arc<AtomicBool>> {
+        if !self.has_left(ns) {
+            return None;
+        }
+        let left = self.met.get_mut(ns).filter(|left| **left > 0)?;
+        *left -= 1;
+        self.ask_for(ns)
+    }
+
+    /// A query has met what waits in this collection.
+    pub(super) fn met_by_query(&mut self, ns: &Namespace) {
+        if self.met.len() >= MAX_MET {
+            self.met.clear();
+        }
+        self.met.insert(ns.clone(), FORESIGHT);
+    }
+
+    /// Does something wait in this collection, or is it being finished?
+    pub(super) fn has_left(&self, ns: &Namespace) -> bool {
+        self.lanes.contains_key(ns)
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.waiting < MAX_WAITING && self.large < MAX_LARGE
     }
@@ -466,6 +496,19 @@ mod tests {
         let flown = flights(&mut backlog, now);
         land(&mut backlog, &flown[0]);
         assert!(!backlog.is_open(id(1)) && backlog.is_open(id(2)));
+    }
+
+    #[test]
+    fn queries_ask_for_a_while_after_one_has_met_something() {
+        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
+        backlog.add(job(1, &[("a", 1)]), now);
+        assert!(backlog.has_left(&ns("a")) && backlog.ask_before_query(&ns("a")).is_none());
+        backlog.met_by_query(&ns("a"));
+        assert!(backlog.ask_before_query(&ns("b")).is_none(), "another collection");
+        for _ in 0..FORESIGHT {
+            assert!(backlog.ask_before_query(&ns("a")).is_some());
+        }
+        assert!(backlog.ask_before_query(&ns("a")).is_none());
     }
 
     #[test]
