@@ -228,9 +228,9 @@ async fn where_the_levels_cannot_be_had_the_refusal_says_why() {
     client.ok(at("majority", sorted(9))).await;
 }
 
-/// Somebody who is not decided holds what is read: that is waited for, and not for ever.
+/// Somebody who is not decided holds what is read: after a while it is passed by, and read as it was.
 #[tokio::test]
-async fn a_linearizable_read_gives_up_beside_a_rival_that_is_not_decided() {
+async fn a_linearizable_read_passes_by_a_rival_that_is_not_decided() {
     let client = Client::start("gw_validated_rival").await;
     with_documents(&client, 2).await;
     let rival = Session::new();
@@ -242,12 +242,11 @@ async fn a_linearizable_read_gives_up_beside_a_rival_that_is_not_decided() {
         doc! {"distinct": "c", "key": "v"},
         doc! {"count": "c", "query": {"v": 1}},
     ];
-    let refused = soon(join_all(reads.map(|read| client.run(at("linearizable", read))))).await;
-    for refused in refused {
-        let words = refused.get_str("errmsg").unwrap();
-        assert!(code(&refused) == 262 && words.contains("linearizable") && words.contains("16 times"), "{refused}");
-        assert!(!refused.contains_key("errorLabels"), "{refused}");
+    for read in soon(join_all(reads.map(|read| client.run(at("linearizable", read))))).await {
+        assert!(is_ok(&read), "{read}");
     }
+    let before = client.ok(at("linearizable", find(1))).await;
+    assert_eq!(documents(&before, "firstBatch"), [doc! {"_id": 1, "a": 1, "v": 1}]);
     let mut bounded = at("linearizable", find(1));
     bounded.insert("maxTimeMS", 50);
     assert_eq!(code(&client.run(bounded).await), 50);

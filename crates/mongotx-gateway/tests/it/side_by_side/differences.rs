@@ -43,14 +43,14 @@ async fn difference_g2_pipelines_that_write_do_not_read_at_snapshot() {
 }
 
 #[tokio::test]
-async fn difference_g3_linearizable_reads_wait_for_who_is_about_to_change_what_they_read() {
+async fn linearizable_reads_pass_by_who_is_about_to_change_what_they_read() {
     let mut pair = Pair::start("cmp_g3_rival").await;
     pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let rival = Session::new();
     pair.same(rival.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]})).await;
     let find = doc! {"find": "c", "readConcern": {"level": "linearizable"}};
     let (ours, theirs) = pair.ask(find).await;
-    assert_eq!((code(&ours), code(&theirs)), (262, 0));
+    assert_eq!((code(&ours), code(&theirs)), (0, 0));
     pair.same(rival.abort()).await;
 }
 
