@@ -86,11 +86,18 @@ async fn sums_over_documents_that_come_and_go_are_of_one_moment_at_serializable(
     assert_eq!(told.done.load(SeqCst), 0, "wrong sums were committed");
 }
 
+/// Times that an anomaly is looked for which comes by chance.
+const ATTEMPTS: usize = 20;
+
 /// What the same load shows where nothing is validated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_over_documents_that_come_and_go_are_wrong_at_read_committed() {
-    let told = worth_is_constant(Isolation::ReadCommitted).await;
-    assert!(told.done.load(SeqCst) > 0, "no wrong sum was committed");
+    for _ in 0..ATTEMPTS {
+        if worth_is_constant(Isolation::ReadCommitted).await.done.load(SeqCst) > 0 {
+            return;
+        }
+    }
+    panic!("{ATTEMPTS} times no wrong sum was committed");
 }
 
 /// Who counts a free seat takes it, by a document of its own; others get up. Answers the most that ever were taken when
