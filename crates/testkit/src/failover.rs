@@ -71,7 +71,7 @@ impl ReplicaSet {
     /// As [`ReplicaSet::stop_replication`].
     pub async fn go_on_replicating(&self) -> Result<(), Error> {
         for member in self.members().iter().filter(|member| member.pid().is_some()) {
-            told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
+            told_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
         }
         Ok(())
     }
@@ -136,6 +136,17 @@ async fn told(member: &Server, command: Document) -> Result<Document, Error> {
     let answer = ask(&client, command.clone()).await;
     client.shutdown().immediate(true).await;
     answer.map_err(|why| not_ready(format!("{}: {command}: {why}", host(member))))
+}
+
+/// The same; asks again, for at most a minute: a member that takes back what it alone had breaks its connections.
+async fn told_in_the_end(member: &Server, command: Document) -> Result<Document, Error> {
+    let deadline = Instant::now() + ready::LIMIT;
+    loop {
+        match told(member, command.clone()).await {
+            Err(_) if Instant::now() < deadline => tokio::time::sleep(ready::POLL).await,
+            answer => return answer,
+        }
+    }
 }
 
 /// Waits until `next` has applied all that `other` has, which takes nothing over any more but may still apply what it has
