@@ -11,7 +11,7 @@ pub(crate) enum BenchError {
     /// A rival is not on this machine and cannot be made here.
     #[error("{rival} cannot be started: {reason}")]
     Missing {
-        /// Which.
+        /// Name of the rival.
         rival: &'static str,
         /// Why, and what to do about it.
         reason: String,
@@ -19,7 +19,7 @@ pub(crate) enum BenchError {
     /// A store failed where it must not.
     #[error("{store}: {what}")]
     Store {
-        /// Which.
+        /// Name of the store.
         store: &'static str,
         /// What it said.
         what: String,
@@ -38,7 +38,7 @@ pub(crate) enum BenchError {
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,

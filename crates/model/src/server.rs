@@ -284,9 +284,9 @@ pub enum Message {
     },
     /// Finishes a document of a committed transaction.
     Finish {
-        /// Who is committed.
+        /// Transaction whose commit is being finished.
         tx: TxId,
-        /// Index of the document.
+        /// Index of the document that becomes clean.
         doc: usize,
     },
     /// Takes back what a live transaction has done to a document.

@@ -160,7 +160,7 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
 /// Has a lock write that takes a document over been answered?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was.
+    /// Its answer has come.
     Came,
     /// It was sent, and its sender does not know.
     Lost,

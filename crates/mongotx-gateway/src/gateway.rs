@@ -41,7 +41,7 @@ pub enum StartError {
         "listen: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
     Exposed {
-        /// Where.
+        /// Address to listen on.
         address: SocketAddr,
         /// What has to be chosen besides.
         missing: &'static str,
@@ -55,7 +55,7 @@ pub enum StartError {
     /// There is no listening at that address.
     #[error("listen: cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// Address to listen on.
         address: SocketAddr,
         /// Why not.
         source: std::io::Error,
@@ -63,7 +63,7 @@ pub enum StartError {
     /// There is no listening for metrics at that address.
     #[error("metrics: cannot listen on {address}: {source}")]
     Metrics {
-        /// Where.
+        /// Address to listen on.
         address: SocketAddr,
         /// Why not.
         source: std::io::Error,
@@ -71,7 +71,7 @@ pub enum StartError {
     /// There is no listening at that path.
     #[error("unix: cannot listen on {}: {source}", path.display())]
     Unix {
-        /// Where.
+        /// Path of the socket to listen on.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,

@@ -7,7 +7,7 @@ pub use mongowire::{Request, Sequence};
 
 use crate::error::{CommandError, code};
 
-/// The whole of a command.
+/// A command as one document, with its document sequences.
 pub trait Whole {
     /// As one document: the sequences stand in it as arrays, after the body's own fields.
     ///
@@ -36,19 +36,16 @@ fn exact(raw: &RawDocument) -> Result<Document, CommandError> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use bson::{RawDocumentBuf, doc, rawdoc};
+    use bson::{doc, rawdoc};
 
     use super::*;
-
-    fn sequence(name: &str, documents: &[Document]) -> Sequence {
-        let bytes = documents.iter().flat_map(|one| RawDocumentBuf::try_from(one).unwrap().into_bytes()).collect();
-        Sequence { name: name.to_owned(), bytes }
-    }
 
     #[test]
     fn sequences_stand_in_the_document_as_arrays() {
         let body = rawdoc! {"insert": "c", "$db": "d"};
-        let request = Request::of_parts(body, vec![sequence("documents", &[doc! {"a": 1}, doc! {}])], None).unwrap();
+        let request =
+            Request::of_parts(body, vec![Sequence::new("documents", &[doc! {"a": 1}, doc! {}]).unwrap()], None)
+                .unwrap();
         assert_eq!((request.name(), request.database()), ("insert", "d"));
         let whole = doc! {"insert": "c", "$db": "d", "documents": [{"a": 1}, {}]};
         assert_eq!(request.to_document().unwrap(), whole);

@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Commands between two looks at the clock.
 const STEP: u64 = 16;
 
-/// Who asks.
+/// The client under measurement.
 #[derive(Clone, Copy)]
 enum Side {
     Raw,
@@ -58,7 +58,7 @@ struct Clients {
 struct Sum {
     commands: u64,
     processor: Duration,
-    /// Of all clients together.
+    /// Sum of the time that all clients waited for answers.
     waited: Duration,
 }
 
@@ -146,7 +146,7 @@ fn find(id: i32) -> RawDocumentBuf {
     rawdoc! {"find": "c", "filter": {"_id": id}, "limit": 1, "singleBatch": true}
 }
 
-/// A connection that understands nothing.
+/// A TCP connection that sends prepared bytes and does not parse the answers.
 struct Raw {
     stream: TcpStream,
     message: Vec<u8>,

@@ -98,11 +98,11 @@ impl From<StoredRecord> for ClientInfo {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockedDocument {
-    /// Where.
+    /// Namespace of the locked document.
     pub namespace: Namespace,
-    /// Which.
+    /// `_id` of the locked document.
     pub id: Bson,
-    /// By whom.
+    /// Transactions that hold the lock.
     pub lock: LockState,
 }
 

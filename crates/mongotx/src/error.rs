@@ -52,7 +52,7 @@ pub enum ErrorKind {
 /// Whom a transaction met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// Where.
+    /// Namespace of the document that both wanted.
     pub namespace: Namespace,
     /// On which document.
     pub id: Bson,

@@ -196,7 +196,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// The longest [`ClientOptions::finish_delay`].
+/// Upper limit of [`ClientOptions::finish_delay`].
 const LONGEST_FINISH_DELAY: Duration = Duration::from_secs(10);
 
 impl ClientOptions {

@@ -9,9 +9,9 @@ use bson::{Bson, Document, doc};
 /// One of MongoDB's error codes, with the name that drivers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// The number.
+    /// Number of the code.
     pub number: i32,
-    /// The name.
+    /// Name of the code, `codeName` in answers.
     pub name: &'static str,
 }
 
@@ -60,11 +60,11 @@ pub mod code {
 /// A command that was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
-    /// Why, for programs.
+    /// Code that programs decide by.
     pub code: Code,
-    /// Why, for people.
+    /// Reason for people, `errmsg` in answers.
     pub message: String,
-    /// What a driver may do about it, as `errorLabels`.
+    /// Labels that tell a driver what it may do, `errorLabels` in answers.
     pub labels: Vec<&'static str>,
 }
 

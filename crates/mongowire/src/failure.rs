@@ -6,7 +6,7 @@ use bson::RawDocument;
 
 use crate::{scram, settings::Address, wire::WireError};
 
-/// No answer.
+/// Why a command has no answer.
 ///
 /// Whether the command was carried out: [`Failure::is_maybe_done`].
 #[derive(Clone, Debug, thiserror::Error)]
@@ -15,23 +15,23 @@ pub enum Failure {
     /// All connections were in use for as long as anybody waits. Nothing was sent.
     #[error("all {most} connections to the server are in use, and none was free within {wait:?}")]
     Busy {
-        /// How many there are.
+        /// The pool's limit of connections, all of which are in use.
         most: usize,
-        /// How long was waited.
+        /// Time that was waited for a free one.
         wait: Duration,
     },
     /// No connection can be made. Nothing was sent.
     #[error("no connection to {address} can be made: {why}")]
     Unreachable {
-        /// Where to.
+        /// Address of the server that could not be reached.
         address: Address,
-        /// Why not.
+        /// Cause of the failed connection.
         why: Why,
     },
     /// The server does not take the credentials. Nothing was sent.
     #[error("the server {address} does not let this user log in: {reason}")]
     Login {
-        /// Which server.
+        /// Address of the server that refused the login.
         address: Address,
         /// What it says, or what is wrong with what it says.
         reason: String,
@@ -39,7 +39,7 @@ pub enum Failure {
     /// A message of this command would be longer than any may be. Nothing was sent.
     #[error("a command of {bytes} bytes: a message has at most {most}")]
     TooLong {
-        /// Its length.
+        /// Length of the message that was to be sent, in bytes.
         bytes: usize,
         /// The longest that the server takes.
         most: usize,
@@ -74,7 +74,7 @@ pub enum Why {
     /// The network, or TLS, says so.
     #[error("{0}")]
     Io(Arc<io::Error>),
-    /// The server takes too long.
+    /// The server did not answer within the time limit.
     #[error("it did not answer within {0:?}")]
     Slow(Duration),
     /// What it says is no greeting.
@@ -119,9 +119,9 @@ impl Failure {
 /// An answer that says that the server has not carried a command out, or not to its end (`ok: 0`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, for programs.
+    /// The server's error code.
     pub code: i32,
-    /// Why, for people.
+    /// The server's error message.
     pub message: String,
 }
 

@@ -25,18 +25,18 @@ use crate::{
 /// How many connections a pool has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// The most at a time.
+    /// Most connections that are open at a time.
     pub most: usize,
-    /// How long somebody waits for one that is free.
+    /// The longest wait for a free connection.
     pub wait: Duration,
-    /// How long one is kept that nobody uses. `None`: for ever.
+    /// The longest that an unused connection is kept. `None`: there is no limit.
     pub idle: Option<Duration>,
 }
 
-/// The connections to a server. They are closed when it is dropped.
+/// Connections to one server, which are closed when the pool is dropped.
 pub struct Pool {
     limits: PoolLimits,
-    /// See [`Pool::new`].
+    /// Counts connections that began to be opened; shared by all pools to a server ([`Pool::new`]).
     begun: Arc<AtomicU64>,
     /// Where connections live: whoever uses one later may do so in a runtime that ends earlier.
     runtime: Handle,
@@ -47,9 +47,9 @@ pub struct Pool {
 
 struct State {
     settings: Arc<Settings>,
-    /// Those not in use, the last used one last.
+    /// Connections that are not in use, the last used one last.
     idle: Vec<(Connection, Instant)>,
-    /// Connections of an earlier one are not kept.
+    /// Rises when all connections are to be closed: one of an earlier generation is not kept.
     generation: u64,
 }
 
@@ -112,6 +112,22 @@ impl Pool {
             None => self.open(settings).await?,
         };
         Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
+    }
+
+    /// A connection that was used before and is quiet since; none is opened.
+    ///
+    /// # Errors
+    /// [`Failure::Busy`], [`Failure::Closed`]: nothing was sent.
+    pub async fn get_kept(&self) -> Result<Option<Lent<'_>>, Failure> {
+        let permit = self.permit().await?;
+        let (found, generation, _) = self.take();
+        Ok(found.map(|connection| Lent {
+            pool: self,
+            connection: Some(connection),
+            generation,
+            is_new: false,
+            _permit: permit,
+        }))
     }
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
@@ -177,7 +193,7 @@ impl Pool {
 }
 
 impl Lent<'_> {
-    /// Nobody has used it before.
+    /// Whether the connection was opened for this use.
     pub fn is_new(&self) -> bool {
         self.is_new
     }

@@ -10,7 +10,7 @@ use crate::{
     wire::check,
 };
 
-/// A command.
+/// A command that is sent to a server: a body, and document sequences beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     body: RawDocumentBuf,
@@ -30,9 +30,9 @@ pub struct Request {
 /// An array of documents that was sent beside the body, to stand in it under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// The name of the array.
+    /// Field name of the array that the documents form in the command.
     pub name: String,
-    /// The documents, one after the other.
+    /// The documents' bytes, one after the other.
     pub bytes: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ impl Request {
     /// The request that a driver would send for a command, which names its database in `$db`.
     ///
     /// # Errors
-    /// As [`Request::of_parts`].
+    /// The same errors as [`Request::of_parts`].
     pub fn of(command: &Document) -> Result<Self, CommandError> {
         let body = RawDocumentBuf::try_from(command).map_err(invalid)?;
         Self::of_parts(body, Vec::new(), None)
@@ -84,12 +84,12 @@ impl Request {
         &self.name
     }
 
-    /// The database.
+    /// Name of the database that the command is for (`$db`).
     pub fn database(&self) -> &str {
         &self.database
     }
 
-    /// The body, without the sequences.
+    /// The command's body, without the document sequences.
     pub fn body(&self) -> &RawDocument {
         &self.body
     }
@@ -101,6 +101,18 @@ impl Request {
 }
 
 impl Sequence {
+    /// The documents as the array `name` of a command.
+    ///
+    /// # Errors
+    /// 22, for a document that cannot be encoded as BSON.
+    pub fn new<'a>(name: &str, documents: impl IntoIterator<Item = &'a Document>) -> Result<Self, CommandError> {
+        let mut bytes = Vec::new();
+        for document in documents {
+            bytes.extend(RawDocumentBuf::try_from(document).map_err(invalid)?.into_bytes());
+        }
+        Ok(Self { name: name.to_owned(), bytes })
+    }
+
     /// The documents one by one. Ends after the first that is none.
     pub fn documents(&self) -> impl Iterator<Item = Result<&RawDocument, CommandError>> {
         check::documents(&self.bytes)
@@ -149,17 +161,12 @@ mod tests {
 
     use super::*;
 
-    fn sequence(name: &str, documents: &[Document]) -> Sequence {
-        let bytes = documents.iter().flat_map(|one| RawDocumentBuf::try_from(one).unwrap().into_bytes()).collect();
-        Sequence { name: name.to_owned(), bytes }
-    }
-
     #[test]
     fn what_was_sent_twice_is_refused() {
         let body = rawdoc! {"insert": "c", "$db": "d", "documents": []};
-        let error = Request::of_parts(body, vec![sequence("documents", &[])], None).unwrap_err();
+        let error = Request::of_parts(body, vec![Sequence::new("documents", &[]).unwrap()], None).unwrap_err();
         assert_eq!(error.code, code::FAILED_TO_PARSE);
-        let twice = vec![sequence("documents", &[]), sequence("documents", &[])];
+        let twice = vec![Sequence::new("documents", &[]).unwrap(), Sequence::new("documents", &[]).unwrap()];
         let error = Request::of_parts(rawdoc! {"insert": "c", "$db": "d"}, twice, None).unwrap_err();
         assert_eq!(error.code, code::FAILED_TO_PARSE);
     }

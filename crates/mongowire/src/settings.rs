@@ -13,9 +13,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::{connection::tls, scram::Mechanism};
 
-/// MongoDB's own.
+/// Port of a MongoDB server whose address names none.
 const DEFAULT_PORT: u16 = 27017;
-/// As the official driver's.
+/// The longest that connecting may take unless options say otherwise: the official driver's default.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A server's address.
@@ -51,10 +51,10 @@ impl fmt::Display for Address {
     }
 }
 
-/// How to reach a server.
+/// Address, encryption, login and time limits of connections to one server.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where it is.
+    /// Address of the server.
     pub address: Address,
     /// The longest that connecting may take, greeting and login included.
     pub connect_limit: Duration,
@@ -129,9 +129,9 @@ fn api_fields(api: &ServerApi) -> RawDocumentBuf {
 
 /// A user with a password.
 pub struct Login {
-    /// The name.
+    /// Name of the user.
     pub user: String,
-    /// The database that the user is of.
+    /// Database that the user is kept in (`authSource`).
     pub source: String,
     /// How to log in. `None`: the best that the server offers this user.
     pub mechanism: Option<Mechanism>,
@@ -149,13 +149,14 @@ struct Salted {
 }
 
 impl Login {
-    /// A user of this database.
+    /// A user that is kept in the database `source`.
     pub fn new(user: &str, password: &str, source: &str, mechanism: Option<Mechanism>) -> Self {
         let [user, password, source] = [user, password, source].map(str::to_owned);
         Self { user, source, mechanism, password, salted: Mutex::default() }
     }
 
-    /// The error: another way to log in.
+    /// # Errors
+    /// `()` for a mechanism other than SCRAM.
     fn of_driver(credential: &Credential) -> Result<Self, ()> {
         let mechanism = match credential.mechanism {
             None => None,
@@ -188,7 +189,7 @@ impl Login {
     }
 }
 
-/// Without the password.
+/// Leaves the password out.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("user", &self.user).field("source", &self.source).finish_non_exhaustive()

@@ -27,7 +27,7 @@ pub enum Error {
     /// A server could not be asked, or did not answer a read. Nothing was committed.
     #[error("server {server}: {why}")]
     Unavailable {
-        /// Which.
+        /// Id of the server that did not answer.
         server: ServerId,
         /// Why.
         why: String,

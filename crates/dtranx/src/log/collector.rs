@@ -17,7 +17,7 @@ use super::tranx_log::LogSpace;
 /// A segment that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// Which.
+    /// Number of the segment.
     pub number: SegmentNumber,
     /// Its size on the medium.
     pub size_bytes: u64,

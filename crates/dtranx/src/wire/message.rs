@@ -112,7 +112,7 @@ pub enum Reply {
 /// How a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
-    /// Which.
+    /// Id of the server.
     pub server: ServerId,
     /// How long it has been running.
     pub uptime_ms: u64,

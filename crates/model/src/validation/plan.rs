@@ -44,9 +44,9 @@ pub enum Asks {
     /// It waits for rivals, or gives way.
     #[default]
     Never,
-    /// Before its first read.
+    /// The other client's write comes before the transaction's first read.
     First,
-    /// Before its validation.
+    /// The other client's write comes before the transaction's validation.
     Last,
 }
 

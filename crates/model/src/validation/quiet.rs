@@ -26,7 +26,7 @@ pub struct Quiet {
     pub by: usize,
     /// One bit for each collection in which nothing is to be decided.
     pub tags: u8,
-    /// It has ended.
+    /// The quiet has ended.
     pub is_over: bool,
     /// Whose quiet it has taken the place of.
     pub before: Option<usize>,
@@ -37,12 +37,12 @@ pub fn is_wanted(plan: &Plan, state: &State, t: usize, now: Asks) -> bool {
     plan.txs[t].asks == now && !state.runs[t].has_asked && !plan.writers().is_empty()
 }
 
-/// A transaction begins to ask.
+/// Transaction `t` begins to ask the records of its rivals for quiet.
 pub fn begin(state: &mut State, t: usize) {
     (state.runs[t].next, state.runs[t].step) = (0, Step::Asking);
 }
 
-/// Asks the next record.
+/// Transaction `t` asks the next record for quiet.
 pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     let record = plan.writers()[state.runs[t].next];
     let read = plan.txs[t].ops.iter().fold(0, |all, op| all | plan.collections(plan.query(*op).bits));

@@ -49,14 +49,13 @@ fn whole(body: &RawDocument, sequences: &[Sequence]) -> Result<RawDocumentBuf, C
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use bson::{RawDocumentBuf, rawdoc};
+    use bson::{doc, rawdoc};
 
     use super::*;
 
     #[test]
     fn sequences_become_arrays_and_the_database_goes() {
-        let one: RawDocumentBuf = rawdoc! {"a": 1};
-        let sequence = Sequence { name: "documents".to_owned(), bytes: one.into_bytes() };
+        let sequence = Sequence::new("documents", &[doc! {"a": 1}]).unwrap();
         let command = whole(&rawdoc! {"insert": "c", "$db": "d", "ordered": true}, &[sequence]).unwrap();
         assert_eq!(command, rawdoc! {"insert": "c", "ordered": true, "documents": [{"a": 1}]});
     }

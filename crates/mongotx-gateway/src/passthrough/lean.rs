@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// A command runs as long as its client waits for it.
 const FOR_EVER: Duration = Duration::MAX;
 
-/// The connections to a server.
+/// Lean connections of the gateway to one server, and how it runs commands on them.
 pub(super) struct Lean {
     pool: Pool,
 }
@@ -28,7 +28,7 @@ impl Lean {
         Self { pool: Pool::new(settings, limits, Arc::default()) }
     }
 
-    /// See [`super::Upstream::run`].
+    /// Runs a client's command on a free connection and answers what the server answered: [`super::Upstream::run`].
     pub(super) async fn run(
         &self,
         database: &str,

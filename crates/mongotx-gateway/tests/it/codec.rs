@@ -59,7 +59,8 @@ struct Command {
 impl Command {
     fn bytes(&self) -> Vec<u8> {
         let body = RawDocumentBuf::try_from(&self.body).unwrap();
-        let sequences: Vec<Sequence> = self.beside.iter().map(|(name, documents)| sequence(name, documents)).collect();
+        let sequences: Vec<Sequence> =
+            self.beside.iter().map(|(name, documents)| Sequence::new(name, documents).unwrap()).collect();
         let parts =
             op_msg::Parts { request_id: 5, response_to: 6, flags: self.flags, body: &body, sequences: &sequences };
         let message = op_msg::encode(&parts);
@@ -73,11 +74,6 @@ impl Command {
         }
         whole
     }
-}
-
-fn sequence(name: &str, documents: &[Document]) -> Sequence {
-    let bytes = documents.iter().flat_map(|one| RawDocumentBuf::try_from(one).unwrap().into_bytes()).collect();
-    Sequence { name: name.to_owned(), bytes }
 }
 
 fn any_command() -> impl Strategy<Value = Command> {

@@ -153,8 +153,8 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2: asks everything again: together what can be, the rest some commands at a time. Rivals end it, unless they may be passed
-    /// by.
+    /// Step 2: asks everything again: together what can be, the rest some commands at a time. Rivals that may not be passed by
+    /// end it.
     async fn read_again(&self, tx: &Transaction) -> Result<Rivals> {
         let points = tx.reads.points().flat_map(|(ns, points)| {
             let points: Vec<&Point> = points.values().collect();

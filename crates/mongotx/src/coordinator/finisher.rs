@@ -6,6 +6,7 @@
 //! is left is finished by whoever meets it: every statement is conditional on the lock it removes.
 
 mod backlog;
+mod work;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,7 +22,10 @@ use protocol::{Decided, TxId};
 use sd2v::statement;
 use tokio::{sync::Notify, time::Instant};
 
-use self::backlog::{Backlog, Flight, MAX_WAITING, Next, Part, Work};
+use self::{
+    backlog::{Backlog, Flight, MAX_WAITING, Next},
+    work::{Part, Work},
+};
 use super::{
     address::{Address, among},
     roll,
@@ -140,7 +144,7 @@ impl Finisher {
         let this = self.clone();
         let work = tokio::spawn(async move {
             let Desk { server, log, .. } = &**this.desk();
-            let epoch = log.answered_epoch();
+            let epoch = epoch_before(&**log, job.id.id()).await;
             let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };
             for held in &parts {
                 let whose = [Whose { id: job.id, committed: job.committed, held }];
@@ -302,7 +306,12 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
 /// record open. What the server refuses is kept; the others are done.
 async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
     let mut pause = PAUSE.0;
-    let mut epoch = desk.log.answered_epoch();
+    let id = parts.first().map(|part| part.work.id.id());
+    let epoch = async || match id {
+        Some(id) => epoch_before(&*desk.log, id).await,
+        None => 0,
+    };
+    let mut before_it = epoch().await;
     for attempt in 1.. {
         let locked = || parts.iter().map(Part::locked).sum::<usize>();
         let before = locked();
@@ -329,11 +338,27 @@ async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
-        epoch = desk.log.answered_epoch();
+        before_it = epoch().await;
     }
     for part in parts {
-        desk.clean(part, epoch).await;
+        desk.clean(part, before_it).await;
     }
+}
+
+/// The connection epoch in which documents are going to be finished. What is finished in one that has not been answered proves nothing:
+/// the record of `id` would be given up for it, with whatever else is open in it.
+async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
+    // The first answer over a connection tells nothing of the epoch that began with it.
+    for _ in 0..2 {
+        let epoch = log.answered_epoch();
+        if epoch != 0 {
+            return epoch;
+        }
+        if let Err(error) = log.barrier(id.client).await {
+            tracing::debug!(%error, transaction = %id, "its record could not be read before it is finished");
+        }
+    }
+    log.answered_epoch()
 }
 
 /// The server refuses something of one of them; the others do not wait until it gives in.
@@ -360,7 +385,7 @@ async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
 async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     let mut left = Vec::new();
     for part in parts {
-        let epoch = desk.log.answered_epoch();
+        let epoch = epoch_before(&*desk.log, part.work.id.id()).await;
         match finish_all(&desk.server, &whose(std::slice::from_ref(&part))).await {
             Ok(_) => {
                 if let Some(epoch) = part.work.part_is_clean(epoch) {
@@ -385,7 +410,7 @@ fn whose(parts: &[Part]) -> Vec<Whose<'_>> {
     parts.iter().map(|part| Whose { id: part.work.id, committed: part.work.committed, held: &part.held }).collect()
 }
 
-/// Each document by itself.
+/// The same documents in groups of one, so that one that the server refuses holds up no other.
 fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
     let documents = held.iter().flat_map(|(ns, held)| {
         let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };

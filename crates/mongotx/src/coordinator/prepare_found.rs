@@ -111,7 +111,7 @@ impl Core {
         Ok(found.map(|found| Found { is_first_free: free == Free::First, ..found }))
     }
 
-    /// The statement was answered.
+    /// Takes note of the document that the statement has locked, or that there was none.
     async fn note_found(
         &self,
         tx: &mut Transaction,

@@ -76,7 +76,7 @@ pub(crate) struct Quiet {
     /// The change stamps that are not to be set.
     stamps: HashSet<String>,
     core: Weak<Core>,
-    /// That was answered.
+    /// The record's answer to the request for quiet has come.
     is_asked: bool,
     is_over: bool,
 }
@@ -87,7 +87,7 @@ impl Quiet {
         self.is_asked.then_some(self.by)
     }
 
-    /// Nobody has ended it.
+    /// Whether quiet was granted and has not ended.
     pub(crate) fn stands(&self) -> bool {
         self.is_asked && !self.is_over
     }
@@ -133,9 +133,9 @@ pub(crate) struct Conditions {
 /// What the quiet in its record means for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It can be decided.
+    /// No quiet concerns the transaction: it can be decided.
     Free,
-    /// It has to wait until the quiet is over.
+    /// The transaction has to wait until the quiet is over.
     Waits,
     /// Those who have not heard of this quiet, which is over, have to be validated again.
     Deaf(ObjectId),
@@ -198,7 +198,7 @@ pub(crate) fn disturbs(changed: &BTreeSet<String>) -> Document {
 pub(crate) struct StoredQuiet {
     pub(crate) by: ObjectId,
     tags: HashSet<String>,
-    /// It is over.
+    /// The quiet has ended; it stays in the record for those who began to validate before that.
     pub(crate) is_over: bool,
     /// The quiet whose place it has taken.
     before: Option<ObjectId>,

@@ -285,7 +285,7 @@ impl Claims {
 }
 
 impl Table {
-    /// Nothing of it is left.
+    /// Forgets what the finished transaction `gone` had left in `ns`.
     fn forget_left(&mut self, ns: &Namespace, gone: TxId) {
         if let Some(left) = self.left.get_mut(ns) {
             left.retain(|id| *id != gone);

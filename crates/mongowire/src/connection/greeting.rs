@@ -13,11 +13,11 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// What a server says of itself when a connection begins.
 #[derive(Clone, Debug)]
 pub struct Greeting {
-    /// The whole of it.
+    /// The server's whole answer to `hello`.
     pub hello: RawDocumentBuf,
     /// Another one for every start of a server. `None`: the server tells none (a router, or another product).
     pub process_id: Option<ObjectId>,
-    /// It may be written to.
+    /// The server accepts writes.
     pub is_writable: bool,
     /// It is a router (`mongos`), or calls itself one.
     pub is_router: bool,

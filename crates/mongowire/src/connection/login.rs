@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// One step of the exchange.
+    /// Sends one step of the SCRAM exchange and answers the server's reply.
     async fn converse(&mut self, login: &Login, command: RawDocumentBuf) -> Result<RawDocumentBuf, Failure> {
         let answer = self.exchange(Some(&login.source), &command, &[]).await?;
         match Refusal::of(&answer) {

@@ -95,7 +95,7 @@ impl Connection {
         &self.greeting
     }
 
-    /// How the connection is called.
+    /// Number that the pool gave the connection, for traces.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -105,7 +105,7 @@ impl Connection {
         !self.busy && self.stream.is_quiet()
     }
 
-    /// Its last command was answered.
+    /// Whether the last command was answered, so that the connection can be used again.
     pub(crate) fn is_answered(&self) -> bool {
         !self.busy
     }

@@ -29,7 +29,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Connects.
+    /// Opens the TCP or unix socket of the settings, with TLS if they ask for it.
     pub(super) async fn open(settings: &Settings) -> io::Result<Self> {
         match &settings.address {
             Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),
@@ -72,7 +72,7 @@ pub fn prepare(stream: &TcpStream) {
     }
 }
 
-/// Reads exactly so many bytes.
+/// Reads exactly as many bytes as a message says it has.
 ///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`], and those of the reader.

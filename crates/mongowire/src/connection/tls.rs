@@ -13,7 +13,7 @@ use tokio_rustls::{
     },
 };
 
-/// Options that cannot be followed.
+/// TLS options that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("a certificate or a key cannot be read: {0}")]

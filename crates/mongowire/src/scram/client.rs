@@ -16,7 +16,7 @@ const MOST_ITERATIONS: u32 = 10_000_000;
 const HEADER: &str = "n,,";
 const BOUND: &str = "c=biws";
 
-/// Why nobody is logged in.
+/// Why the client ends a login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -28,27 +28,27 @@ pub enum Refused {
     Proof,
 }
 
-/// An exchange after step 1.
+/// A login whose first message was made.
 #[derive(Clone, Debug)]
 pub struct Began {
     nonce: String,
     bare: String,
 }
 
-/// What the server asks in step 2.
+/// A login whose first answer was read: what the server asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Both nonces.
+    /// The client's nonce, with the server's behind it.
     nonce: String,
-    /// What the password is to be hashed with.
+    /// Salt that the password is hashed with.
     pub salt: Vec<u8>,
-    /// How often.
+    /// Number of times that the password is hashed.
     pub iterations: u32,
-    /// The messages so far, as they are signed.
+    /// The exchanged messages so far, in the form that is signed.
     spoken: String,
 }
 
-/// An exchange after step 3.
+/// A login whose proof was made: only the server's own proof is missing.
 #[derive(Clone, Debug)]
 pub struct Proven {
     signature: Vec<u8>,
@@ -62,7 +62,7 @@ impl Began {
         (Self { nonce: nonce.to_owned(), bare }, message.into_bytes())
     }
 
-    /// Reads step 2.
+    /// Reads the server's first answer (step 2).
     ///
     /// # Errors
     /// [`Refused::Malformed`].
@@ -97,7 +97,7 @@ impl Asked {
 }
 
 impl Proven {
-    /// Reads step 4.
+    /// Reads the server's second answer (step 4) and checks its proof.
     ///
     /// # Errors
     /// [`Refused::Malformed`], [`Refused::Proof`].

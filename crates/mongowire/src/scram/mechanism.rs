@@ -8,7 +8,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// A way to log in.
+/// A SCRAM mechanism (RFC 5802, RFC 7677) that MongoDB knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// `SCRAM-SHA-1`.
@@ -18,10 +18,10 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Both.
+    /// All mechanisms.
     pub const ALL: [Self; 2] = [Self::ScramSha1, Self::ScramSha256];
 
-    /// As clients name it.
+    /// Name of the mechanism in connection strings and commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::ScramSha1 => "SCRAM-SHA-1",

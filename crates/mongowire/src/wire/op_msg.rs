@@ -98,15 +98,15 @@ impl Sections<'_> {
 /// What a message is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    /// The message's number.
+    /// Number of the message, which the answer repeats.
     pub request_id: i32,
     /// The number of the message that it answers.
     pub response_to: i32,
     /// [`CHECKSUM_PRESENT`] and the others.
     pub flags: u32,
-    /// The body.
+    /// Body of the command.
     pub body: &'a RawDocument,
-    /// What is sent beside it.
+    /// Document sequences that are sent beside the body.
     pub sequences: &'a [Sequence],
 }
 
@@ -138,15 +138,15 @@ pub fn encode(parts: &Parts<'_>) -> Vec<u8> {
 /// A command as a client sends it.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
-    /// The message's number.
+    /// Number of the message, which the answer repeats.
     pub request_id: i32,
-    /// The database, which is added to the body. `None`: it is in there.
+    /// Database that is added to the body as `$db`. `None`: the body has it.
     pub database: Option<&'a str>,
-    /// The body.
+    /// Body of the command.
     pub body: &'a RawDocument,
-    /// More fields of the body.
+    /// Fields that are added to the body.
     pub appended: &'a RawDocument,
-    /// What is sent beside it.
+    /// Document sequences that are sent beside the body.
     pub sequences: &'a [Sequence],
 }
 

@@ -26,7 +26,7 @@ impl Fake {
         Client { stream: self.listener.accept().await.unwrap().0 }
     }
 
-    /// A client that was greeted.
+    /// A client that has connected and was told that the server is a primary.
     pub(crate) async fn greet(&self) -> Client {
         let mut client = self.accept().await;
         let (hello, id) = client.question().await.unwrap();
@@ -56,7 +56,7 @@ impl Client {
     }
 }
 
-/// An answer's bytes.
+/// Bytes of the message that answers the message numbered `to`.
 pub(crate) fn bytes(answer: &RawDocument, to: i32) -> Vec<u8> {
     op_msg::encode(&op_msg::Parts { request_id: 1, response_to: to, flags: 0, body: answer, sequences: &[] })
 }

@@ -46,7 +46,7 @@ impl Latencies {
         }
     }
 
-    /// How many.
+    /// Number of latencies that were recorded.
     pub fn count(&self) -> u64 {
         self.spread.len()
     }

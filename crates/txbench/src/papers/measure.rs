@@ -14,7 +14,7 @@ const OVERHEAD: Duration = Duration::from_secs(2);
 
 /// A measurement that was made, or not.
 pub struct Measured {
-    /// Which.
+    /// The measurement that was asked for.
     pub measurement: Measurement,
     /// What repeats it; empty where it was not made.
     pub command: String,

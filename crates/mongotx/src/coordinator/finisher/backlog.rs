@@ -11,17 +11,20 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-use protocol::{Decided, TxId};
+use protocol::TxId;
 use tokio::time::Instant;
 
-use super::{Held, Job};
-use crate::{coordinator::siblings::Claims, options::Namespace};
+use super::{
+    Held, Job,
+    work::{Part, Work},
+};
+use crate::options::Namespace;
 
 /// Documents of one collection that are finished as soon as they have come together.
 pub(super) const TOGETHER: usize = 64;
@@ -42,71 +45,7 @@ const MAX_REFUSED: usize = 1_000;
 /// Pauses between two attempts at such jobs: the first, and the longest.
 const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// A decided transaction, while it is being finished.
-pub(super) struct Work {
-    pub(super) id: Decided,
-    pub(super) committed: bool,
-    /// Given back when everything is clean, or when the server refuses something.
-    claims: Mutex<Option<Claims>>,
-    /// Parts that are under way, or wait for it.
-    open: AtomicUsize,
-    /// Parts that are not clean.
-    unclean: AtomicUsize,
-    /// The connection epoch before the first of its documents was finished.
-    epoch: AtomicU64,
-    /// All of its documents are clean.
-    clean: AtomicBool,
-}
-
-impl Work {
-    /// Nobody of this client waits for it any more.
-    pub(super) fn release(&self) {
-        drop(self.claims.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    /// How many of these documents are locked, unless somebody else has finished them.
-    fn locked(&self, held: &[(Namespace, Held)]) -> usize {
-        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |(ns, held): &(Namespace, Held)| match &*claims {
-            Some(claims) => {
-                let (claimed, left) = claims.count(ns);
-                held.own.saturating_sub(claimed) + left
-            }
-            None => 0,
-        };
-        held.iter().map(of).sum()
-    }
-
-    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that was the last part.
-    pub(super) fn part_is_clean(&self, epoch: u64) -> Option<u64> {
-        self.epoch.fetch_min(epoch, SeqCst);
-        let last = self.unclean.fetch_sub(1, SeqCst) == 1;
-        if last {
-            self.clean.store(true, SeqCst);
-            self.release();
-        }
-        last.then(|| self.epoch.load(SeqCst))
-    }
-
-    pub(super) fn is_clean(&self) -> bool {
-        self.clean.load(SeqCst)
-    }
-}
-
-/// What a transaction has left in some collections: in one, but for those that have a flight of their own.
-pub(super) struct Part {
-    pub(super) work: Arc<Work>,
-    pub(super) held: Vec<(Namespace, Held)>,
-}
-
-impl Part {
-    /// How many documents there are to finish, unless somebody else does.
-    pub(super) fn locked(&self) -> usize {
-        if self.work.committed { self.work.locked(&self.held) } else { 0 }
-    }
-}
-
-/// What is finished together.
+/// Documents of one collection that one command finishes.
 pub(super) struct Flight {
     /// The collection, if it is the one flight of that.
     lane: Option<Namespace>,
@@ -115,7 +54,7 @@ pub(super) struct Flight {
     large: usize,
 }
 
-/// What waits in a collection.
+/// Documents of one collection that wait to be finished.
 struct Batch {
     parts: Vec<Part>,
     documents: usize,
@@ -145,13 +84,13 @@ struct Open {
 
 /// What is to be done next.
 pub(super) enum Next {
-    /// These have to set off.
+    /// Flights that have to be sent now.
     Fly(Vec<Flight>),
     /// The server has refused these before.
     TryAgain(Vec<Part>),
     /// Nothing until then, or until something comes.
     Sleep(Option<Instant>),
-    /// Nothing any more.
+    /// Nothing waits and nothing new will come: the task ends.
     End,
 }
 
@@ -164,9 +103,9 @@ pub(super) struct Backlog {
     open: HashMap<TxId, Open>,
     /// How many were ever handed over.
     numbers: u64,
-    /// Documents that wait.
+    /// Number of documents that wait for a flight.
     waiting: usize,
-    /// Documents of large transactions.
+    /// Number of waiting documents that belong to large transactions.
     large: usize,
     flying: usize,
     /// Before how many more queries of a collection it is finished.
@@ -206,15 +145,7 @@ impl Backlog {
         let urgent = !committed || held.iter().any(|(_, held)| !held.read.is_empty());
         let alone = held.is_empty() || held.iter().any(|(_, held)| documents(held) >= LARGE);
         let parts = if alone { 1 } else { held.len() };
-        let work = Arc::new(Work {
-            id,
-            committed,
-            claims: Mutex::new(claims),
-            open: AtomicUsize::new(parts),
-            unclean: AtomicUsize::new(parts),
-            epoch: AtomicU64::new(u64::MAX),
-            clean: AtomicBool::new(false),
-        });
+        let work = Arc::new(Work::new(id, committed, claims, parts));
         let namespaces = held.iter().map(|(ns, _)| ns.clone()).collect();
         self.numbers += 1;
         self.open.insert(id.id(), Open { number: self.numbers, work: Arc::clone(&work), namespaces });
@@ -287,7 +218,7 @@ impl Backlog {
         }
     }
 
-    /// A flight is over.
+    /// Takes note that a flight was answered or given up.
     pub(super) fn ended(&mut self, flight: &Flight) {
         flight.over.store(true, SeqCst);
         self.flying -= 1;
@@ -304,7 +235,7 @@ impl Backlog {
 
     /// A part is clean, or nobody here goes on with it for now.
     pub(super) fn close(&mut self, work: &Work) {
-        if work.open.fetch_sub(1, SeqCst) == 1 {
+        if work.part_is_closed() {
             self.open.remove(&work.id.id());
         }
     }
@@ -337,7 +268,7 @@ impl Backlog {
         }
     }
 
-    /// Nor for anything.
+    /// Makes everything that waits urgent, whatever its collection.
     pub(super) fn ask_all(&mut self) {
         self.lanes.values_mut().filter_map(|lane| lane.waiting.as_mut()).for_each(|batch| batch.urgent = true);
     }
@@ -416,214 +347,4 @@ fn urge(lanes: &mut HashMap<Namespace, Lane>, ns: &Namespace) {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use bson::Bson;
-    use protocol::ClientId;
-
-    use super::*;
-    use crate::coordinator::address::Address;
-
-    const DELAY: Duration = Duration::from_millis(5);
-
-    fn ns(coll: &str) -> Namespace {
-        Namespace::new("db", coll)
-    }
-
-    fn id(seq: u64) -> TxId {
-        TxId { client: ClientId([1; 12]), seq }
-    }
-
-    fn job(seq: u64, held: &[(&str, usize)]) -> Job {
-        let address = |n: usize| Address::bare(Bson::Int64(n as i64));
-        let held = held.iter().map(|(coll, count)| {
-            let written = (0..*count).map(address).collect();
-            (ns(coll), Held { written, ..Held::default() })
-        });
-        Job { id: Decided::by_owner(id(seq)), committed: true, held: held.collect(), claims: None }
-    }
-
-    /// What sets off now.
-    fn flights(backlog: &mut Backlog, now: Instant) -> Vec<Flight> {
-        match backlog.next(now) {
-            Next::Fly(flights) => flights,
-            _ => Vec::new(),
-        }
-    }
-
-    /// The numbers of the transactions of each.
-    fn numbers(flights: &[Flight]) -> Vec<Vec<u64>> {
-        flights.iter().map(|flight| flight.parts.iter().map(|part| part.work.id.id().seq).collect()).collect()
-    }
-
-    fn land(backlog: &mut Backlog, flight: &Flight) {
-        for part in &flight.parts {
-            part.work.part_is_clean(1);
-            backlog.close(&part.work);
-        }
-        backlog.ended(flight);
-    }
-
-    #[test]
-    fn flies_when_the_first_has_waited_long_enough_and_not_before() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        assert!(backlog.add(job(1, &[("a", 2)]), now), "somebody has to wake up in time");
-        assert!(!backlog.add(job(2, &[("a", 2)]), now + DELAY / 2));
-        assert!(matches!(backlog.next(now + DELAY / 2), Next::Sleep(Some(until)) if until == now + DELAY));
-        assert_eq!(numbers(&flights(&mut backlog, now + DELAY)), [[1, 2]]);
-    }
-
-    #[test]
-    fn flies_when_enough_documents_have_come_together() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", TOGETHER - 1)]), now);
-        assert!(flights(&mut backlog, now).is_empty());
-        assert!(backlog.add(job(2, &[("a", 1), ("b", 1)]), now));
-        assert_eq!(numbers(&flights(&mut backlog, now)), [[1, 2]], "the other collection waits");
-    }
-
-    #[test]
-    fn flies_at_once_for_who_asks_and_nothing_else_does() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
-        backlog.add(job(2, &[("c", 1)]), now);
-        let over = backlog.ask_for(&ns("a")).unwrap();
-        let flown = flights(&mut backlog, now);
-        assert_eq!(numbers(&flown), [[1]]);
-        land(&mut backlog, &flown[0]);
-        assert!(over.load(SeqCst) && backlog.is_open(id(1)), "it is not all of the transaction");
-        assert!(backlog.ask_for(&ns("a")).is_none());
-        backlog.ask(&[id(1)]);
-        let flown = flights(&mut backlog, now);
-        land(&mut backlog, &flown[0]);
-        assert!(!backlog.is_open(id(1)) && backlog.is_open(id(2)));
-    }
-
-    #[test]
-    fn queries_ask_for_a_while_after_one_has_met_something() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", 1)]), now);
-        assert!(backlog.has_left(&ns("a")) && backlog.ask_before_query(&ns("a")).is_none());
-        backlog.met_by_query(&ns("a"));
-        assert!(backlog.ask_before_query(&ns("b")).is_none(), "another collection");
-        for _ in 0..FORESIGHT {
-            assert!(backlog.ask_before_query(&ns("a")).is_some());
-        }
-        assert!(backlog.ask_before_query(&ns("a")).is_none());
-    }
-
-    #[test]
-    fn what_comes_during_a_flight_goes_with_the_next() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", TOGETHER)]), now);
-        let first = flights(&mut backlog, now);
-        let over = backlog.ask_for(&ns("a")).unwrap();
-        backlog.add(job(2, &[("a", TOGETHER)]), now);
-        assert!(flights(&mut backlog, now).is_empty(), "one flight at a time");
-        land(&mut backlog, &first[0]);
-        assert!(over.load(SeqCst));
-        assert_eq!(numbers(&flights(&mut backlog, now)), [[2]]);
-    }
-
-    #[test]
-    fn rolled_back_and_read_locked_documents_do_not_wait() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(Job { committed: false, ..job(1, &[("a", 1)]) }, now);
-        assert_eq!(numbers(&flights(&mut backlog, now)), [[1]]);
-        let mut reads = job(2, &[("b", 1)]);
-        reads.held[0].1.read = reads.held[0].1.written.clone();
-        backlog.add(reads, now);
-        assert_eq!(numbers(&flights(&mut backlog, now)), [[2]]);
-    }
-
-    #[test]
-    fn nothing_waits_for_a_while_when_rivals_have_met_what_did() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.met_by_rivals(now);
-        assert!(backlog.add(job(1, &[("a", 1)]), now));
-        assert_eq!(numbers(&flights(&mut backlog, now)), [[1]]);
-        backlog.add(job(2, &[("b", 1)]), now + EAGER);
-        assert!(flights(&mut backlog, now + EAGER).is_empty());
-    }
-
-    #[test]
-    fn a_large_transaction_is_in_nobodys_way() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", LARGE), ("b", 1)]), now);
-        backlog.add(job(2, &[("a", TOGETHER)]), now);
-        assert_eq!(numbers(&flights(&mut backlog, now)), [vec![1], vec![2]]);
-        assert!(backlog.has_room());
-    }
-
-    #[test]
-    fn a_transaction_that_holds_nothing_is_done_too() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        assert!(backlog.add(job(1, &[]), now));
-        let flown = flights(&mut backlog, now);
-        assert_eq!(flown[0].parts[0].work.part_is_clean(7), Some(7));
-    }
-
-    #[test]
-    fn commits_wait_while_a_thousand_documents_do() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(0, &[("a", TOGETHER)]), now);
-        let flown = flights(&mut backlog, now);
-        for seq in 1..=10 {
-            assert!(backlog.has_room());
-            backlog.add(job(seq, &[("a", 100)]), now);
-        }
-        assert!(!backlog.has_room());
-        land(&mut backlog, &flown[0]);
-        assert_eq!(flights(&mut backlog, now)[0].parts.len(), 10);
-        assert!(backlog.has_room());
-    }
-
-    #[test]
-    fn a_number_is_clean_since_the_earliest_epoch_of_its_parts() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
-        let work = backlog.work(id(1)).unwrap();
-        assert_eq!(work.part_is_clean(3), None);
-        assert!(!work.is_clean());
-        assert_eq!(work.part_is_clean(4), Some(3));
-        assert!(work.is_clean());
-    }
-
-    #[test]
-    fn what_was_refused_is_tried_again_after_pauses_that_grow() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", TOGETHER)]), now);
-        let mut flown = flights(&mut backlog, now);
-        let part = flown[0].parts.pop().unwrap();
-        backlog.close(&part.work);
-        backlog.ended(&flown[0]);
-        backlog.keep(part, now);
-        assert!(backlog.is_idle(), "nobody waits for it");
-        let first = now + REFUSED_PAUSE.0;
-        assert!(matches!(backlog.next(now), Next::Sleep(Some(until)) if until == first));
-        let Next::TryAgain(parts) = backlog.next(first) else { panic!("not tried again") };
-        backlog.keep_again(parts, first);
-        assert!(matches!(backlog.next(first), Next::Sleep(Some(until)) if until == first + 2 * REFUSED_PAUSE.0));
-    }
-
-    #[test]
-    fn nothing_waits_when_the_client_ends() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", 1)]), now);
-        backlog.shut();
-        let flown = flights(&mut backlog, now);
-        assert_eq!(numbers(&flown), [[1]]);
-        assert!(matches!(backlog.next(now), Next::Sleep(None)));
-        land(&mut backlog, &flown[0]);
-        assert!(matches!(backlog.next(now), Next::End));
-    }
-
-    #[test]
-    fn only_what_was_committed_before_is_known_to_be() {
-        let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
-        backlog.add(job(1, &[("a", 1)]), now);
-        backlog.add(Job { committed: false, ..job(2, &[("a", 1)]) }, now);
-        let known = backlog.handed_over();
-        backlog.add(job(3, &[("a", 1)]), now);
-        assert_eq!([1, 2, 3].map(|seq| backlog.was_committed(id(seq), known)), [true, false, false]);
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ type Key = &'static [(&'static str, i64)];
 const PLACES_OF_ORDERS: i64 = 10_000_000_000;
 const PLACES_OF_DISTRICTS: i64 = 100;
 
-/// As [`super::ids`] makes the numbers.
+/// Primary key of a collection's documents, in the order in which [`super::ids`] packs it into a number.
 fn key_of(collection: &str) -> Option<Key> {
     Some(match collection {
         WAREHOUSE => &[("W_ID", 0)],
@@ -131,7 +131,7 @@ fn known(collection: &str, mut row: Document) -> Document {
     row
 }
 
-/// The session.
+/// A session whose documents by `_id` are asked for by their natural keys.
 pub struct Natural<'a>(pub &'a mut dyn Session);
 
 #[async_trait]

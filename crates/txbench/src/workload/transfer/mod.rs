@@ -43,7 +43,7 @@ impl WorkloadOptions for Options {
 }
 
 impl Options {
-    /// What all accounts hold together.
+    /// Sum of all accounts' balances.
     fn total(&self) -> i64 {
         i64::from(self.documents) * BALANCE
     }

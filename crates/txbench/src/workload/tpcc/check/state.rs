@@ -59,7 +59,7 @@ pub struct OrderState {
 /// The lines of an order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinesState {
-    /// How many.
+    /// Number of lines.
     pub count: i64,
     /// Those with a date of delivery.
     pub delivered: i64,

@@ -12,7 +12,7 @@ use crate::workload::tpcc::{
 /// An order without its lines.
 #[derive(Clone, Debug)]
 pub struct OrderRow {
-    /// Which.
+    /// Key of the order.
     pub order: Order,
     /// The customer's number.
     pub customer: u32,
@@ -35,7 +35,7 @@ pub struct LineRow {
     pub item: u32,
     /// Who supplies it.
     pub supply: u32,
-    /// How many.
+    /// Number of pieces.
     pub quantity: u32,
     /// Their price.
     pub amount_cents: i64,

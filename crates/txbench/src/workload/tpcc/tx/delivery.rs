@@ -21,7 +21,7 @@ use crate::{
 /// An order that is to be delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
-    /// Which.
+    /// Key of the order.
     pub order: Order,
     /// Its customer's number, where the schema says it here.
     pub customer: Option<u32>,

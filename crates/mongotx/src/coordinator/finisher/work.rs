@@ -1,0 +1,92 @@
+//! A decided transaction while it is being finished, and its parts: what it has left in each collection.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+};
+
+use protocol::Decided;
+
+use super::Held;
+use crate::{coordinator::siblings::Claims, options::Namespace};
+
+/// A decided transaction, while it is being finished.
+pub(super) struct Work {
+    pub(super) id: Decided,
+    pub(super) committed: bool,
+    /// Given back when everything is clean, or when the server refuses something.
+    claims: Mutex<Option<Claims>>,
+    /// Parts that are under way, or wait for it.
+    open: AtomicUsize,
+    /// Number of the transaction's parts (its documents in one collection) that are not clean yet.
+    unclean: AtomicUsize,
+    /// The connection epoch before the first of its documents was finished.
+    epoch: AtomicU64,
+    /// All of its documents are clean.
+    clean: AtomicBool,
+}
+
+impl Work {
+    pub(super) fn new(id: Decided, committed: bool, claims: Option<Claims>, parts: usize) -> Self {
+        Self {
+            id,
+            committed,
+            claims: Mutex::new(claims),
+            open: AtomicUsize::new(parts),
+            unclean: AtomicUsize::new(parts),
+            epoch: AtomicU64::new(u64::MAX),
+            clean: AtomicBool::new(false),
+        }
+    }
+
+    /// Nobody of this client waits for it any more.
+    pub(super) fn release(&self) {
+        drop(self.claims.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// How many of these documents are locked, unless somebody else has finished them.
+    fn locked(&self, held: &[(Namespace, Held)]) -> usize {
+        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(ns, held): &(Namespace, Held)| match &*claims {
+            Some(claims) => {
+                let (claimed, left) = claims.count(ns);
+                held.own.saturating_sub(claimed) + left
+            }
+            None => 0,
+        };
+        held.iter().map(of).sum()
+    }
+
+    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that was the last part.
+    pub(super) fn part_is_clean(&self, epoch: u64) -> Option<u64> {
+        self.epoch.fetch_min(epoch, SeqCst);
+        let last = self.unclean.fetch_sub(1, SeqCst) == 1;
+        if last {
+            self.clean.store(true, SeqCst);
+            self.release();
+        }
+        last.then(|| self.epoch.load(SeqCst))
+    }
+
+    /// A part is clean, or nobody here goes on with it for now. True if that was the last one.
+    pub(super) fn part_is_closed(&self) -> bool {
+        self.open.fetch_sub(1, SeqCst) == 1
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        self.clean.load(SeqCst)
+    }
+}
+
+/// What a transaction has left in some collections: in one, but for those that have a flight of their own.
+pub(super) struct Part {
+    pub(super) work: Arc<Work>,
+    pub(super) held: Vec<(Namespace, Held)>,
+}
+
+impl Part {
+    /// How many documents there are to finish, unless somebody else does.
+    pub(super) fn locked(&self) -> usize {
+        if self.work.committed { self.work.locked(&self.held) } else { 0 }
+    }
+}

@@ -1,0 +1,274 @@
+//! The documents that a transaction holds, or may hold.
+//!
+//! Every document is noted *before* the command that may lock it is sent. Where only the answer tells which one it is, it is noted
+//! that there may be one that is not known ([`Transaction::hold_unknown`]).
+
+use std::collections::{HashMap, HashSet};
+
+use bson::Bson;
+use sd2v::{shard, statement::OwnReadLock, stored::check_id};
+
+use super::Transaction;
+use crate::{
+    coordinator::{
+        Core,
+        address::Address,
+        changes::stamps_of_changes,
+        finisher::Held,
+        own_key::{OwnKey, id_key},
+    },
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// The documents of one collection, by the bytes of their `_id`s.
+#[derive(Default)]
+pub(super) struct HeldSet {
+    written: HashMap<Vec<u8>, Address>,
+    /// Documents that the transaction may have read-locked.
+    read: HashMap<Vec<u8>, Address>,
+    /// Of the written ones, those that are known to be locked and not removed.
+    locked: HashSet<Vec<u8>>,
+    /// Of the read-locked ones, those of which the server has said so: what is read under these locks must not change.
+    kept: HashSet<Vec<u8>>,
+    /// Of the written ones: those that are known to be this transaction's until it ends, in the order in which they became so.
+    own: HashMap<OwnKey, usize>,
+    inserts: bool,
+    removes: bool,
+    /// A command is under way, or was never answered, that may have locked a document which only its answer names.
+    unknown: bool,
+    /// Some of the written ones may have been given other keys of unique indexes.
+    rekeyed: bool,
+}
+
+impl HeldSet {
+    /// What is left of it to finish, once the transaction is decided.
+    pub(super) fn into_held(self) -> Held {
+        let unknown = self.unknown.then(Address::any_held);
+        Held {
+            own: self.own.len(),
+            written: self.written.into_values().chain(unknown).collect(),
+            read: self.read.into_values().collect(),
+            inserts: self.inserts,
+            removes: self.removes,
+        }
+    }
+}
+
+/// How a document is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Insert,
+    Change,
+    Remove,
+    Read,
+}
+
+impl Transaction {
+    /// Has it written to this collection?
+    pub(crate) fn has_written(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_some_and(|held| !held.written.is_empty())
+    }
+
+    pub(crate) fn may_hold(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.held.get(ns).is_some_and(|held| held.written.contains_key(&id_key(id)))
+    }
+
+    pub(crate) fn has_read_locks(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_some_and(|held| !held.read.is_empty())
+    }
+
+    pub(crate) fn read_lock(&self, ns: &Namespace, id: &Bson) -> OwnReadLock {
+        let Some(held) = self.held.get(ns).filter(|held| !held.read.is_empty()) else { return OwnReadLock::None };
+        let key = id_key(id);
+        match held.read.contains_key(&key) {
+            true if held.kept.contains(&key) => OwnReadLock::Kept,
+            false if is_equal_only_to_itself(id) => OwnReadLock::None,
+            _ => OwnReadLock::Unsure,
+        }
+    }
+
+    /// The server has said that these documents are read-locked by this transaction.
+    pub(crate) fn keep_read_locks<'a>(&mut self, ns: &Namespace, at: impl IntoIterator<Item = &'a Address>) {
+        let kept = &mut self.held.entry(ns.clone()).or_default().kept;
+        kept.extend(at.into_iter().map(|at| id_key(&at.id)));
+    }
+
+    /// Where a document is that it holds already.
+    pub(crate) fn address_of(&self, ns: &Namespace, id: &Bson) -> Option<&Address> {
+        let (held, key) = (self.held.get(ns)?, id_key(id));
+        held.written.get(&key).or_else(|| held.read.get(&key))
+    }
+
+    /// Notes documents that the next command may lock, unless they are too many, or no server would store them.
+    pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
+        if what == Hold::Insert {
+            at.iter().try_for_each(|at| check_id(&at.id))?;
+        }
+        let held = self.held.entry(ns.clone()).or_default();
+        match what {
+            Hold::Insert => held.inserts = true,
+            Hold::Remove => held.removes = true,
+            Hold::Change | Hold::Read => {}
+        }
+        for at in at {
+            let others = [&mut held.written, &mut held.read].into_iter();
+            for other in others.filter_map(|set| set.get_mut(&id_key(&at.id))) {
+                learn(ns, other, at)?;
+            }
+        }
+        let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
+        let new: HashMap<Vec<u8>, &Address> =
+            at.iter().map(|at| (id_key(&at.id), at)).filter(|(key, _)| !set.contains_key(key)).collect();
+        let new: Vec<(Vec<u8>, Address)> = new.into_iter().map(|(key, at)| (key, at.clone())).collect();
+        self.check_room(core, new.len())?;
+        self.count += new.len();
+        let Some(held) = self.held.get_mut(ns) else { return Ok(()) };
+        let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
+        set.extend(new);
+        Ok(())
+    }
+
+    /// The next command may lock a document that only its answer names. Until [`Self::hold_found`] the transaction can only be rolled
+    /// back, and whatever it holds in this collection is looked for by its id.
+    pub(crate) fn hold_unknown(&mut self, core: &Core, ns: &Namespace) -> Result<()> {
+        self.check_room(core, 1)?;
+        self.held.entry(ns.clone()).or_default().unknown = true;
+        Ok(())
+    }
+
+    /// That command was answered: it has locked this document, or none.
+    pub(crate) fn hold_found(
+        &mut self,
+        core: &Core,
+        ns: &Namespace,
+        found: Option<&Address>,
+        what: Hold,
+    ) -> Result<()> {
+        if let Some(at) = found {
+            self.hold(core, ns, std::slice::from_ref(at), what)?;
+        }
+        self.held.entry(ns.clone()).or_default().unknown = false;
+        Ok(())
+    }
+
+    fn check_room(&self, core: &Core, more: usize) -> Result<()> {
+        if self.count + more <= core.options.max_documents {
+            return Ok(());
+        }
+        let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
+        Err(Error::invalid(290, message).for_transaction(self.id()))
+    }
+
+    /// Documents of this collection are about to be given other keys of unique indexes.
+    pub(crate) fn note_rekeyed(&mut self, ns: &Namespace) {
+        self.held.entry(ns.clone()).or_default().rekeyed = true;
+    }
+
+    /// Is all that it has written to in this collection removed?
+    pub(crate) fn only_removed(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_none_or(|held| !held.inserts && held.locked.is_empty())
+    }
+
+    /// May a document that it has written to have a key of a unique index that it had not before?
+    pub(crate) fn has_new_keys(&self, ns: &Namespace) -> bool {
+        self.held.get(ns).is_some_and(|held| held.inserts || held.rekeyed)
+    }
+
+    /// Documents that were held are locked now, to be changed or to be removed.
+    pub(crate) fn note_locked(&mut self, ns: &Namespace, at: &[Address], removes: bool) {
+        let Some(held) = self.held.get_mut(ns) else { return };
+        for key in at.iter().map(|at| id_key(&at.id)) {
+            if removes {
+                held.locked.remove(&key);
+            } else {
+                held.locked.insert(key);
+            }
+        }
+        self.note_own(ns, at.iter().map(|at| &at.id));
+    }
+
+    /// These documents are this transaction's until it ends: locked, or inserted, by commands that were answered.
+    pub(crate) fn note_own<'a>(&mut self, ns: &Namespace, ids: impl IntoIterator<Item = &'a Bson>) {
+        let Some(held) = self.held.get_mut(ns) else { return };
+        for id in ids {
+            let next = held.own.len();
+            held.own.entry(OwnKey::of(id)).or_insert(next);
+        }
+    }
+
+    /// How many documents of this collection are its own.
+    pub(crate) fn count_own(&self, ns: &Namespace) -> usize {
+        self.held.get(ns).map_or(0, |held| held.own.len())
+    }
+
+    /// Was this document among the first `count` that became its own?
+    pub(crate) fn was_own(&self, ns: &Namespace, id: &Bson, count: usize) -> bool {
+        count > 0
+            && self.held.get(ns).and_then(|held| held.own.get(&OwnKey::of(id))).is_some_and(|place| *place < count)
+    }
+
+    /// Is this document its own?
+    pub(crate) fn is_own(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.was_own(ns, id, usize::MAX)
+    }
+
+    /// The `_id`s of its own documents of this collection.
+    pub(crate) fn own_ids(&self, ns: &Namespace) -> Vec<Bson> {
+        let Some(held) = self.held.get(ns) else { return Vec::new() };
+        held.written.values().filter(|at| held.own.contains_key(&OwnKey::of(&at.id))).map(|at| at.id.clone()).collect()
+    }
+
+    pub(super) fn has_written_anything(&self) -> bool {
+        self.held.values().any(|held| !held.written.is_empty())
+    }
+
+    /// The change stamps that its decision sets.
+    pub(super) fn changed(&self) -> Vec<String> {
+        let stamps = self.held.iter().filter(|(_, held)| !held.written.is_empty()).flat_map(|(ns, held)| {
+            let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
+            stamps_of_changes(ns, documents.as_deref())
+        });
+        stamps.collect()
+    }
+
+    /// The collections with documents that must be there.
+    pub(crate) fn namespaces_locked(&self) -> Vec<Namespace> {
+        let locked = self.held.iter().filter(|(_, held)| !held.locked.is_empty());
+        locked.map(|(ns, _)| ns.clone()).collect()
+    }
+
+    /// The documents of this collection that must be there.
+    pub(crate) fn locked(&self, ns: &Namespace) -> Vec<Address> {
+        let Some(held) = self.held.get(ns) else { return Vec::new() };
+        held.locked.iter().filter_map(|key| held.written.get(key).cloned()).collect()
+    }
+
+    /// Some of what it holds there may have no safe version.
+    pub(crate) fn may_insert(&mut self, ns: &Namespace) {
+        if let Some(held) = self.held.get_mut(ns) {
+            held.inserts = true;
+        }
+    }
+}
+
+/// The same `_id` is to be held again: its shard key may have become known.
+fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
+    if held.key().is_empty() {
+        *held = at.clone();
+    }
+    if at.key().is_empty() || shard::same(held.key(), at.key()) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "a transaction cannot write two documents of {ns} with the _id {at} and different shard keys: {} and {}",
+        held.key(),
+        at.key()
+    )))
+}
+
+/// Does no other `_id` name the same document? A number equals numbers of other types, a string those that a collation
+/// makes equal.
+fn is_equal_only_to_itself(id: &Bson) -> bool {
+    matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
+}
