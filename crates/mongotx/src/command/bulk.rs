@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
+use sd2v::filter::{has_special, sees_lock_fields};
 
 use super::{delete, delete::DeleteCommand, implicit, insert, query, update, update::UpdateCommand};
 use crate::{
-    coordinator::{Core, address::Address, prepare::Target, prepare_each::Each, transaction::Transaction},
+    coordinator::{
+        Core, address::Address, own_key::OwnKey, prepare::Target, prepare_each::Each, transaction::Transaction,
+    },
     error::{Error, Progress, Result, WriteError},
     options::Namespace,
 };
@@ -106,9 +109,10 @@ async fn inside(
 }
 
 /// Carries out as many of the first operations as one command can, and answers how many: each of these has matched its
-/// document and modified it.
+/// document and modified it. Where some name their documents by other keys than `_id`, these are asked for before, by one
+/// command.
 async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operations: &[Operation]) -> Result<usize> {
-    if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() {
+    if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(0);
     }
     let mut run = Vec::new();
@@ -117,13 +121,19 @@ async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operat
         if !command.may_be_fused() {
             break;
         }
-        let Some(id) = query::named_id(core, ns, &command.filter, &command.terms).await? else { break };
-        run.push((Address::bare(id), command));
+        match named(core, tx, ns, command).await? {
+            Some(named) => run.push((named, &**command)),
+            None => break,
+        }
     }
     if run.len() < 2 {
         return Ok(0);
     }
     core.catalog.check_written(ns, true)?;
+    let run = addresses(core, ns, run).await?;
+    if run.len() < 2 {
+        return Ok(0);
+    }
     let all: Vec<Each<'_>> = run
         .iter()
         .map(|(at, command)| {
@@ -132,6 +142,73 @@ async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operat
         })
         .collect();
     core.prepare_each(tx, ns, &all).await
+}
+
+/// How an update names the one document that it can match.
+enum Named {
+    Id(Bson),
+    /// By a value of each field of a unique index.
+    Key,
+}
+
+async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Option<Named>> {
+    if let Some(id) = query::named_id(core, ns, &command.filter, &command.terms).await? {
+        return Ok(Some(Named::Id(id)));
+    }
+    // Its own documents may have other keys than those that everybody sees.
+    let plain = !has_special(&command.filter) && !sees_lock_fields(&command.filter) && !tx.has_new_keys(ns);
+    let is_key = plain && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&command.filter);
+    Ok(is_key.then_some(Named::Key))
+}
+
+/// Where the documents of the first of these are. What is told of others than `_id`s is no more than likely: the statements that
+/// follow demand what the filters say.
+async fn addresses<'a>(
+    core: &Core,
+    ns: &Namespace,
+    run: Vec<(Named, &'a UpdateCommand)>,
+) -> Result<Vec<(Address, &'a UpdateCommand)>> {
+    let by_key = || run.iter().filter(|(named, _)| matches!(named, Named::Key)).map(|(_, command)| &command.filter);
+    let mut found = match by_key().count() {
+        0 => Vec::new(),
+        // By itself it has a shorter way.
+        1 => return Ok(Vec::new()),
+        count => {
+            let filters: Vec<&Document> = by_key().collect();
+            let fields = filters.iter().flat_map(|filter| filter.keys()).filter(|field| !field.starts_with('$'));
+            let shown = fields.map(|field| top_level(field)).chain(["_id"]);
+            let projection: Document = shown.map(|field| (field.to_owned(), Bson::Int32(1))).collect();
+            let find = doc! {"find": &ns.coll, "filter": {"$or": filters}, "projection": projection};
+            core.server.collect(&ns.db, find, count).await?
+        }
+    };
+    let mut addresses = Vec::new();
+    for (named, command) in run {
+        let id = match named {
+            Named::Id(id) => Some(id),
+            Named::Key => {
+                let place = found.iter().position(|document| has_values(document, &command.filter));
+                place.and_then(|place| found.swap_remove(place).remove("_id"))
+            }
+        };
+        match id {
+            Some(id) => addresses.push((Address::bare(id), command)),
+            None => break,
+        }
+    }
+    Ok(addresses)
+}
+
+fn top_level(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
+}
+
+/// Does the document have the values that the filter demands of fields at its top?
+fn has_values(document: &Document, filter: &Document) -> bool {
+    filter.iter().all(|(field, wanted)| {
+        let is_value = !field.starts_with('$') && !field.contains('.') && !matches!(wanted, Bson::Document(_));
+        !is_value || document.get(field).is_some_and(|value| OwnKey::of(value) == OwnKey::of(wanted))
+    })
 }
 
 async fn one(

@@ -3,7 +3,7 @@
 
 use crate::{late::proxy::Proxy, quiet};
 
-use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use bson::{Document, doc};
 use futures_util::{TryStreamExt, future::join_all};
@@ -11,7 +11,7 @@ use mongotx::{
     Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, ReturnDocument, Session, Step,
     TransactionOptions,
 };
-use quiet::{Gate, connect, options, through};
+use quiet::{Gate, commands_of, connect, options, through};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -41,7 +41,7 @@ fn begun(client: &Client) -> Session {
     session
 }
 
-/// Answers how many documents matched.
+/// Adds `n` to the document with key `k`; answers how many documents matched.
 async fn add(coll: &Collection<Document>, session: &mut Session, k: i32, n: i32) -> mongotx::Result<u64> {
     let done = coll.update_one(doc! {"k": k}, doc! {"$inc": {"n": n}}).session(session).await?;
     Ok(done.matched_count)
@@ -51,23 +51,11 @@ async fn n_of(coll: &Collection<Document>, k: i32) -> i32 {
     coll.find_one(doc! {"k": k}).await.unwrap().unwrap().get_i32("n").unwrap()
 }
 
-/// The commands that `work` sends, by name.
-async fn sent<T>(client: &Client, work: impl Future<Output = T>) -> BTreeMap<String, u64> {
-    let before = client.metrics().commands;
-    work.await;
-    let mut after = client.metrics().commands;
-    for (name, count) in before {
-        after.entry(name).and_modify(|now| *now -= count);
-    }
-    after.retain(|_, count| *count > 0);
-    after
-}
-
 fn one_find_and_modify() -> BTreeMap<String, u64> {
     BTreeMap::from([("findAndModify".to_owned(), 1)])
 }
 
-/// As the server has it.
+/// The collection's documents with MongoTx's own fields, read past the library.
 async fn stored(coll: &Collection<Document>) -> Vec<Document> {
     let server = testkit::shared_standalone().await.unwrap();
     let plain = server.client().await.unwrap();
@@ -89,28 +77,28 @@ async fn a_write_by_a_natural_key_is_one_command_each() {
     // Also in a collection to which the transaction has written: nobody else can have the key.
     for k in 1..=3 {
         let update = async { assert_eq!(add(&coll, &mut session, k, 1).await.unwrap(), 1) };
-        assert_eq!(sent(&client, update).await, one_find_and_modify(), "{k}");
+        assert_eq!(commands_of(&client, update).await, one_find_and_modify(), "{k}");
     }
     let modify = async {
         let action = coll.find_one_and_update(doc! {"k": 4}, doc! {"$inc": {"n": 1}});
         let action = action.return_document(ReturnDocument::After).projection(doc! {"_id": 0});
         assert_eq!(action.session(&mut session).await.unwrap(), Some(doc! {"k": 4, "n": 2}));
     };
-    assert_eq!(sent(&client, modify).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, modify).await, one_find_and_modify());
     let lock = async {
         let same = vec![doc! {"$replaceWith": "$$ROOT"}];
         let seen = coll.find_one_and_update(doc! {"k": 5}, same).session(&mut session).await.unwrap();
         assert_eq!(seen, Some(doc! {"_id": 50, "k": 5, "n": 1}));
     };
-    assert_eq!(sent(&client, lock).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, lock).await, one_find_and_modify());
     let remove = async { assert_eq!(coll.delete_one(doc! {"k": 6}).session(&mut session).await.unwrap(), 1) };
-    assert_eq!(sent(&client, remove).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, remove).await, one_find_and_modify());
     let take = async {
         // One key, so any order is that of the one document.
         let action = coll.find_one_and_delete(doc! {"k": 7}).sort(doc! {"n": 1});
         assert_eq!(action.session(&mut session).await.unwrap(), Some(doc! {"_id": 70, "k": 7, "n": 1}));
     };
-    assert_eq!(sent(&client, take).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, take).await, one_find_and_modify());
     session.commit().await.unwrap();
     assert!(client.flush(LONG).await);
     let left = [(1, 2), (2, 2), (3, 2), (4, 2), (5, 1), (8, 1)].map(|(k, n)| doc! {"_id": 10 * k, "k": k, "n": n});
@@ -126,7 +114,7 @@ async fn a_first_write_by_any_condition_is_one_command() {
         let done = coll.update_one(doc! {"n": {"$gte": 1}}, doc! {"$set": {"n": 7}}).session(&mut session).await;
         assert_eq!(done.unwrap().modified_count, 1);
     };
-    assert_eq!(sent(&client, update).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, update).await, one_find_and_modify());
     session.commit().await.unwrap();
     assert!(client.flush(LONG).await);
     assert_eq!(stored(&coll).await[0], doc! {"_id": 10, "k": 1, "n": 7});
@@ -203,12 +191,12 @@ async fn what_the_same_client_has_committed_and_not_finished_is_taken_over() {
     let (client, coll, gate) = left_unfinished().await;
     let mut second = begun(&client);
     let update = async { assert_eq!(add(&coll, &mut second, 1, 100).await.unwrap(), 1) };
-    assert_eq!(sent(&client, update).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, update).await, one_find_and_modify());
     let modify = async {
         let action = coll.find_one_and_update(doc! {"k": 2}, doc! {"$inc": {"n": 100}});
         assert_eq!(action.session(&mut second).await.unwrap(), Some(doc! {"_id": 20, "k": 2, "n": 11}));
     };
-    assert_eq!(sent(&client, modify).await, one_find_and_modify());
+    assert_eq!(commands_of(&client, modify).await, one_find_and_modify());
     // Its safe version matches, and is history.
     let done = coll.update_one(doc! {"k": 4, "n": 1}, doc! {"$inc": {"n": 5}}).session(&mut second).await.unwrap();
     assert_eq!(done.matched_count, 0);
@@ -386,7 +374,7 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     let mut session = begun(&client);
     for k in [1, 2] {
         let oldest = async { assert_eq!(take(&mut session).await.unwrap(), Some(k)) };
-        assert_eq!(sent(&client, oldest).await, one_find_and_modify(), "{k}");
+        assert_eq!(commands_of(&client, oldest).await, one_find_and_modify(), "{k}");
     }
     session.commit().await.unwrap();
     // One that comes before it, and was there all the while in a version that nobody but its holder changes.

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -42,6 +43,18 @@ pub(crate) async fn connect_in_the_end(uri: &str, options: ClientOptions) -> Cli
             Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
         }
     }
+}
+
+/// The commands that `work` sends, by name.
+pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T>) -> BTreeMap<String, u64> {
+    let before = client.metrics().commands;
+    work.await;
+    let mut after = client.metrics().commands;
+    for (name, count) in before {
+        after.entry(name).and_modify(|now| *now -= count);
+    }
+    after.retain(|_, count| *count > 0);
+    after
 }
 
 /// A new collection with the documents `{_id: 1, n: 1}` to `{_id: count, n: 1}`.
