@@ -50,9 +50,9 @@ pub enum Concern {
 /// The connection for record writes, as it was at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Since {
-    /// Its number: the connection epoch.
+    /// The connection epoch at that moment.
     pub epoch: u64,
-    /// It had been answered by then, so that it belonged to a server process. One that was opened only may end at a process that
+    /// The connection had been answered by then, so that it belonged to a server process. One that was opened only may end at a process that
     /// begins later: nothing that is written over it proves anything about what was done before.
     pub answered: bool,
 }
@@ -338,6 +338,15 @@ impl Recorder {
     /// How many numbers the record lists: what rotation keeps small.
     pub fn listed(&self) -> usize {
         self.phases.len() + self.aborted_in_trace
+    }
+
+    /// In this connection epoch, will the record be given up because documents were finished in an earlier one (step 5)? Then it is of no
+    /// use to new transactions.
+    pub fn is_outlived(&self, epoch: u64) -> bool {
+        self.phases.values().any(|phase| match phase {
+            Phase::CommittedClean(clean) => !clean.proven && !clean.since.is_proven_over(epoch),
+            _ => false,
+        })
     }
 
     /// The next write, if there is somebody to decide or stamp for, or if `anyway` (heartbeat, new collection). `None`

@@ -3,8 +3,6 @@
 use std::{borrow::Cow, collections::VecDeque};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, Regex, doc};
-use futures_util::TryStreamExt;
-use mongodb::Cursor;
 use sd2v::{filter, projection, stored};
 use serde::de::DeserializeOwned;
 
@@ -14,7 +12,7 @@ use crate::{
         Core,
         address::{Address, among},
         read_set::Witness,
-        server::in_time,
+        server::stream::Stream,
     },
     document,
     error::Result,
@@ -174,7 +172,7 @@ pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, ter
 #[derive(Default)]
 pub(crate) struct Documents {
     ready: VecDeque<RawDocumentBuf>,
-    live: Option<Cursor<RawDocumentBuf>>,
+    live: Option<Stream>,
     /// Who is told what is taken out.
     witness: Option<Witness>,
 }
@@ -184,7 +182,7 @@ impl Documents {
         Self { ready: documents.into_iter().collect(), ..Self::default() }
     }
 
-    pub(crate) fn streaming(cursor: Cursor<RawDocumentBuf>) -> Self {
+    pub(crate) fn streaming(cursor: Stream) -> Self {
         Self { live: Some(cursor), ..Self::default() }
     }
 
@@ -197,7 +195,7 @@ impl Documents {
     pub(crate) async fn peek(&mut self) -> Result<Option<&RawDocument>> {
         if self.ready.is_empty()
             && let Some(live) = self.live.as_mut()
-            && let Some(first) = in_time(live.try_next()).await?
+            && let Some(first) = live.next().await?
         {
             self.ready.push_back(first);
         }
@@ -214,7 +212,7 @@ impl Documents {
     pub(crate) async fn next(&mut self) -> Option<Result<RawDocumentBuf>> {
         let next = match (self.ready.pop_front(), self.live.as_mut()) {
             (Some(ready), _) => Some(Ok(ready)),
-            (None, Some(live)) => in_time(live.try_next()).await.transpose(),
+            (None, Some(live)) => live.next().await.transpose(),
             (None, None) => None,
         };
         let next = next.map(|next| next.and_then(document::stripped));

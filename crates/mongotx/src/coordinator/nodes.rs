@@ -6,22 +6,61 @@
 //! majority: registrations, prepared writes, fences, decisions, finished documents, and records that are read to be acted on.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, doc, oid::ObjectId};
 
 /// How long one write waits for the majority. A primary that has lost it steps down much earlier.
 const LONGEST_WAIT_MS: i32 = 30_000;
+
+/// Server processes that are remembered. More than this many restarts, and an early one would not be known again.
+const MAX_PROCESSES: usize = 64;
 
 /// Whether several servers keep the data.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     /// Set once and for all: a set of one may be given more members while the client runs.
     several: AtomicBool,
+    processes: Mutex<Processes>,
     /// The connection epochs of the client's records.
     epochs: Mutex<Vec<Arc<AtomicU64>>>,
+}
+
+/// The server processes that have said that they take writes.
+#[derive(Debug)]
+enum Processes {
+    /// One after the other, the last one last.
+    InTurn(Vec<ObjectId>),
+    /// Some server tells no id, or one answers again that another had replaced: a proxy asks several of them.
+    Unknown,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self::InTurn(Vec::new())
+    }
+}
+
+impl Processes {
+    /// Another process than before may answer from now on.
+    fn note(&mut self, id: Option<ObjectId>) -> bool {
+        let Self::InTurn(known) = self else { return false };
+        match id {
+            Some(id) if known.last() == Some(&id) => false,
+            Some(id) if !known.contains(&id) => {
+                known.push(id);
+                let many = known.len().saturating_sub(MAX_PROCESSES);
+                known.drain(..many);
+                known.len() > 1
+            }
+            _ => {
+                *self = Self::Unknown;
+                true
+            }
+        }
+    }
 }
 
 impl Nodes {
@@ -37,16 +76,28 @@ impl Nodes {
         self.several.load(SeqCst)
     }
 
+    /// All that takes writes is one server process, until the connection epochs end: it has said which one it is (decision 0039).
+    pub(crate) fn is_one_process(&self) -> bool {
+        !self.are_several() && matches!(&*self.processes(), Processes::InTurn(known) if !known.is_empty())
+    }
+
     /// An answer to `hello`.
     pub(crate) fn note(&self, hello: &Document) {
-        if are_several(hello)
-            && !self.several.swap(true, SeqCst)
+        let has_grown = are_several(hello) && !self.several.swap(true, SeqCst);
+        // Members of a set are processes of their own; what their epochs rest on is the majority.
+        let is_replaced = !self.are_several() && takes_writes(hello) && self.processes().note(process_id(hello));
+        if (has_grown || is_replaced)
             && let Ok(epochs) = self.epochs.lock()
         {
             for epoch in epochs.iter() {
                 epoch.fetch_add(1, SeqCst);
             }
         }
+    }
+
+    /// No code panics while it holds this lock.
+    fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a change waits for that somebody will be told about, or that others act on.
@@ -79,6 +130,16 @@ impl Nodes {
             create_indexes.insert("commitQuorum", "majority");
         }
     }
+}
+
+/// Members that take no writes, arbiters for instance, are processes of their own.
+fn takes_writes(hello: &Document) -> bool {
+    ["isWritablePrimary", "ismaster"].iter().any(|flag| hello.get_bool(flag).unwrap_or(false))
+}
+
+/// Another one for every start of a server.
+fn process_id(hello: &Document) -> Option<ObjectId> {
+    hello.get_document("topologyVersion").ok()?.get_object_id("processId").ok()
 }
 
 fn are_several(hello: &Document) -> bool {
@@ -115,6 +176,62 @@ mod tests {
         };
         assert!(by(doc! {"msg": "isdbgrid"}));
         assert!(!by(doc! {"isWritablePrimary": true}));
+    }
+
+    fn process(id: Option<u8>) -> Document {
+        let mut hello = doc! {"isWritablePrimary": true};
+        if let Some(id) = id {
+            hello.insert("topologyVersion", doc! {"processId": ObjectId::from_bytes([id; 12]), "counter": 0_i64});
+        }
+        hello
+    }
+
+    #[test]
+    fn the_epoch_ends_with_the_server_process() {
+        let (nodes, epoch) = (Nodes::default(), Arc::new(AtomicU64::new(0)));
+        nodes.ends(&epoch);
+        assert!(!nodes.is_one_process(), "nobody has said anything yet");
+        let after = |hello: &Document| {
+            nodes.note(hello);
+            (nodes.is_one_process(), epoch.load(SeqCst))
+        };
+        assert_eq!(after(&process(Some(1))), (true, 0));
+        assert_eq!(after(&process(Some(1))), (true, 0));
+        assert_eq!(after(&process(Some(2))), (true, 1));
+        let mut secondary = process(Some(3));
+        secondary.insert("isWritablePrimary", false);
+        assert_eq!(after(&secondary), (true, 1), "it takes no writes");
+        assert_eq!(after(&process(Some(1))), (false, 2), "two processes answer in turns");
+        assert_eq!(after(&process(Some(4))), (false, 2), "which one does is not known any more");
+    }
+
+    #[test]
+    fn servers_that_tell_no_process_are_not_known_to_be_one() {
+        let (nodes, epoch) = (Nodes::default(), Arc::new(AtomicU64::new(0)));
+        nodes.ends(&epoch);
+        nodes.note(&process(Some(1)));
+        nodes.note(&process(None));
+        assert_eq!((nodes.is_one_process(), epoch.load(SeqCst)), (false, 1));
+        let nodes = Nodes::default();
+        nodes.note(&process(None));
+        assert!(!nodes.is_one_process());
+    }
+
+    #[test]
+    fn several_servers_are_not_one_process() {
+        let nodes = Nodes::default();
+        let mut member = process(Some(1));
+        nodes.note(&member);
+        assert!(nodes.is_one_process());
+        member.insert("hosts", vec!["a:1", "b:1"]);
+        nodes.note(&member);
+        assert!(!nodes.is_one_process());
+        let epoch = Arc::new(AtomicU64::new(0));
+        nodes.ends(&epoch);
+        let mut next_primary = process(Some(2));
+        next_primary.insert("hosts", vec!["a:1", "b:1"]);
+        nodes.note(&next_primary);
+        assert_eq!(epoch.load(SeqCst), 0, "another primary ends no epoch");
     }
 
     #[test]

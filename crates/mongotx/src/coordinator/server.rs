@@ -2,7 +2,7 @@
 //!
 //! Every command of this crate is sent once. The driver's own retries of writes are off: a lock write that arrived
 //! twice could lock a document again after its transaction was finished. Commands go over connections of this library's own
-//! ([`lean`]) where that can be, and else over the driver; cursors that are read as somebody asks always go over the driver.
+//! ([`lean`]) where that can be, and else over the driver.
 //!
 //! Commands that change documents go through one of three doors, and there is no other:
 //! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command is under way.
@@ -13,6 +13,7 @@ pub(crate) mod direct;
 pub(crate) mod lean;
 pub(crate) mod live;
 pub(crate) mod repair;
+pub(crate) mod stream;
 
 use std::{
     future::IntoFuture,
@@ -29,7 +30,10 @@ use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use mongowire::{Failure, Refusal};
 use sd2v::{guard::refused_field, index::shown, validator};
 
-use self::lean::{Lean, Line};
+use self::{
+    lean::{Lean, Line},
+    stream::{LeanCursor, Stream},
+};
 use super::nodes::Nodes;
 use crate::{
     document,
@@ -41,7 +45,7 @@ use crate::{
 
 /// DocumentValidationFailure.
 const BREAKS_VALIDATOR: i32 = 121;
-/// BSONObjectTooLarge.
+/// The server's code `BSONObjectTooLarge`.
 const TOO_LARGE: i32 = 10_334;
 
 /// What an `update`, `insert` or `delete` command answers.
@@ -147,6 +151,12 @@ impl Server {
         self.connections.load(SeqCst)
     }
 
+    /// Whether what is sent over one of its connections, or not at all, proves that the same server process was there all the time
+    /// (decision 0039).
+    pub(crate) fn is_bound(&self) -> bool {
+        self.lean.is_some() && self.nodes.is_one_process()
+    }
+
     pub(crate) async fn at(&self, step: Step) {
         if let Some(hook) = &self.hook {
             hook.at(step).await;
@@ -169,6 +179,14 @@ impl Server {
         }
     }
 
+    /// The same, over the connection that is there since [`Server::connections`] was `number`, or not at all.
+    async fn send_over(&self, db: &str, command: &Document, number: u64) -> Result<Document> {
+        let Some(lean) = self.lean.as_ref().filter(|_| self.is_bound()) else {
+            return Err(Error::new(ErrorKind::Unavailable, "no connection leads to one server process for certain"));
+        };
+        document::parse(&lean.line_since(number).await?.ask(db, command).await?)
+    }
+
     /// One command of a door. What was done and may be lost again (`writeConcernError`) counts as unanswered.
     async fn send_kept(&self, db: &str, command: Document) -> Result<Document> {
         kept(self.send(db, command).await?)
@@ -186,9 +204,29 @@ impl Server {
         command
     }
 
-    /// A cursor over the answer of `find` or `aggregate`. Of bytes: the driver's cursor of documents reads them through serde,
-    /// which takes objects for what they look like (see [`document`]).
-    pub(crate) async fn cursor(&self, db: &str, command: Document) -> Result<Cursor<RawDocumentBuf>> {
+    /// The documents that `find` or `aggregate` answers, as somebody asks for them.
+    pub(crate) async fn cursor(self: &Arc<Self>, db: &str, command: Document) -> Result<Stream> {
+        let Some(mut line) = self.line().await? else {
+            return Ok(Stream::Driver(Box::new(self.driver_cursor(db, command).await?)));
+        };
+        let answer = line.ask(db, &command).await?;
+        Ok(Stream::Lean(LeanCursor::of(self, &answer)?))
+    }
+
+    /// One command over a connection of this library's own. For [`stream`] alone.
+    async fn ask_raw(&self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
+        match self.line().await? {
+            Some(mut line) => line.ask(db, command).await,
+            None => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the server that has the cursor is a member of a larger set now",
+            )),
+        }
+    }
+
+    /// Of bytes: the driver's cursor of documents reads them through serde, which takes objects for what they look like (see
+    /// [`document`]).
+    async fn driver_cursor(&self, db: &str, command: Document) -> Result<Cursor<RawDocumentBuf>> {
         Ok(in_time(self.driver.database(db).run_cursor_command(command)).await?.with_type())
     }
 
@@ -202,7 +240,7 @@ impl Server {
         if let Some(line) = self.line().await? {
             return line.collect(db, &command, limit).await;
         }
-        let cursor = self.cursor(db, command).await?;
+        let cursor = self.driver_cursor(db, command).await?;
         in_time(cursor.take(limit).try_collect()).await
     }
 

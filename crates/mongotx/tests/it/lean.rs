@@ -1,12 +1,14 @@
 //! Connections of the library's own: that commands go over them, that they follow the connection string, that they come back with the
 //! server, and that they go with the client.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use bson::{Document, doc};
 use futures_util::future::join_all;
 use mongotx::{Client, Collection, ErrorKind};
 use testkit::{Server, unique_db};
+
+use crate::late::proxy::Proxy;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -94,7 +96,50 @@ async fn long_answers_are_read_batch_by_batch_and_leave_nothing_open() {
     coll.insert_one(&doc! {"_id": 1}).await.unwrap();
     let named = client.all_collections().await.unwrap().into_iter().filter(|ns| ns.db == db).count();
     assert_eq!(named, 150, "more than a first batch of 101");
+    assert_eq!(open_cursors(&plain).await, 0);
+}
+
+/// The cursors that the server keeps open.
+async fn open_cursors(plain: &mongodb::Client) -> i64 {
     let status = plain.database("admin").run_command(doc! {"serverStatus": 1}).await.unwrap();
-    let open = status.get_document("metrics").unwrap().get_document("cursor").unwrap().get_document("open").unwrap();
-    assert_eq!(open.get_i64("total").unwrap(), 0, "{open}");
+    let cursors = status.get_document("metrics").unwrap().get_document("cursor").unwrap();
+    cursors.get_document("open").unwrap().get_i64("total").unwrap()
+}
+
+/// Whoever waits for the next document may cease to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_is_dropped_half_way_loses_no_document_and_leaves_no_cursor() {
+    let server = Server::standalone().await.unwrap();
+    let plain = server.client().await.unwrap();
+    let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
+    let client = Client::connect_with(&proxy.uri(), crate::quiet::options()).await.unwrap();
+    let coll: Collection<Document> = client.database(&unique_db("lean")).collection("c");
+    let documents: Vec<Document> = (0..30).map(|id| doc! {"_id": id}).collect();
+    coll.insert_many(&documents).await.unwrap();
+    let mut cursor = coll.find(doc! {}).batch_size(10).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 10 {
+        seen.push(cursor.next().await.unwrap().unwrap());
+    }
+    assert_eq!(open_cursors(&plain).await, 1);
+    proxy.hold_after(0);
+    tokio::select! {
+        biased;
+        next = cursor.next() => panic!("{next:?}"),
+        held = proxy.until_held() => assert_eq!(held, "getMore"),
+    }
+    proxy.deliver().await;
+    seen.extend(cursor.try_collect().await.unwrap());
+    assert_eq!(seen, documents);
+
+    let mut half = coll.find(doc! {}).batch_size(10).await.unwrap();
+    assert!(half.next().await.unwrap().is_some());
+    assert_eq!(open_cursors(&plain).await, 1);
+    drop(half);
+    let closed = async {
+        while open_cursors(&plain).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, closed).await.unwrap();
 }

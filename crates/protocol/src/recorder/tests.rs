@@ -323,3 +323,19 @@ fn bound_and_unanswered_is_indeterminate_without_a_record() {
     recorder.connection_lost();
     assert_eq!(recorder.examined(None), Verdict::Lost(vec![Outcome::Indeterminate(seq)]));
 }
+
+#[test]
+fn record_in_which_was_finished_before_the_connection_broke_is_outlived() {
+    let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
+    let seq = open(&mut recorder);
+    step(&mut recorder, &mut record);
+    step(&mut recorder, &mut record);
+    assert!(!recorder.is_outlived(2), "nothing is finished");
+    recorder.note_clean(seq, 1);
+    assert!(!recorder.is_outlived(1) && recorder.is_outlived(2));
+    let write = recorder.next_write(true).expect("a write");
+    assert!(serve(&mut record, &write));
+    assert!(matches!(recorder.clone().acknowledged(2), Verdict::Lost(_)), "as it was foretold");
+    recorder.acknowledged(1);
+    assert!(!recorder.is_outlived(2), "there is evidence");
+}

@@ -53,11 +53,10 @@ async fn gateway_paused_at_any_step_loses_and_doubles_nothing() {
 }
 
 /// Those that a single write takes.
-const OF_A_WRITE: [Step; 8] = [
+const OF_A_WRITE: [Step; 7] = [
     Step::AfterRegister,
     Step::BeforeLock,
     Step::AfterLock,
-    Step::BeforeStamp,
     Step::BeforeDecision,
     Step::AfterDecision,
     Step::BeforeFinish,

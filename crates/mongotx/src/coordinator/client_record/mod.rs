@@ -87,6 +87,11 @@ impl Shared {
         (self.answered.load(SeqCst) == epoch).then_some(epoch)
     }
 
+    /// The number of the connection over which a write may be sent that rests on it (decision 0039).
+    fn bound_to(&self) -> Option<u64> {
+        self.answered_epoch().filter(|_| self.recorder.is_bound())
+    }
+
     /// From now on the server is asked about this client's transactions, as about anybody's.
     fn forget(&self, client: ClientId) {
         if let Ok(mut slots) = self.by_client.write() {
@@ -159,7 +164,7 @@ impl ClientRecordLog {
     async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Arc<Slot>> {
         let mut current = Arc::clone(&self.current).lock_owned().await;
         match current.get(&lease_ms) {
-            Some(slot) if slot.is_usable(ROTATE_AT) => return Ok(Arc::clone(slot)),
+            Some(slot) if slot.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => return Ok(Arc::clone(slot)),
             Some(slot) => slot.retire_when_finished(),
             None if current.len() >= MAX_LEASES => {
                 let message = format!("a client uses at most {MAX_LEASES} different leases at a time");

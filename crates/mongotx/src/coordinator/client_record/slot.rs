@@ -69,41 +69,41 @@ struct State {
 
 /// What the writer has to do next.
 pub(super) enum Todo {
-    /// Send this, listing these collections with it.
+    /// Send this record write, which also lists these collections.
     Write(RecordWrite, Vec<Namespace>),
     /// Nothing until woken, or until so much time has passed.
     Sleep(Duration),
     /// All is finished and said: the record can retire.
     Retire,
-    /// The record is of no more use.
+    /// The record cannot be used any more.
     Stop,
 }
 
-/// What a transaction asks of the write that decides it.
+/// Conditions that a transaction puts on the write that decides it.
 pub(super) struct Asks {
-    /// The tags of the collections that it has written to.
+    /// Tags of the collections that the transaction has written to.
     pub(super) changed: Vec<String>,
     pub(super) heard: Heard,
 }
 
-/// What somebody who asked to be committed is told.
+/// Answer to a transaction that asked to be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Committed,
-    /// A reader has had quiet meanwhile.
+    /// A reader has had quiet meanwhile: the transaction has to validate once more.
     ValidateAgain,
 }
 
-/// Why the server has refused a write, as far as quiet goes, and what came of it.
+/// Whether the server refused a record write because of quiet, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// For something else.
+    /// The record write was refused for a reason other than quiet.
     Another,
-    /// So many are left out for a while.
+    /// Quiet keeps this many decisions out of the record write for a while.
     Held(usize),
-    /// So many are to be validated again.
+    /// This many transactions are withdrawn from the write, to be validated again.
     Withdrawn(usize),
-    /// This quiet has lasted for too long: it is to be ended first.
+    /// This quiet has lasted for too long: the writer ends it first.
     Lift(ObjectId),
 }
 
@@ -139,9 +139,14 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn is_usable(&self, rotate_at: usize) -> bool {
+    /// May new transactions be put into it, in this connection epoch?
+    pub(super) fn is_usable(&self, rotate_at: usize, epoch: u64) -> bool {
         let state = self.state();
-        !state.recorder.is_lost() && !state.retiring && !state.closed && state.recorder.listed() < rotate_at
+        !state.recorder.is_outlived(epoch)
+            && !state.recorder.is_lost()
+            && !state.retiring
+            && !state.closed
+            && state.recorder.listed() < rotate_at
     }
 
     /// `None` when the record has been replaced meanwhile.
@@ -290,7 +295,8 @@ impl Slot {
         })
     }
 
-    pub(super) fn todo(&self) -> Todo {
+    /// `connection`: the number of the one over which a write may be sent that rests on it.
+    pub(super) fn todo(&self, connection: Option<u64>) -> Todo {
         let mut state = self.state();
         if state.recorder.is_lost() {
             return Todo::Stop;
@@ -305,7 +311,7 @@ impl Slot {
         let flush = state.retiring && state.recorder.is_finished() && !state.recorder.is_settled();
         if let Some(write) = {
             let anyway = idle >= beat || flush || !state.enlisting.is_empty();
-            state.recorder.next_write(anyway)
+            state.recorder.next_write_over(anyway, connection)
         } {
             state.composed = Instant::now();
             let names = state.enlisting.iter().map(|(ns, _)| ns.clone()).collect();
@@ -331,6 +337,11 @@ impl Slot {
         done.into_iter().for_each(|(_, sender)| drop(sender.send(Ok(()))));
         self.answer(&mut state, &verdict);
         verdict
+    }
+
+    /// A write that was bound to its connection was not answered.
+    pub(super) fn connection_lost(&self) {
+        self.state().recorder.connection_lost();
     }
 
     pub(super) fn examined(&self, record: Option<&ClientRecord>) -> recorder::Verdict {

@@ -34,14 +34,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Runs until the record is lost or retired, or its client is dropped.
 pub(super) async fn run(shared: Weak<Shared>, slot: Arc<Slot>) {
     loop {
-        let todo = slot.todo();
-        if let Todo::Sleep(at_most) = todo {
-            let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
-            continue;
-        }
         let Some(shared) = shared.upgrade() else { return };
-        match todo {
-            Todo::Sleep(_) => {}
+        match slot.todo(shared.bound_to()) {
+            Todo::Sleep(at_most) => {
+                drop(shared);
+                let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
+            }
             Todo::Write(write, names) => settle(&shared, &slot, &write, &names).await,
             Todo::Retire => return retire(&shared, &slot).await,
             Todo::Stop => return shared.forget(slot.client),
@@ -60,38 +58,27 @@ async fn retire(shared: &Shared, slot: &Slot) {
     slot.finish_closing();
 }
 
-/// Sends one write until it is known what became of it, at most for the commit time limit.
+/// Sends one write until it is known what became of it, at most for the commit time limit. What rests on its connection is sent once.
 #[tracing::instrument(name = "mongotx.record_write", level = "debug", skip_all, fields(client = %slot.client, decides = write.decides.len()))]
 async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) {
-    let (before, after) = match write.decides.is_empty() {
-        true => (Step::BeforeStamp, Step::AfterStamp),
-        false => (Step::BeforeDecision, Step::AfterDecision),
-    };
     let deadline = Instant::now() + shared.commit_timeout;
     let mut pause = FIRST_PAUSE;
     // Has a copy of it gone without an answer, so that it may still arrive?
     let mut may_arrive = false;
     loop {
-        shared.server.at(before).await;
-        let is_patient = !may_arrive && slot.is_patient(&write.decides);
-        let answer = in_time(deadline, send(shared, slot, write, names, is_patient)).await;
-        shared.server.at(after).await;
-        let error = match answer {
-            Ok(true) => {
-                slot.note_stamps(&write.decides, write.stamp);
-                if let Verdict::Lost(_) = slot.acknowledged(shared.epoch.load(SeqCst), names) {
-                    abandon(shared, slot).await;
-                }
-                return;
-            }
-            Ok(false) => None,
-            Err(error) => Some(error),
+        let is_sent_again = !(write.over.is_some() && may_arrive);
+        let answer = match is_sent_again {
+            true => Some(attempt(shared, slot, write, names, (may_arrive, deadline)).await),
+            false => None,
         };
-        may_arrive |= error.is_some();
-        if let Some(error) = &error {
-            tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        match answer {
+            Some(Ok(true)) => return,
+            Some(Ok(false)) => {}
+            Some(Err(_)) | None => {
+                may_arrive = true;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
         }
         match in_time(deadline, shared.records.read_durably(&shared.server, slot.client)).await {
             Ok(found) => match examine(shared, slot, write, (found, may_arrive, deadline)).await {
@@ -110,6 +97,42 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
     }
 }
 
+/// Sends the write. True: it was applied, and what follows is done. `may_arrive`: a copy of it was not answered.
+async fn attempt(
+    shared: &Shared,
+    slot: &Slot,
+    write: &RecordWrite,
+    names: &[Namespace],
+    (may_arrive, deadline): (bool, Instant),
+) -> Result<bool> {
+    let (before, after) = match write.decides.is_empty() {
+        true => (Step::BeforeStamp, Step::AfterStamp),
+        false => (Step::BeforeDecision, Step::AfterDecision),
+    };
+    shared.server.at(before).await;
+    let is_patient = !may_arrive && slot.is_patient(&write.decides);
+    let answer = in_time(deadline, send(shared, slot, write, names, is_patient)).await;
+    shared.server.at(after).await;
+    match &answer {
+        Ok(true) => {
+            slot.note_stamps(&write.decides, write.stamp);
+            if let Verdict::Lost(_) = slot.acknowledged(shared.epoch.load(SeqCst), names) {
+                abandon(shared, slot).await;
+            }
+        }
+        Ok(false) => {}
+        Err(error) => {
+            tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
+            if write.over.is_some() {
+                // Nobody may begin by the connection that is gone.
+                shared.epoch.fetch_add(1, SeqCst);
+                slot.connection_lost();
+            }
+        }
+    }
+    answer
+}
+
 /// What the record says of a write that was not answered, or refused.
 async fn examine(
     shared: &Shared,
@@ -118,7 +141,9 @@ async fn examine(
     (found, may_arrive, deadline): (Option<StoredRecord>, bool, Instant),
 ) -> Verdict {
     let counters = &shared.server.counters;
-    match found.as_ref().map_or(Refusal::Another, |found| slot.heed(write, found, may_arrive)) {
+    // Whether a write that rests on a lost connection was refused, nobody can tell.
+    let heeded = found.as_ref().filter(|_| write.over.is_none() || !may_arrive);
+    match heeded.map_or(Refusal::Another, |found| slot.heed(write, found, may_arrive)) {
         Refusal::Another => slot.examined(found.as_ref().map(|found| &found.record)),
         Refusal::Held(held) => {
             counters.add(&counters.held_back, held as u64);
@@ -172,12 +197,15 @@ async fn send(
     }
     shared.server.counters.add(&shared.server.counters.record_writes, 1);
     let before = shared.epoch.load(SeqCst);
-    let answer = shared.recorder.write_records(ns, command).await?;
+    let answer = match write.over {
+        Some(connection) => shared.recorder.write_records_over(ns, command, connection).await?,
+        None => shared.recorder.write_records(ns, command).await?,
+    };
     shared.note_answered(before);
     Ok(answer.ok()?.modified == 1)
 }
 
-/// How a write heeds quiet.
+/// What a record write has to do because of quiet in the record.
 struct Quiet {
     /// It waits until quiet is over.
     is_patient: bool,

@@ -84,6 +84,17 @@ impl Server {
         WriteAnswer::parse_write(&self.run_on_records(ns, command).await?)
     }
 
+    /// The same over the connection that is there since [`Server::connections`] was `number`, or not at all. It is sent once.
+    pub(crate) async fn write_records_over(
+        &self,
+        ns: &Namespace,
+        command: Document,
+        number: u64,
+    ) -> Result<WriteAnswer> {
+        check_records(ns, &command)?;
+        WriteAnswer::parse_write(&kept(self.send_over(&ns.db, &command, number).await?)?)
+    }
+
     /// The same, told as a write of the application's own is: whether its write concern was satisfied.
     pub(crate) async fn write_records_as_asked(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
         check_records(ns, &command)?;

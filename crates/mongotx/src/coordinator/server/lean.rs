@@ -5,7 +5,10 @@
 //! than `mongowire` knows, all commands go over the driver.
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 
@@ -30,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What these connections are for.
+/// The use of a pool of connections, which decides how many there may be.
 pub(crate) enum Purpose {
     /// Everything: as many as the options say.
     Data,
@@ -38,16 +41,18 @@ pub(crate) enum Purpose {
     Records,
 }
 
-/// The connections to the server.
+/// A pool of lean connections to the one server that keeps the data.
 pub(crate) struct Lean {
     pool: Pool,
-    /// Finds the server.
+    /// Rises before a connection is opened, and again when it is ([`Pool::new`]).
+    begun: Arc<AtomicU64>,
+    /// Discovers which server that is, and follows elections.
     driver: mongodb::Client,
     nodes: Arc<Nodes>,
     patience: Duration,
     /// The server is a member of a set, which says where it is.
     follows_set: bool,
-    /// Told of every command.
+    /// Counts the commands that are sent.
     counters: Option<Arc<Counters>>,
 }
 
@@ -75,6 +80,7 @@ impl Lean {
         };
         Some(Self {
             pool: Pool::new(settings, limits, Arc::clone(begun)),
+            begun: Arc::clone(begun),
             driver: driver.clone(),
             nodes: Arc::clone(nodes),
             patience: options.server_selection_timeout.unwrap_or(PATIENCE),
@@ -107,6 +113,17 @@ impl Lean {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Ok(None)
+    }
+
+    /// The connection that is there since `begun` was `number`; none is opened. Only for a pool of one connection. Nothing was sent after
+    /// an error.
+    pub(crate) async fn line_since(&self, number: u64) -> Result<Line<'_>> {
+        let lent = self.pool.get_kept().await.map_err(|failure| from_wire(&failure))?;
+        // Nobody else opens one as long as this one is lent.
+        match lent.filter(|_| self.begun.load(SeqCst) == number) {
+            Some(lent) => Ok(Line { lean: self, lent }),
+            None => Err(Error::new(ErrorKind::Unavailable, "the connection for record writes is another one by now")),
+        }
     }
 
     /// The connection, if it leads to a server that may be written to and that is alone.
@@ -194,56 +211,57 @@ impl Line<'_> {
     pub(crate) async fn collect(mut self, db: &str, command: &Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         let mut found = Vec::new();
         let mut answer = self.ask(db, command).await?;
-        let (mut cursor, ns) = (Batch::of(&answer, "firstBatch")?, namespace(&answer)?);
+        let (mut cursor, (db, coll)) = (Batch::of(&answer, "firstBatch")?, collection_of(&answer)?);
         loop {
             cursor.take(&mut found, limit)?;
             let id = cursor.id;
             if id == 0 {
                 return Ok(found);
             }
-            // The collection of a cursor need not be the one that was asked.
-            let (db, coll) = ns.split_once('.').ok_or_else(unreadable)?;
             if found.len() >= limit {
                 // Whether or not it is heard: cursors that nobody asks end after a while.
-                let _ = self.ask(db, &doc! {"killCursors": coll, "cursors": [id]}).await;
+                let _ = self.ask(&db, &doc! {"killCursors": &coll, "cursors": [id]}).await;
                 return Ok(found);
             }
-            answer = self.ask(db, &doc! {"getMore": id, "collection": coll}).await?;
+            answer = self.ask(&db, &doc! {"getMore": id, "collection": &coll}).await?;
             cursor = Batch::of(&answer, "nextBatch")?;
         }
     }
 }
 
 /// A part of a cursor's documents.
-struct Batch<'a> {
-    /// 0: there are no more.
-    id: i64,
+pub(super) struct Batch<'a> {
+    /// Id of the server's cursor; 0 after its last batch.
+    pub(super) id: i64,
     documents: &'a RawArray,
 }
 
 impl<'a> Batch<'a> {
-    fn of(answer: &'a RawDocument, batch: &str) -> Result<Self> {
+    /// `batch`: `firstBatch` or `nextBatch`.
+    pub(super) fn of(answer: &'a RawDocument, batch: &str) -> Result<Self> {
         let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
         let id = cursor.get("id").ok().flatten();
         let id = id.and_then(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from))).ok_or_else(unreadable)?;
         Ok(Self { id, documents: cursor.get_array(batch).map_err(|_| unreadable())? })
     }
 
+    pub(super) fn documents(&self) -> impl Iterator<Item = Result<&'a RawDocument>> {
+        self.documents.into_iter().map(|one| one.map_err(|_| unreadable())?.as_document().ok_or_else(unreadable))
+    }
+
     fn take(&self, found: &mut Vec<RawDocumentBuf>, limit: usize) -> Result<()> {
-        for one in self.documents {
-            if found.len() >= limit {
-                break;
-            }
-            let one = one.map_err(|_| unreadable())?;
-            found.push(one.as_document().ok_or_else(unreadable)?.to_owned());
+        for one in self.documents().take(limit.saturating_sub(found.len())) {
+            found.push(one?.to_owned());
         }
         Ok(())
     }
 }
 
-fn namespace(answer: &RawDocument) -> Result<String> {
+/// Database and collection of an answer's cursor, which need not be those that were asked.
+pub(super) fn collection_of(answer: &RawDocument) -> Result<(String, String)> {
     let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
-    Ok(cursor.get_str("ns").map_err(|_| unreadable())?.to_owned())
+    let (db, coll) = cursor.get_str("ns").ok().and_then(|ns| ns.split_once('.')).ok_or_else(unreadable)?;
+    Ok((db.to_owned(), coll.to_owned()))
 }
 
 fn unreadable() -> Error {

@@ -2,6 +2,7 @@
 //! it sends, the command is held in the network and the future dropped. The transaction goes on, as far as it may, and commits;
 //! the late command arrives before the commit, or after it. Whatever was acknowledged is there afterwards, and nothing else.
 
+mod decisions;
 mod looks;
 mod operations;
 pub(crate) mod proxy;

@@ -1,5 +1,6 @@
 //! A network that delays one message: a port between a client and its server that hands everything on but the nth command,
-//! which arrives when the test says so, even if its sender has hung up long ago.
+//! which arrives when the test says so, even if its sender has hung up long ago. It can break its clients' connections, and lose the
+//! answer to what it held.
 
 use std::{
     net::SocketAddr,
@@ -14,7 +15,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::watch,
+    sync::{oneshot, watch},
     task::JoinHandle,
 };
 
@@ -40,6 +41,8 @@ struct State {
     /// What was held.
     name: String,
     request: i32,
+    /// The answer to it is not handed on.
+    loses_answer: bool,
 }
 
 /// Dropped, it accepts no more connections.
@@ -53,14 +56,20 @@ pub(crate) struct Proxy {
 struct Shared {
     state: Arc<Mutex<State>>,
     stage: watch::Sender<Stage>,
+    /// For each connection of a client: to whom it is to be told that it is to break, and who is told when it is broken.
+    breaks: Arc<Mutex<Vec<oneshot::Sender<oneshot::Sender<()>>>>>,
 }
 
 impl Proxy {
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State { left: None, name: String::new(), request: 0 };
-        let shared = Shared { state: Arc::new(Mutex::new(state)), stage: watch::Sender::new(Stage::Awaited) };
+        let state = State { left: None, name: String::new(), request: 0, loses_answer: false };
+        let shared = Shared {
+            state: Arc::new(Mutex::new(state)),
+            stage: watch::Sender::new(Stage::Awaited),
+            breaks: Arc::default(),
+        };
         let accepting = tokio::spawn(accept(listener, server, shared.clone()));
         Self { address, shared, accepting }
     }
@@ -93,6 +102,24 @@ impl Proxy {
         answered.expect("the server does not answer the late command");
     }
 
+    /// Breaks the connections that clients have now. What they have sent still arrives.
+    pub(crate) async fn break_connections(&self) {
+        let all: Vec<_> = self.shared.breaks.lock().unwrap().drain(..).collect();
+        for one in all {
+            let (broken, is_broken) = oneshot::channel();
+            // Those that have ended by themselves hear nothing.
+            let _ = one.send(broken);
+            let _ = is_broken.await;
+        }
+    }
+
+    /// Lets the held command go on to the server, and breaks the connections of clients when the server has answered it.
+    pub(crate) async fn deliver_and_lose_the_answer(&self) {
+        self.shared.state.lock().unwrap().loses_answer = true;
+        self.deliver().await;
+        self.break_connections().await;
+    }
+
     async fn until(&self, stage: Stage) {
         self.shared.until(stage).await;
     }
@@ -115,7 +142,7 @@ impl Shared {
         let mut state = self.state.lock().unwrap();
         match state.left {
             Some(0) => {
-                *state = State { left: None, name, request: number(message, 4) };
+                *state = State { left: None, name, request: number(message, 4), loses_answer: false };
                 true
             }
             Some(left) => {
@@ -126,8 +153,10 @@ impl Shared {
         }
     }
 
-    fn note_answer(&self, message: &[u8]) {
-        let answers_it = self.state.lock().unwrap().request == number(message, 8);
+    /// Whether the client gets it.
+    fn note_answer(&self, message: &[u8]) -> bool {
+        let state = self.state.lock().unwrap();
+        let answers_it = state.request == number(message, 8);
         if answers_it {
             self.stage.send_if_modified(|stage| {
                 let was_released = *stage == Stage::Released;
@@ -137,6 +166,7 @@ impl Shared {
                 was_released
             });
         }
+        !(answers_it && state.loses_answer)
     }
 }
 
@@ -168,10 +198,27 @@ async fn pass_commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: 
 }
 
 /// Whether or not somebody is still there to hear them.
-async fn pass_answers(mut answers: OwnedReadHalf, mut back: OwnedWriteHalf, shared: Shared) {
-    while let Some(message) = read_message(&mut answers).await {
-        shared.note_answer(&message);
-        let _ = back.write_all(&message).await;
+async fn pass_answers(mut answers: OwnedReadHalf, back: OwnedWriteHalf, shared: Shared) {
+    let (tell, mut told) = oneshot::channel::<oneshot::Sender<()>>();
+    shared.breaks.lock().unwrap().push(tell);
+    let mut back = Some(back);
+    loop {
+        let message = tokio::select! {
+            biased;
+            broken = &mut told, if back.is_some() => {
+                // The client sees that the connection has ended.
+                back = None;
+                let _ = broken.map(|broken| broken.send(()));
+                continue;
+            }
+            message = read_message(&mut answers) => message,
+        };
+        let Some(message) = message else { return };
+        if shared.note_answer(&message)
+            && let Some(back) = &mut back
+        {
+            let _ = back.write_all(&message).await;
+        }
     }
 }
 

@@ -137,7 +137,7 @@ async fn read_lock_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
 /// Its commit was asked for: it may or may not come through, its id tells, and nothing stays locked.
 #[tokio::test]
 async fn commit_dropped_half_way_is_decided_and_finished_all_the_same() {
-    for step in [Step::BeforeStamp, Step::BeforeDecision, Step::AfterDecision, Step::BeforeFinish] {
+    for step in [Step::BeforeDecision, Step::AfterDecision, Step::BeforeFinish] {
         let (scene, gate) = scene_with_gate(step, 1, LONG_MS).await;
         let mut session = scene.client.session();
         session.begin().unwrap();

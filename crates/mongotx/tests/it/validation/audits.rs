@@ -111,7 +111,7 @@ impl Writer {
         Self { gate, client, deciding }
     }
 
-    /// Goes on, to its end.
+    /// Lets the audit that was stopped go on, and waits for the result of its commit.
     async fn commit(self) -> (Result<()>, Client) {
         self.gate.open();
         (tokio::time::timeout(LIMIT, self.deciding).await.unwrap().unwrap(), self.client)
