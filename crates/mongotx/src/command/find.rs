@@ -9,7 +9,8 @@
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
-//! | the same, by a key of a unique index, which shows somebody else's document | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
+//! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
+//! | with own writes, by a key of a unique index, which shows somebody else's document | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
 
 use bson::{Bson, Document, RawDocument, doc};
 use protocol::TxId;
@@ -73,6 +74,12 @@ pub(crate) async fn committed(
     let Some(tx) = tx.filter(|_| own_writes) else { return in_view(core, ns, query, me, false).await };
     if tx.has_new_keys(ns) || !is_pinned(core, ns, query).await? {
         tx.note_own_view();
+        let latest = query.terms.staleness.is_none();
+        if let Some(me) = me.filter(|_| latest && tx.only_removed(ns))
+            && let Some(answer) = one_command::find_unremoved(core, ns, query, me).await?
+        {
+            return Ok(answer);
+        }
         return in_view(core, ns, query, me, true).await;
     }
     let found = in_view(core, ns, query, me, true).await?.all_raw(2).await?;

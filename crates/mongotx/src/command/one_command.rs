@@ -12,7 +12,7 @@
 use bson::{Document, RawBsonRef, RawDocument, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
-    names::{UNSAFE, WRITER, tx_id_from_bson},
+    names::{UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
     projection, view,
 };
 
@@ -51,6 +51,22 @@ pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxI
     }
     let stages = own_stages(me, ns, query)?;
     match behind_probe(core, ns, query, Some(me), stages).await? {
+        Some(command) => ask(core, ns, command, Some(me)).await,
+        None => Ok(None),
+    }
+}
+
+/// The same for a transaction that has only removed documents of the collection: it sees what everybody sees but for those, so that order
+/// and limit are the indexes' business.
+pub(crate) async fn find_unremoved(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
+    let Some(tail) = tail_of(query)? else { return Ok(None) };
+    if !is_answered_by_aggregation(core, ns, query).await? {
+        return Ok(None);
+    }
+    let not_own = doc! {"$match": {WRITER: {"$ne": tx_id_to_bson(me)}}};
+    let mut answer = answer_of(core, query, Vec::new());
+    answer.extend([not_own].into_iter().chain(tail));
+    match behind_probe(core, ns, query, Some(me), answer).await? {
         Some(command) => ask(core, ns, command, Some(me)).await,
         None => Ok(None),
     }

@@ -113,6 +113,38 @@ async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_comman
     assert_eq!(cost(&client, again).await, 1);
 }
 
+/// The documents that the server looked at for the last aggregation of a database.
+async fn last_examined(plain: &mongodb::Database) -> i64 {
+    let profile = plain.collection::<Document>("system.profile");
+    let last = profile.find_one(doc! {"command.aggregate": "docs"}).sort(doc! {"ts": -1}).await.unwrap().unwrap();
+    last.get("docsExamined").map_or(0, |count| count.as_i64().or(count.as_i32().map(i64::from)).unwrap())
+}
+
+#[tokio::test]
+async fn first_document_beside_own_removals_is_found_by_the_index() {
+    let (client, coll) = warm(quiet::options()).await;
+    let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap().database(&coll.namespace().db);
+    plain.run_command(doc! {"profile": 2}).await.unwrap();
+    let mut session = client.session();
+    session.begin().unwrap();
+    for id in [1, 2, 4] {
+        coll.delete_one(doc! {"_id": id}).session(&mut session).await.unwrap();
+    }
+    let first = async |session: &mut Session, filter: Document| {
+        let found = coll.find(filter).sort(doc! {"_id": 1}).limit(2).session(session).await.unwrap();
+        let found = found.try_collect().await.unwrap();
+        found.iter().map(|document| document.get_i32("_id").unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(first(&mut session, doc! {"n": 1}).await, [3, 5]);
+    let examined = last_examined(&plain).await;
+    assert!(examined < 20, "{examined} documents of 64 were looked at");
+    assert_eq!(first(&mut session, doc! {"_id": {"$gt": 3}}).await, [5, 6]);
+    coll.insert_one(&doc! {"_id": 0, "n": 1}).session(&mut session).await.unwrap();
+    assert_eq!(first(&mut session, doc! {"n": 1}).await, [0, 3], "what it has inserted is seen, too");
+    session.commit().await.unwrap();
+    plain.run_command(doc! {"profile": 0}).await.unwrap();
+}
+
 #[tokio::test]
 async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() {
     let (client, coll) = warm(quiet::options()).await;

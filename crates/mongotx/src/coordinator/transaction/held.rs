@@ -29,6 +29,8 @@ pub(super) struct HeldSet {
     read: HashMap<Vec<u8>, Address>,
     /// Of the written ones, those that are known to be locked and not removed.
     locked: HashSet<Vec<u8>>,
+    /// Of the written ones, those that are known to be removed.
+    removed: HashSet<Vec<u8>>,
     /// Of the read-locked ones, those of which the server has said so: what is read under these locks must not change.
     kept: HashSet<Vec<u8>>,
     /// Of the written ones: those that are known to be this transaction's until it ends, in the order in which they became so.
@@ -167,7 +169,8 @@ impl Transaction {
 
     /// Is all that it has written to in this collection removed?
     pub(crate) fn only_removed(&self, ns: &Namespace) -> bool {
-        self.held.get(ns).is_none_or(|held| !held.inserts && held.locked.is_empty())
+        // A statement that was refused may have left a lock on a document that it has not changed.
+        self.held.get(ns).is_none_or(|held| !held.inserts && !held.unknown && held.removed.len() == held.written.len())
     }
 
     /// May a document that it has written to have a key of a unique index that it had not before?
@@ -179,11 +182,10 @@ impl Transaction {
     pub(crate) fn note_locked(&mut self, ns: &Namespace, at: &[Address], removes: bool) {
         let Some(held) = self.held.get_mut(ns) else { return };
         for key in at.iter().map(|at| id_key(&at.id)) {
-            if removes {
-                held.locked.remove(&key);
-            } else {
-                held.locked.insert(key);
-            }
+            let (to, from) =
+                if removes { (&mut held.removed, &mut held.locked) } else { (&mut held.locked, &mut held.removed) };
+            from.remove(&key);
+            to.insert(key);
         }
         self.note_own(ns, at.iter().map(|at| &at.id));
     }
