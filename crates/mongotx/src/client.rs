@@ -404,7 +404,7 @@ async fn options_for(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<No
     let nodes = Arc::clone(nodes);
     options.sdam_event_handler = Some(EventHandler::callback(move |event| {
         if let SdamEvent::ServerHeartbeatSucceeded(heartbeat) = event {
-            nodes.note(&heartbeat.reply);
+            nodes.note_heartbeat(&heartbeat.reply);
         }
     }));
     Ok(options)

@@ -114,6 +114,16 @@ impl Pool {
         Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
     }
 
+    /// Is there a connection that nobody uses, and whose last command was answered?
+    pub fn has_idle(&self) -> bool {
+        !self.state().idle.is_empty()
+    }
+
+    /// The runtime that connections live in.
+    pub fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// A connection that was used before and is quiet since; none is opened.
     ///
     /// # Errors

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use sd2v::filter::{has_special, sees_lock_fields};
 
 use super::{delete, delete::DeleteCommand, implicit, insert, query, update, update::UpdateCommand};
 use crate::{
@@ -74,13 +73,17 @@ async fn inside(
 ) -> Result<BulkWriteResult> {
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
-    let mut index = 0;
+    let (mut index, mut keys_from) = (0, 0);
     while let Some(operation) = operations.get(index) {
-        let together = first_updates(core, tx, ns, &operations[index..]).await?;
-        if together > 0 {
-            index += together;
-            result.matched_count += together as u64;
-            result.modified_count += together as u64;
+        let together = first_updates(core, tx, ns, &operations[index..], index >= keys_from).await?;
+        if together.done < together.named {
+            // Where the others are would be asked again for each of them.
+            keys_from = index + together.named;
+        }
+        if together.done > 0 {
+            index += together.done;
+            result.matched_count += together.done as u64;
+            result.modified_count += together.done as u64;
             continue;
         }
         match one(core, tx, ns, operation, index, &mut result).await {
@@ -108,12 +111,26 @@ async fn inside(
     Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
 }
 
-/// Carries out as many of the first operations as one command can, and answers how many: each of these has matched its
-/// document and modified it. Where some name their documents by other keys than `_id`, these are asked for before, by one
-/// command.
-async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operations: &[Operation]) -> Result<usize> {
+/// The first operations that one command can carry out.
+#[derive(Default)]
+struct Together {
+    /// How many were: each of these has matched its document and modified it.
+    done: usize,
+    /// How many could have been, as far as was to be seen.
+    named: usize,
+}
+
+/// Carries out as many of the first operations as one command can. Where some name their documents by other keys than `_id`, these
+/// are asked for before, by one command, if `by_key`.
+async fn first_updates(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    operations: &[Operation],
+    by_key: bool,
+) -> Result<Together> {
     if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
-        return Ok(0);
+        return Ok(Together::default());
     }
     let mut run = Vec::new();
     for operation in operations.iter().take(TOGETHER) {
@@ -122,18 +139,22 @@ async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operat
             break;
         }
         match named(core, tx, ns, command).await? {
+            Some(Named::Key) if !by_key => break,
             Some(named) => run.push((named, &**command)),
             None => break,
         }
     }
+    // By itself a key has a shorter way.
+    if run.iter().filter(|(named, _)| matches!(named, Named::Key)).count() == 1 {
+        let place = run.iter().position(|(named, _)| matches!(named, Named::Key));
+        run.truncate(place.unwrap_or(run.len()));
+    }
+    let named = run.len();
+    let run = if named < 2 { Vec::new() } else { addresses(core, tx, ns, run).await };
     if run.len() < 2 {
-        return Ok(0);
+        return Ok(Together { done: 0, named });
     }
     core.catalog.check_written(ns, true)?;
-    let run = addresses(core, ns, run).await?;
-    if run.len() < 2 {
-        return Ok(0);
-    }
     let all: Vec<Each<'_>> = run
         .iter()
         .map(|(at, command)| {
@@ -141,13 +162,13 @@ async fn first_updates(core: &Core, tx: &mut Transaction, ns: &Namespace, operat
             Each { target, change: command.change() }
         })
         .collect();
-    core.prepare_each(tx, ns, &all).await
+    Ok(Together { done: core.prepare_each(tx, ns, &all).await?, named })
 }
 
 /// How an update names the one document that it can match.
 enum Named {
     Id(Bson),
-    /// By a value of each field of a unique index.
+    /// By a value of each field of a unique index, and of other fields at most.
     Key,
 }
 
@@ -156,30 +177,34 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &UpdateCo
         return Ok(Some(Named::Id(id)));
     }
     // Its own documents may have other keys than those that everybody sees.
-    let plain = !has_special(&command.filter) && !sees_lock_fields(&command.filter) && !tx.has_new_keys(ns);
+    let plain = is_values(&command.filter) && !tx.has_new_keys(ns);
     let is_key = plain && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&command.filter);
     Ok(is_key.then_some(Named::Key))
 }
 
-/// Where the documents of the first of these are. What is told of others than `_id`s is no more than likely: the statements that
-/// follow demand what the filters say.
+/// Does the filter demand plain values of fields at the top, and nothing else?
+fn is_values(filter: &Document) -> bool {
+    filter.iter().all(|(field, value)| {
+        let is_plain = !matches!(value, Bson::Document(_) | Bson::Array(_) | Bson::RegularExpression(_));
+        is_plain && !field.starts_with('$') && !field.contains('.')
+    })
+}
+
+/// Where the documents of the first of these are, as long as the transaction has not written to them. What is told of others than `_id`s is
+/// no more than likely: the statements that follow demand what the filters say. If it is not told, nothing is said here.
 async fn addresses<'a>(
     core: &Core,
+    tx: &Transaction,
     ns: &Namespace,
     run: Vec<(Named, &'a UpdateCommand)>,
-) -> Result<Vec<(Address, &'a UpdateCommand)>> {
-    let by_key = || run.iter().filter(|(named, _)| matches!(named, Named::Key)).map(|(_, command)| &command.filter);
-    let mut found = match by_key().count() {
-        0 => Vec::new(),
-        // By itself it has a shorter way.
-        1 => return Ok(Vec::new()),
-        count => {
-            let filters: Vec<&Document> = by_key().collect();
-            let fields = filters.iter().flat_map(|filter| filter.keys()).filter(|field| !field.starts_with('$'));
-            let shown = fields.map(|field| top_level(field)).chain(["_id"]);
-            let projection: Document = shown.map(|field| (field.to_owned(), Bson::Int32(1))).collect();
-            let find = doc! {"find": &ns.coll, "filter": {"$or": filters}, "projection": projection};
-            core.server.collect(&ns.db, find, count).await?
+) -> Vec<(Address, &'a UpdateCommand)> {
+    let filters = run.iter().filter(|(named, _)| matches!(named, Named::Key)).map(|(_, command)| &command.filter);
+    let mut found = match located(core, ns, filters.collect()).await {
+        Ok(found) => found,
+        Err(error) => {
+            // Each by itself has a way to an answer, or to an error that names it.
+            tracing::debug!(%error, "documents could not be located together");
+            return Vec::new();
         }
     };
     let mut addresses = Vec::new();
@@ -191,24 +216,31 @@ async fn addresses<'a>(
                 place.and_then(|place| found.swap_remove(place).remove("_id"))
             }
         };
-        match id {
+        match id.filter(|id| tx.is_untouched(ns, id)) {
             Some(id) => addresses.push((Address::bare(id), command)),
             None => break,
         }
     }
-    Ok(addresses)
+    addresses
 }
 
-fn top_level(path: &str) -> &str {
-    path.split('.').next().unwrap_or(path)
+/// The documents that match one of these filters, with the fields that are named there.
+async fn located(core: &Core, ns: &Namespace, filters: Vec<&Document>) -> Result<Vec<Document>> {
+    if filters.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = filters.len();
+    let shown = filters.iter().flat_map(|filter| filter.keys().map(String::as_str)).chain(["_id"]);
+    let projection: Document = shown.map(|field| (field.to_owned(), Bson::Int32(1))).collect();
+    let find = doc! {"find": &ns.coll, "filter": {"$or": filters}, "projection": projection};
+    core.server.collect(&ns.db, find, count).await
 }
 
-/// Does the document have the values that the filter demands of fields at its top?
+/// Does the document have the values that the filter demands?
 fn has_values(document: &Document, filter: &Document) -> bool {
-    filter.iter().all(|(field, wanted)| {
-        let is_value = !field.starts_with('$') && !field.contains('.') && !matches!(wanted, Bson::Document(_));
-        !is_value || document.get(field).is_some_and(|value| OwnKey::of(value) == OwnKey::of(wanted))
-    })
+    filter
+        .iter()
+        .all(|(field, wanted)| document.get(field).is_some_and(|value| OwnKey::of(value) == OwnKey::of(wanted)))
 }
 
 async fn one(

@@ -45,10 +45,10 @@ impl Default for Processes {
 
 impl Processes {
     /// Another process than before may answer from now on.
-    fn note(&mut self, id: Option<ObjectId>) -> bool {
+    fn note(&mut self, id: Option<ObjectId>, is_late: bool) -> bool {
         let Self::InTurn(known) = self else { return false };
         match id {
-            Some(id) if known.last() == Some(&id) => false,
+            Some(id) if known.last() == Some(&id) || is_late && known.contains(&id) => false,
             Some(id) if !known.contains(&id) => {
                 known.push(id);
                 let many = known.len().saturating_sub(MAX_PROCESSES);
@@ -81,11 +81,21 @@ impl Nodes {
         !self.are_several() && matches!(&*self.processes(), Processes::InTurn(known) if !known.is_empty())
     }
 
-    /// An answer to `hello`.
+    /// An answer to `hello`, which has just come over a connection that is going to be used.
     pub(crate) fn note(&self, hello: &Document) {
+        self.hear(hello, false);
+    }
+
+    /// An answer to the driver's own `hello`, which may be told long after it came: an earlier process in it is no news.
+    pub(crate) fn note_heartbeat(&self, hello: &Document) {
+        self.hear(hello, true);
+    }
+
+    fn hear(&self, hello: &Document, is_late: bool) {
         let has_grown = are_several(hello) && !self.several.swap(true, SeqCst);
         // Members of a set are processes of their own; what their epochs rest on is the majority.
-        let is_replaced = !self.are_several() && takes_writes(hello) && self.processes().note(process_id(hello));
+        let is_replaced =
+            !self.are_several() && takes_writes(hello) && self.processes().note(process_id(hello), is_late);
         if (has_grown || is_replaced)
             && let Ok(epochs) = self.epochs.lock()
         {
@@ -201,6 +211,8 @@ mod tests {
         let mut secondary = process(Some(3));
         secondary.insert("isWritablePrimary", false);
         assert_eq!(after(&secondary), (true, 1), "it takes no writes");
+        nodes.note_heartbeat(&process(Some(1)));
+        assert_eq!((nodes.is_one_process(), epoch.load(SeqCst)), (true, 1), "told late");
         assert_eq!(after(&process(Some(1))), (false, 2), "two processes answer in turns");
         assert_eq!(after(&process(Some(4))), (false, 2), "which one does is not known any more");
     }

@@ -21,7 +21,6 @@ use super::{
     prepare::{Change, Target},
     prepare_shown::statement_of,
     server::WriteAnswer,
-    siblings::Claim,
     transaction::{Hold, Transaction},
 };
 use crate::{error::Result, options::Namespace};
@@ -67,7 +66,13 @@ impl Core {
         let answer = self.send_prepared(tx, ns, command).await?;
         let done = self.in_order(tx, ns, &at, &answer, me).await?;
         tx.note_locked(ns, &at[..done], false);
-        claimed.into_iter().take(done).flatten().for_each(Claim::keep);
+        for (claim, at) in claimed.into_iter().zip(&at[..done]) {
+            match (claim, &claims) {
+                (Some(claim), _) => claim.keep(),
+                (None, Some(claims)) => claims.took(ns, id_key(&at.id)),
+                (None, None) => {}
+            }
+        }
         Ok(done)
     }
 
@@ -77,7 +82,7 @@ impl Core {
         let (mut statements, mut bytes, mut seen) = (Vec::new(), 0, HashSet::new());
         for Each { target, change } in all.iter().take(BATCH) {
             let simple =
-                target.terms.is_plain() && !tx.may_hold(ns, &target.at.id) && seen.insert(id_key(&target.at.id));
+                target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(id_key(&target.at.id));
             if !simple || !self.consequences(&collection, target, change).await?.are_none() {
                 break;
             }

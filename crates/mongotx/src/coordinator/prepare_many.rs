@@ -115,7 +115,8 @@ impl Core {
         done: &mut AppliedMany,
     ) -> Result<Option<Vec<Address>>> {
         let Change::Update { update, array_filters: None } = change else { return Ok(None) };
-        let untouched = !tx.has_read_locks(targets.ns) && !targets.at.iter().any(|at| tx.may_hold(targets.ns, &at.id));
+        let untouched =
+            !tx.has_read_locks(targets.ns) && targets.at.iter().all(|at| tx.is_untouched(targets.ns, &at.id));
         if !untouched || !targets.terms.is_plain() || has_special(targets.filter) || sees_lock_fields(targets.filter) {
             return Ok(None);
         }
@@ -205,7 +206,7 @@ impl Core {
             self.vouch_for_lock(tx).await?;
         }
         let unsafe_rest = rewrite_filter(&rest)?;
-        let (mut statements, mut others) = (Vec::new(), Vec::new());
+        let (mut statements, mut changed, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for at in targets.at {
             if mine.as_ref().is_none_or(|mine| mine.contains(&id_key(&at.id))) {
                 let unsafe_query = if unsafe_rest.is_empty() {
@@ -214,17 +215,22 @@ impl Core {
                     doc! {"$and": [at.filter(), unsafe_rest.clone()]}
                 };
                 statements.push(change_statement(unsafe_query, me, change)?);
-                tx.note_locked(targets.ns, std::slice::from_ref(at), removal);
+                changed.push(at.clone());
             } else {
                 others.push(at);
             }
         }
+        tx.note_locked(targets.ns, &changed, false);
         if !statements.is_empty() {
             let mut answer = self.send_prepared(tx, targets.ns, targets.command(statements)).await?;
             done.matched += answer.n as u64;
             done.modified += answer.modified as u64;
             if !answer.errors.is_empty() {
                 return Err(answer.errors.swap_remove(0).1);
+            }
+            // Less than all: which ones does not matter enough to be asked.
+            if removal && usize::try_from(answer.n) == Ok(changed.len()) {
+                tx.note_locked(targets.ns, &changed, true);
             }
         }
         for at in others {

@@ -179,6 +179,11 @@ impl Server {
         }
     }
 
+    /// The connection is there that was since [`Server::connections`] was `number`.
+    pub(crate) fn is_kept_since(&self, number: u64) -> bool {
+        self.lean.as_ref().is_some_and(|lean| lean.is_kept_since(number))
+    }
+
     /// The same, over the connection that is there since [`Server::connections`] was `number`, or not at all.
     async fn send_over(&self, db: &str, command: &Document, number: u64) -> Result<Document> {
         let Some(lean) = self.lean.as_ref().filter(|_| self.is_bound()) else {
@@ -210,7 +215,7 @@ impl Server {
             return Ok(Stream::Driver(Box::new(self.driver_cursor(db, command).await?)));
         };
         let answer = line.ask(db, &command).await?;
-        Ok(Stream::Lean(LeanCursor::of(self, &answer)?))
+        Ok(Stream::Lean(LeanCursor::of(self, line.runtime(), &answer)?))
     }
 
     /// One command over a connection of this library's own. For [`stream`] alone.

@@ -76,6 +76,50 @@ async fn updates_by_the_keys_of_a_unique_index_are_two_commands() {
     assert_eq!(numbers(&client, &coll).await, [12, 12, 5, 4, 3, 2]);
 }
 
+/// A number of another type names the same document: what the transaction has written to it stays, and is built upon.
+#[tokio::test]
+async fn own_documents_are_known_by_numbers_of_every_type() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    coll.create_index(IndexModel::new(doc! {"w": 1, "i": 1}).unique(true)).await.unwrap();
+    let documents: Vec<Document> = (1..=4).map(|id| doc! {"_id": id, "w": 1, "i": id, "n": 0}).collect();
+    coll.insert_many(&documents).await.unwrap();
+    let decimal: bson::Decimal128 = "2".parse().unwrap();
+    let mut session = client.session();
+    session.begin().unwrap();
+    for own in [doc! {"_id": 1_i64}, doc! {"_id": decimal}] {
+        let done = coll.update_one(own, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+        assert_eq!(done.matched_count, 1);
+        let by_key = [add_by_key(1, 1, 10), add_by_key(1, 2, 10), add_by_key(1, 3, 10)];
+        let done = coll.bulk_write(by_key).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, 3));
+        let by_id = [add(1, 100), add(2, 100), add(3, 100)];
+        let done = coll.bulk_write(by_id).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, 3));
+        let done = coll.update_many(doc! {}, doc! {"$inc": {"n": 1000}}).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (4, 4));
+    }
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2221, 2221, 2220, 2000]);
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_is_refused_at_its_place() {
+    let (client, coll, mut session) = place().await;
+    coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true).sparse(true)).await.unwrap();
+    for id in 1..=3 {
+        coll.update_one(doc! {"_id": id}, doc! {"$set": {"k": id}}).await.unwrap();
+    }
+    let by = |filter: Document| WriteModel::UpdateOne { filter, update: doc! {"$inc": {"n": 1}}.into(), upsert: false };
+    session.begin().unwrap();
+    let all = [by(doc! {"k": 1}), by(doc! {"k": 2}), by(doc! {"k": 3, "x": {"$regex": "("}})];
+    let refused = coll.bulk_write(all).session(&mut session).await.unwrap_err();
+    assert_eq!(refused.write_errors().iter().map(|error| error.index).collect::<Vec<_>>(), [2]);
+    assert_eq!(refused.progress().unwrap().modified, 2);
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 2, 1, 1, 1, 1]);
+}
+
 /// Where a document was a moment ago is not where it is: what the statement demands counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn updates_by_keys_that_are_moved_meanwhile_change_what_has_the_key() {

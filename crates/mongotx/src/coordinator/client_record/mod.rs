@@ -47,6 +47,10 @@ const CACHED_STATUSES: usize = 10_000;
 /// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
 const IDS_TRIED: usize = 4;
 
+/// How often a transaction tries to begin while connections break, and the pause between two attempts, which grows.
+const STARTS_TRIED: u32 = 32;
+const START_PAUSE: Duration = Duration::from_millis(5);
+
 /// Rises when a connection for record writes is begun, and when it is made: a write acknowledged in the epoch in which a
 /// transaction began ran in the same server process.
 pub(crate) type Epoch = Arc<AtomicU64>;
@@ -258,7 +262,10 @@ impl TxLog for ClientRecordLog {
     fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
         let ns = ns.clone();
         Box::pin(async move {
-            loop {
+            for round in 0..STARTS_TRIED {
+                if round > 1 {
+                    tokio::time::sleep(START_PAUSE * round).await;
+                }
                 let slot = self.current_slot(lease_ms, &ns).await?;
                 slot.enlist(&ns).await?;
                 let Some(epoch) = self.shared.answered_epoch() else {
@@ -266,11 +273,14 @@ impl TxLog for ClientRecordLog {
                     continue;
                 };
                 // The last thing done here: a number whose caller has gone would stay open, and the record with it.
-                if let Some(seq) = slot.allocate() {
+                if let Some(seq) = slot.allocate(epoch) {
                     let id = TxId { client: slot.client, seq };
                     return Ok(Started { id, epoch });
                 }
             }
+            let message =
+                format!("the connection for record writes was lost {STARTS_TRIED} times, one after the other");
+            Err(Error::new(ErrorKind::Unavailable, message))
         })
     }
 

@@ -149,10 +149,11 @@ impl Slot {
             && state.recorder.listed() < rotate_at
     }
 
-    /// `None` when the record has been replaced meanwhile.
-    pub(super) fn allocate(&self) -> Option<Seq> {
+    /// `None` when the record has been replaced meanwhile, or is of no use in this connection epoch.
+    pub(super) fn allocate(&self, epoch: u64) -> Option<Seq> {
         let mut state = self.state();
-        let usable = !state.recorder.is_lost() && !state.retiring && !state.closed;
+        let usable =
+            !state.recorder.is_outlived(epoch) && !state.recorder.is_lost() && !state.retiring && !state.closed;
         usable.then(|| state.recorder.allocate())
     }
 

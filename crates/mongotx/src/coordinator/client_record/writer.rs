@@ -123,9 +123,11 @@ async fn attempt(
         Ok(false) => {}
         Err(error) => {
             tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
-            if write.over.is_some() {
-                // Nobody may begin by the connection that is gone.
-                shared.epoch.fetch_add(1, SeqCst);
+            if let Some(connection) = write.over {
+                // Nobody may begin by a connection that is gone. (The server may have answered with an error.)
+                if !shared.recorder.is_kept_since(connection) {
+                    let _ = shared.epoch.compare_exchange(connection, connection + 1, SeqCst, SeqCst);
+                }
                 slot.connection_lost();
             }
         }

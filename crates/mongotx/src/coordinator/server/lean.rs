@@ -15,6 +15,7 @@ use std::{
 use bson::{Document, RawArray, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::ClientOptions as DriverOptions;
 use mongowire::{Address, Failure, Lent, Pool, PoolLimits, Refusal, Settings};
+use tokio::runtime::Handle;
 
 use super::{LONGEST_ANSWER, from_wire, in_time, refused_answer};
 use crate::{
@@ -126,6 +127,11 @@ impl Lean {
         }
     }
 
+    /// The connection is there that was since `begun` was `number`: what it was asked last was answered.
+    pub(super) fn is_kept_since(&self, number: u64) -> bool {
+        self.pool.has_idle() && self.begun.load(SeqCst) == number
+    }
+
     /// The connection, if it leads to a server that may be written to and that is alone.
     fn admit<'a>(&'a self, lent: Lent<'a>) -> Result<Line<'a>> {
         if lent.is_new() {
@@ -181,6 +187,11 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// The runtime that connections live in.
+    pub(super) fn runtime(&self) -> &Handle {
+        self.lean.pool.runtime()
+    }
+
     /// Sends a command once, and answers what the server has done.
     pub(crate) async fn ask(&mut self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
         let body = RawDocumentBuf::try_from(command)?;

@@ -44,10 +44,10 @@ pub(crate) struct LeanCursor {
 
 impl LeanCursor {
     /// The cursor of the answer to a query's first command.
-    pub(super) fn of(server: &Arc<Server>, answer: &RawDocumentBuf) -> Result<Self> {
+    pub(super) fn of(server: &Arc<Server>, runtime: &Handle, answer: &RawDocumentBuf) -> Result<Self> {
         let mut cursor = Self {
             server: Arc::clone(server),
-            runtime: Handle::current(),
+            runtime: runtime.clone(),
             open: None,
             ready: VecDeque::new(),
             coming: None,
@@ -72,6 +72,7 @@ impl LeanCursor {
             if let Err(error) = self.read_on().await {
                 // What was under way is lost: nothing that could come after it is an answer.
                 self.coming = None;
+                self.ready.clear();
                 self.close();
                 return Err(error);
             }

@@ -39,6 +39,8 @@ pub(super) struct HeldSet {
     removes: bool,
     /// A command is under way, or was never answered, that may have locked a document which only its answer names.
     unknown: bool,
+    /// Some of the written ones have `_id`s that equal others of another type, which are not told apart here.
+    unsure_ids: bool,
     /// Some of the written ones may have been given other keys of unique indexes.
     rekeyed: bool,
 }
@@ -76,6 +78,16 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| held.written.contains_key(&id_key(id)))
     }
 
+    /// Is it certain that the transaction has not written to this document, by whatever number of another type its `_id` was called?
+    pub(crate) fn is_untouched(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.held.get(ns).is_none_or(|held| {
+            held.written.is_empty()
+                || !held.unsure_ids
+                    && !held.written.contains_key(&id_key(id))
+                    && OwnKey::of_simple(id).is_some_and(|key| !held.own.contains_key(&key))
+        })
+    }
+
     pub(crate) fn has_read_locks(&self, ns: &Namespace) -> bool {
         self.held.get(ns).is_some_and(|held| !held.read.is_empty())
     }
@@ -108,6 +120,7 @@ impl Transaction {
             at.iter().try_for_each(|at| check_id(&at.id))?;
         }
         let held = self.held.entry(ns.clone()).or_default();
+        held.unsure_ids |= what != Hold::Read && at.iter().any(|at| OwnKey::of_simple(&at.id).is_none());
         match what {
             Hold::Insert => held.inserts = true,
             Hold::Remove => held.removes = true,
