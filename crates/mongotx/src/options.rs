@@ -196,7 +196,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// Upper limit of [`ClientOptions::finish_delay`].
+/// The longest delay that [`ClientOptions::finish_delay`] may have.
 const LONGEST_FINISH_DELAY: Duration = Duration::from_secs(10);
 
 impl ClientOptions {

@@ -94,6 +94,13 @@ impl CommandError {
     }
 }
 
+/// 22, for what is no BSON.
+impl From<bson::error::Error> for CommandError {
+    fn from(error: bson::error::Error) -> Self {
+        Self::new(code::INVALID_BSON, error.to_string())
+    }
+}
+
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} {})", self.message, self.code.number, self.code.name)

@@ -42,7 +42,7 @@ impl Request {
     /// # Errors
     /// The same errors as [`Request::of_parts`].
     pub fn of(command: &Document) -> Result<Self, CommandError> {
-        let body = RawDocumentBuf::try_from(command).map_err(invalid)?;
+        let body = RawDocumentBuf::try_from(command)?;
         Self::of_parts(body, Vec::new(), None)
     }
 
@@ -108,7 +108,7 @@ impl Sequence {
     pub fn new<'a>(name: &str, documents: impl IntoIterator<Item = &'a Document>) -> Result<Self, CommandError> {
         let mut bytes = Vec::new();
         for document in documents {
-            bytes.extend(RawDocumentBuf::try_from(document).map_err(invalid)?.into_bytes());
+            bytes.extend(RawDocumentBuf::try_from(document)?.into_bytes());
         }
         Ok(Self { name: name.to_owned(), bytes })
     }
@@ -122,7 +122,7 @@ impl Sequence {
 fn first_name(body: &RawDocument) -> Result<String, CommandError> {
     match body.iter_elements().next() {
         Some(Ok(first)) => Ok(first.key().as_str().to_owned()),
-        Some(Err(error)) => Err(invalid(error)),
+        Some(Err(error)) => Err(error.into()),
         None => Err(CommandError::new(code::FAILED_TO_PARSE, "an empty document is no command")),
     }
 }
@@ -137,7 +137,7 @@ pub fn is_database_name(name: &str) -> bool {
 }
 
 fn database_of(body: &RawDocument) -> Result<String, CommandError> {
-    match body.get("$db").map_err(invalid)? {
+    match body.get("$db")? {
         None => Err(CommandError::new(code::MISSING_DATABASE, "OP_MSG requests require a $db argument")),
         Some(bson::RawBsonRef::String(name)) if !is_database_name(name) => {
             Err(CommandError::new(code::INVALID_NAMESPACE, format!("$db: invalid database name {name:?}")))
@@ -148,10 +148,6 @@ fn database_of(body: &RawDocument) -> Result<String, CommandError> {
             Err(CommandError::new(code::NOT_A_STRING, text))
         }
     }
-}
-
-fn invalid(error: bson::error::Error) -> CommandError {
-    CommandError::new(code::INVALID_BSON, error.to_string())
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ fn api_fields(api: &ServerApi) -> RawDocumentBuf {
 
 /// A user with a password.
 pub struct Login {
-    /// Name of the user.
+    /// Name that the user logs in with.
     pub user: String,
     /// Database that the user is kept in (`authSource`).
     pub source: String,
@@ -189,7 +189,7 @@ impl Login {
     }
 }
 
-/// Leaves the password out.
+/// Shows a login without its password.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("user", &self.user).field("source", &self.source).finish_non_exhaustive()

@@ -21,7 +21,7 @@ const LONGEST_SLEEP_MS: u64 = 100;
 #[derive(Debug, thiserror::Error)]
 #[error("the {stage} stage failed: {message}")]
 pub struct StageError {
-    /// Name of the stage.
+    /// Name of the stage that failed.
     pub stage: String,
     /// Why.
     pub message: String,

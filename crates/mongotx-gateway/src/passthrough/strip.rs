@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use crate::error::{CommandError, code};
+use crate::error::CommandError;
 
 /// Sessions, transactions and the cluster's time.
 const FOREIGN: [&str; 8] =
@@ -17,14 +17,14 @@ const AFTER: &str = "afterClusterTime";
 pub(super) fn strip(body: &RawDocument) -> Result<Cow<'_, RawDocument>, CommandError> {
     let mut foreign = false;
     for field in body.iter_elements() {
-        foreign |= is_foreign(field.map_err(invalid)?.key().as_str());
+        foreign |= is_foreign(field?.key().as_str());
     }
     if !foreign {
         return Ok(Cow::Borrowed(body));
     }
     let mut kept = RawDocumentBuf::new();
     for field in body.iter() {
-        let (name, value) = field.map_err(invalid)?;
+        let (name, value) = field?;
         match value {
             RawBsonRef::Document(concern) if name.as_str() == READ_CONCERN => {
                 kept.append(name, without(concern, AFTER)?);
@@ -43,16 +43,12 @@ fn is_foreign(name: &str) -> bool {
 fn without(document: &RawDocument, left_out: &str) -> Result<RawDocumentBuf, CommandError> {
     let mut kept = RawDocumentBuf::new();
     for field in document.iter() {
-        let (name, value) = field.map_err(invalid)?;
+        let (name, value) = field?;
         if name.as_str() != left_out {
             kept.append(name, value);
         }
     }
     Ok(kept)
-}
-
-fn invalid(error: bson::error::Error) -> CommandError {
-    CommandError::new(code::INVALID_BSON, error.to_string())
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ enum Free {
 }
 
 impl Core {
-    /// Locks and changes the document that the query finds first, if one statement can. `None`: whether anything matches is not
-    /// known.
+    /// Locks and changes the document that the query finds first, if one statement can. `None`: it is not known whether anything
+    /// matches.
     #[tracing::instrument(name = "mongotx.prepare_found", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn prepare_found(
         &self,

@@ -17,7 +17,7 @@ pub struct Greeting {
     pub hello: RawDocumentBuf,
     /// Another one for every start of a server. `None`: the server tells none (a router, or another product).
     pub process_id: Option<ObjectId>,
-    /// The server accepts writes.
+    /// Whether the server says that it takes writes (`isWritablePrimary`).
     pub is_writable: bool,
     /// It is a router (`mongos`), or calls itself one.
     pub is_router: bool,

@@ -18,7 +18,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All mechanisms.
+    /// Every mechanism that this crate can log in by, the weaker one first.
     pub const ALL: [Self; 2] = [Self::ScramSha1, Self::ScramSha256];
 
     /// Name of the mechanism in connection strings and commands.

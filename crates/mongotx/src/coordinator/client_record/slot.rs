@@ -400,8 +400,8 @@ impl State {
         }))
     }
 
-    /// Those that would change what is to be quiet, and all that have to be validated again if that is what they wait for. Notes since
-    /// when.
+    /// Those that would change what is to be quiet, and all that have to be validated again if that is what they wait for. Notes the
+    /// time at which each was kept back first.
     fn kept_back(&mut self, decided: &[Seq], quiet: &StoredQuiet, strict: bool) -> Vec<Seq> {
         let waits = |seq: &&Seq| {
             let asks = self.asks.get(seq);

@@ -248,7 +248,7 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// `batch`: `firstBatch` or `nextBatch`.
+    /// The batch in a server's answer to a query (`batch` is `firstBatch`) or to a `getMore` (`nextBatch`).
     pub(super) fn of(answer: &'a RawDocument, batch: &str) -> Result<Self> {
         let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
         let id = cursor.get("id").ok().flatten();

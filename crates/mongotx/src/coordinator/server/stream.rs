@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The documents of a query that are left.
 pub(crate) enum Stream {
-    /// Read by the driver.
+    /// A cursor of the official driver.
     Driver(Box<Cursor<RawDocumentBuf>>),
     /// Read over connections of this library's own.
     Lean(LeanCursor),

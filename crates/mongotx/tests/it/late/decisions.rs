@@ -1,14 +1,12 @@
 //! Decisions that rest on the connection they are sent over (decision 0039): it breaks before them, during them, and before their
 //! answer.
 
-use std::net::SocketAddr;
-
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, ErrorKind, Fate, Result, Session, TxId};
+use mongotx::{Client, Collection, ErrorKind, Fate, Result, Session, TxId};
 use tokio::task::JoinHandle;
 
-use super::{LIMIT, proxy::Proxy};
-use crate::{common::world::World, quiet};
+use super::{LIMIT, behind_proxy, proxy::Proxy};
+use crate::common::world::World;
 
 /// A client behind the proxy, with a transaction that has written to one document.
 struct Scene {
@@ -20,12 +18,7 @@ struct Scene {
 
 impl Scene {
     async fn new(name: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
-        let world = World::new(&server.uri(), name);
-        let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
-        let options = ClientOptions { tx_database: world.tx_db(), ..quiet::options() };
-        let client = Client::connect_with(&proxy.uri(), options).await.unwrap();
-        let coll = world.collection(&client, "a");
+        let (world, proxy, client, coll) = behind_proxy(name).await;
         coll.insert_one(&doc! {"_id": 1, "n": 0}).await.unwrap();
         let scene = Self { world, proxy, client, coll };
         let mut session = scene.begun().await;

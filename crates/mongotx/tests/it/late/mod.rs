@@ -10,13 +10,13 @@ mod reads;
 mod records;
 mod values_come_back;
 
-use crate::quiet;
+use crate::{common::world::World, quiet};
 
 use std::{net::SocketAddr, time::Duration};
 
 use bson::{Document, doc};
 use futures_util::{StreamExt, stream};
-use mongotx::{Client, Collection, ErrorKind, IndexModel, Session, TransactionOptions};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, IndexModel, Session, TransactionOptions};
 use operations::Operation;
 use proxy::Proxy;
 
@@ -177,6 +177,17 @@ impl Place {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// A client behind a proxy, with the first collection of a world of its own.
+async fn behind_proxy(name: &str) -> (World, Proxy, Client, Collection<Document>) {
+    let server = testkit::shared_standalone().await.unwrap();
+    let world = World::new(&server.uri(), name);
+    let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
+    let options = ClientOptions { tx_database: world.tx_db(), ..quiet::options() };
+    let client = Client::connect_with(&proxy.uri(), options).await.unwrap();
+    let coll = world.collection(&client, "a");
+    (world, proxy, client, coll)
 }
 
 /// Did a document match?

@@ -45,6 +45,8 @@ pub(super) enum Operation {
     UniqueUpdateByKey,
     UniqueFindOneAndUpdateByKey,
     UniqueDeleteByKey,
+    UniqueBulkByKey,
+    UniqueBulkByKeyBehindRival,
     Find,
     FindById,
     FindOwn,
@@ -62,7 +64,7 @@ pub(super) enum Operation {
 use Operation::*;
 
 impl Operation {
-    pub(super) const ALL: [Self; 49] = [
+    pub(super) const ALL: [Self; 51] = [
         InsertOne,
         InsertMany,
         InsertManyRefused,
@@ -100,6 +102,8 @@ impl Operation {
         UniqueUpdateByKey,
         UniqueFindOneAndUpdateByKey,
         UniqueDeleteByKey,
+        UniqueBulkByKey,
+        UniqueBulkByKeyBehindRival,
         Find,
         FindById,
         FindOwn,
@@ -127,7 +131,7 @@ impl Operation {
 
     /// Does somebody else hold document 2?
     pub(super) fn meets_rival(self) -> bool {
-        matches!(self, UpdateManyBehindRival | BulkBehindRival | BulkWaitingForRival)
+        matches!(self, UpdateManyBehindRival | BulkBehindRival | BulkWaitingForRival | UniqueBulkByKeyBehindRival)
     }
 
     pub(super) fn lock_wait(self) -> Duration {
@@ -259,6 +263,14 @@ impl Operation {
             }
             UniqueFindOneAndUpdateByKey => {
                 coll.find_one_and_update(doc! {"k": 30}, doc! {"$inc": {"n": 1}}).session(session).await.map(drop)
+            }
+            UniqueBulkByKey | UniqueBulkByKeyBehindRival => {
+                let add = |id: i32| WriteModel::UpdateOne {
+                    filter: doc! {"k": 10 * id},
+                    update: doc! {"$inc": {"n": 1}}.into(),
+                    upsert: false,
+                };
+                coll.bulk_write([1, 2, 3, 4].map(add)).session(session).await.map(drop)
             }
             UniqueDeleteByKey => coll.delete_one(doc! {"k": 30}).session(session).await.map(drop),
             _ => coll.update_one(third, set(40)).session(session).await.map(drop),

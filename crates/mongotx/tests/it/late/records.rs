@@ -1,13 +1,11 @@
 //! Futures that are dropped while they use the connection for record writes. Whatever else the client has open goes on: a
 //! connection that broke would have ended it all.
 
-use std::net::SocketAddr;
-
 use bson::{Document, doc, oid::ObjectId};
-use mongotx::{Client, ClientOptions, Collection, Session, TransactionOptions};
+use mongotx::{Client, Collection, Session, TransactionOptions};
 
-use super::{LIMIT, proxy::Proxy};
-use crate::{common::world::World, quiet};
+use super::{LIMIT, behind_proxy, proxy::Proxy};
+use crate::common::world::World;
 
 /// Whoever has left something.
 const DEAD: [u8; 12] = [7; 12];
@@ -23,12 +21,7 @@ struct Scene {
 
 impl Scene {
     async fn new(name: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
-        let world = World::new(&server.uri(), name);
-        let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
-        let options = ClientOptions { tx_database: world.tx_db(), ..quiet::options() };
-        let client = Client::connect_with(&proxy.uri(), options).await.unwrap();
-        let coll = world.collection(&client, "a");
+        let (world, proxy, client, coll) = behind_proxy(name).await;
         coll.insert_many(&[doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}]).await.unwrap();
         assert!(client.flush(LIMIT).await);
         let mut session = client.session();

@@ -35,7 +35,7 @@ pub struct LineRow {
     pub item: u32,
     /// Who supplies it.
     pub supply: u32,
-    /// Number of pieces.
+    /// Number of pieces of the item that are ordered.
     pub quantity: u32,
     /// Their price.
     pub amount_cents: i64,
