@@ -89,9 +89,12 @@ impl Mapper<'_> {
         depth: usize,
     ) -> Result<Vec<Document>, Error> {
         let Parts { filter, front, rest } = parts;
-        let (mut mapped, done) = match front::top(&front).filter(|_| !place.by_field) {
+        let (mut mapped, done) = match front::top(&front) {
+            // The server would narrow the first part of a union only.
+            _ if place.by_field => (visible(&filter, own), 0),
+            None if place.in_lookup => (visible(&filter, own), 0),
             Some(top) => (own_top(collection, &filter, &top, own), top.stages),
-            None => (visible(&filter, own), 0),
+            None => (beside(collection, &filter, own, whole::surfaces(&rest, place.is_answer)), 0),
         };
         mapped.extend(front.into_iter().skip(done));
         mapped.extend(self.stages(&rest, place, depth)?);
@@ -178,26 +181,44 @@ fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
     stages
 }
 
-/// The first in an order: those among the safe versions, by an index, then those among the own ones.
-fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
-    let sort = doc! {"$sort": top.sort.clone()};
+/// The same in two parts: the safe versions of what nobody of `own` holds, as indexes find them, then the own ones.
+fn beside(collection: &str, filter: &Document, own: &Visible, surfaces: bool) -> Vec<Document> {
+    let mut stages = vec![doc! {"$match": safe_of_others(filter, own)}];
+    if surfaces {
+        stages.push(unset_reserved());
+    }
+    stages.push(doc! {"$unionWith": {"coll": collection, "pipeline": own_versions(filter, own)}});
+    stages
+}
+
+/// The safe versions of what nobody of `own` holds.
+fn safe_of_others(filter: &Document, own: &Visible) -> Document {
     let not_mine = doc! {WRITER: own.holds_not(), INSERT: {"$exists": false}};
-    let safe = if filter.is_empty() {
-        not_mine
-    } else {
-        doc! {"$and": [guard_filter(filter), not_mine]}
-    };
+    match filter.is_empty() {
+        true => not_mine,
+        false => doc! {"$and": [guard_filter(filter), not_mine]},
+    }
+}
+
+/// The stages that read what `own` have changed or inserted, and have not removed, where it matches.
+fn own_versions(filter: &Document, own: &Visible) -> Vec<Document> {
     let mut mine = vec![doc! {"$match": {WRITER: own.holds(), REMOVE: {"$exists": false}}}];
     mine.extend(view::map(own.writers()));
     if !filter.is_empty() {
         mine.push(doc! {"$match": filter.clone()});
     }
+    mine
+}
+
+/// The first in an order: those among the safe versions, by an index, then those among the own ones.
+fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
+    let sort = doc! {"$sort": top.sort.clone()};
     let mut stages = vec![
-        doc! {"$match": safe},
+        doc! {"$match": safe_of_others(filter, own)},
         sort.clone(),
         doc! {"$limit": top.skip + top.limit},
         unset_reserved(),
-        doc! {"$unionWith": {"coll": collection, "pipeline": mine}},
+        doc! {"$unionWith": {"coll": collection, "pipeline": own_versions(filter, own)}},
         sort,
     ];
     if top.skip > 0 {
