@@ -28,6 +28,7 @@ use std::{
 use bson::{Document, doc};
 use protocol::{ClientId, TxId};
 use sd2v::index::{PENDING_INDEX, pending_index};
+use tokio::{sync::watch, time::Instant};
 
 use self::known::Known;
 pub(crate) use self::{
@@ -60,11 +61,19 @@ pub(crate) struct Catalog {
     tx_database: String,
     pub(crate) shards: Shards,
     known: Known,
-    /// Where the index on pending documents is there, or is being made.
-    indexed: Arc<Mutex<HashMap<Namespace, ()>>>,
+    /// Where the index on pending documents is there, or is being made: then until when queries wait for it, and who tells them.
+    indexed: Arc<Mutex<HashMap<Namespace, Option<Build>>>>,
     /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
     /// is to wait for: what was known before the record named it does not count.
     enlisted: Mutex<HashMap<Namespace, ClientId>>,
+}
+
+/// A build of the index on pending documents.
+#[derive(Clone)]
+struct Build {
+    /// Queries that come later do not wait.
+    patience: Instant,
+    is_over: watch::Receiver<bool>,
 }
 
 /// One of these caches: what does not fit any more is forgotten as a whole.
@@ -164,7 +173,7 @@ impl Catalog {
     /// Nothing that was known of the collections of a database counts any more.
     pub(crate) fn forget_database(&self, db: &str) {
         if let Ok(mut indexed) = self.indexed.lock() {
-            indexed.retain(|ns, ()| ns.db != db);
+            indexed.retain(|ns, _| ns.db != db);
         }
         self.known.forget_database(db);
     }
@@ -173,7 +182,9 @@ impl Catalog {
     /// query scans the collection. False when nothing can be pending there: there is no such collection, or it is the
     /// server's own or a time series.
     pub(crate) async fn ensure_pending_index(&self, server: &Arc<Server>, ns: &Namespace) -> Result<bool> {
-        if self.indexed.lock().is_ok_and(|indexed| indexed.contains_key(ns)) {
+        let known = self.indexed.lock().ok().and_then(|indexed| indexed.get(ns).cloned());
+        if let Some(build) = known {
+            until_over(build).await;
             return Ok(true);
         }
         if self.unlockable_name(ns).is_some() {
@@ -184,19 +195,44 @@ impl Catalog {
         if !has("_id_") && self.look_up(server, ns).await?.is_series {
             return Ok(false);
         }
-        // Whatever becomes of it: nobody else is to make it at the same time.
-        remember(&self.indexed, ns, ());
-        if !has(PENDING_INDEX) {
-            let (server, ns, indexed) = (Arc::clone(server), ns.clone(), Arc::clone(&self.indexed));
-            let build = tokio::spawn(async move { index_pending(&server, &ns, &indexed).await });
-            // A large collection, or members that are away, must not hold a reader up: the build goes on by itself.
-            let _ = tokio::time::timeout(MOMENT, build).await;
+        if has(PENDING_INDEX) {
+            remember(&self.indexed, ns, None);
+        } else {
+            until_over(self.begun_build(server, ns)).await;
         }
         Ok(true)
     }
+
+    /// The build that is under way, or is begun now. It goes on by itself: a large collection, or members that are away, must not hold a reader
+    /// up.
+    fn begun_build(&self, server: &Arc<Server>, ns: &Namespace) -> Option<Build> {
+        let mut indexed = self.indexed.lock().ok()?;
+        if let Some(Some(build)) = indexed.get(ns) {
+            return Some(build.clone());
+        }
+        if indexed.len() >= MAX_CACHED {
+            indexed.clear();
+        }
+        let (over, is_over) = watch::channel(false);
+        let build = Build { patience: Instant::now() + MOMENT, is_over };
+        indexed.insert(ns.clone(), Some(build.clone()));
+        let (server, ns, indexed) = (Arc::clone(server), ns.clone(), Arc::clone(&self.indexed));
+        tokio::spawn(async move {
+            index_pending(&server, &ns, &indexed).await;
+            let _ = over.send(true);
+        });
+        Some(build)
+    }
 }
 
-async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, ()>>) {
+/// Waits until the build is over, or for a moment since it began.
+async fn until_over(build: Option<Build>) {
+    let Some(Build { patience, mut is_over }) = build else { return };
+    // An error: the build was stopped with its runtime.
+    let _ = tokio::time::timeout_at(patience, is_over.wait_for(|is_over| *is_over)).await;
+}
+
+async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, Option<Build>>>) {
     let mut create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
     server.nodes.with_quorum(&mut create);
     let Err(error) = server.run(&ns.db, create).await else { return };
