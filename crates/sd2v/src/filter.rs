@@ -24,7 +24,7 @@ pub use check::{check_filter, has_expression, sees_lock_fields};
 pub use demands::demands_a_field;
 pub(crate) use demands::{demands_values, is_present};
 pub use guard::guard_filter;
-pub use ids::{demands_only, equality_id, is_only_id, pinned_ids, without_id};
+pub use ids::{Demand, demands_only, equality_id, is_only_id, pinned_ids, plain_demands, without_id};
 pub(crate) use ids::{equal, equalities, equality_ids, is_conjunction};
 pub use rewrite::rewrite_filter;
 pub use script::{has_script, with_scripts_as_expressions};

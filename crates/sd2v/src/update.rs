@@ -18,7 +18,8 @@ mod pipeline;
 mod replacement;
 mod upsert;
 
-pub use fuse::{fuse, fuse_lock};
+pub(crate) use fuse::is_plain_field;
+pub use fuse::{fuse, fuse_lock, fuse_remove};
 pub use upsert::{rewrite_upsert, upsert_id};
 
 const CONTEXT: &str = "in an update";

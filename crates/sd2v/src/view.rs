@@ -87,6 +87,12 @@ pub fn select(filter: &Document, visible: &[TxId]) -> Document {
     doc! {"$match": {"$and": conditions}}
 }
 
+/// The filter for safe versions of documents that are not `writer`'s.
+pub fn safe_filter_beside(filter: &Document, writer: TxId, bare_inserts: bool) -> Document {
+    let of_others = doc! {WRITER: {"$ne": tx_id_to_bson(writer)}};
+    doc! {"$and": [safe_filter(filter, bare_inserts), of_others]}
+}
+
 /// The stages that replace each stored document by its visible version, `_id` first.
 pub fn map(visible: &[TxId]) -> Vec<Document> {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();

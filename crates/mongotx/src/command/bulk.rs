@@ -4,16 +4,21 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
-use super::{delete, delete::DeleteCommand, implicit, insert, query, update, update::UpdateCommand};
+use super::{Terms, delete, delete::DeleteCommand, implicit, insert, query, update, update::UpdateCommand};
 use crate::{
     coordinator::{
-        Core, address::Address, own_key::OwnKey, prepare::Target, prepare_each::Each, transaction::Transaction,
+        Core,
+        address::Address,
+        own_key::OwnKey,
+        prepare::{Change, Target},
+        prepare_each::Each,
+        transaction::Transaction,
     },
     error::{Error, Progress, Result, WriteError},
     options::Namespace,
 };
 
-/// Updates that are tried together at a time.
+/// Updates and removals that are tried together at a time.
 const TOGETHER: usize = 500;
 
 #[derive(Clone, Debug)]
@@ -21,6 +26,28 @@ pub(crate) enum Operation {
     Insert(Document),
     Update(Box<UpdateCommand>),
     Delete(Box<DeleteCommand>),
+}
+
+impl Operation {
+    /// The filter and the change of an update or removal that one statement can carry out.
+    fn as_statement(&self) -> Option<Statement<'_>> {
+        match self {
+            Self::Update(command) if command.may_be_fused() => {
+                Some(Statement { filter: &command.filter, terms: &command.terms, change: command.change() })
+            }
+            Self::Delete(command) if !command.multi && command.terms.is_plain() && command.terms.hint.is_none() => {
+                Some(Statement { filter: &command.filter, terms: &command.terms, change: Change::Remove })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A change of one document that may be sent together with others.
+struct Statement<'a> {
+    filter: &'a Document,
+    terms: &'a Terms,
+    change: Change<'a>,
 }
 
 /// What a bulk write did.
@@ -39,6 +66,17 @@ pub struct BulkWriteResult {
     pub inserted_ids: Vec<(usize, Bson)>,
     /// `_id`s of upserted documents, by the model's place.
     pub upserted_ids: Vec<(usize, Bson)>,
+}
+
+impl BulkWriteResult {
+    /// Each of these has changed or removed one document.
+    fn note_done(&mut self, operations: &[Operation]) {
+        let removed = operations.iter().filter(|operation| matches!(operation, Operation::Delete(_))).count() as u64;
+        let changed = operations.len() as u64 - removed;
+        self.matched_count += changed;
+        self.modified_count += changed;
+        self.deleted_count += removed;
+    }
 }
 
 #[tracing::instrument(name = "mongotx.bulk_write", level = "debug", skip_all, fields(%ns))]
@@ -75,15 +113,14 @@ async fn inside(
     let mut refused = Vec::new();
     let (mut index, mut keys_from) = (0, 0);
     while let Some(operation) = operations.get(index) {
-        let together = first_updates(core, tx, ns, &operations[index..], index >= keys_from).await?;
+        let together = first_statements(core, tx, ns, &operations[index..], index >= keys_from).await?;
         if together.done < together.named {
             // Where the others are would be asked again for each of them.
             keys_from = index + together.named;
         }
         if together.done > 0 {
+            result.note_done(&operations[index..index + together.done]);
             index += together.done;
-            result.matched_count += together.done as u64;
-            result.modified_count += together.done as u64;
             continue;
         }
         match one(core, tx, ns, operation, index, &mut result).await {
@@ -114,7 +151,7 @@ async fn inside(
 /// The first operations that one command can carry out.
 #[derive(Default)]
 struct Together {
-    /// How many were: each of these has matched its document and modified it.
+    /// How many were: each of these has matched its document, and modified or removed it.
     done: usize,
     /// How many could have been, as far as was to be seen.
     named: usize,
@@ -122,7 +159,7 @@ struct Together {
 
 /// Carries out as many of the first operations as one command can. Where some name their documents by other keys than `_id`, these
 /// are asked for before, by one command, if `by_key`.
-async fn first_updates(
+async fn first_statements(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
@@ -134,13 +171,10 @@ async fn first_updates(
     }
     let mut run = Vec::new();
     for operation in operations.iter().take(TOGETHER) {
-        let Operation::Update(command) = operation else { break };
-        if !command.may_be_fused() {
-            break;
-        }
-        match named(core, tx, ns, command).await? {
+        let Some(statement) = operation.as_statement() else { break };
+        match named(core, tx, ns, &statement).await? {
             Some(Named::Key) if !by_key => break,
-            Some(named) => run.push((named, &**command)),
+            Some(named) => run.push((named, statement)),
             None => break,
         }
     }
@@ -155,30 +189,29 @@ async fn first_updates(
         return Ok(Together { done: 0, named });
     }
     core.catalog.check_written(ns, true)?;
-    let all: Vec<Each<'_>> = run
-        .iter()
-        .map(|(at, command)| {
-            let target = Target { ns, at, filter: &command.filter, terms: &command.terms, chosen: false };
-            Each { target, change: command.change() }
-        })
-        .collect();
+    let each = |(at, Statement { filter, terms, change })| Each {
+        target: Target { ns, at, filter, terms, chosen: false },
+        change,
+    };
+    let (at, statements): (Vec<Address>, Vec<Statement<'_>>) = run.into_iter().unzip();
+    let all: Vec<Each<'_>> = at.iter().zip(statements).map(each).collect();
     Ok(Together { done: core.prepare_each(tx, ns, &all).await?, named })
 }
 
-/// How an update names the one document that it can match.
+/// How an update or removal names the one document that it can match.
 enum Named {
     Id(Bson),
     /// By a value of each field of a unique index, and of other fields at most.
     Key,
 }
 
-async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Option<Named>> {
-    if let Some(id) = query::named_id(core, ns, &command.filter, &command.terms).await? {
+async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<Named>> {
+    if let Some(id) = query::named_id(core, ns, command.filter, command.terms).await? {
         return Ok(Some(Named::Id(id)));
     }
     // Its own documents may have other keys than those that everybody sees.
-    let plain = is_values(&command.filter) && !tx.has_new_keys(ns);
-    let is_key = plain && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&command.filter);
+    let plain = is_values(command.filter) && !tx.has_new_keys(ns);
+    let is_key = plain && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(command.filter);
     Ok(is_key.then_some(Named::Key))
 }
 
@@ -196,9 +229,9 @@ async fn addresses<'a>(
     core: &Core,
     tx: &Transaction,
     ns: &Namespace,
-    run: Vec<(Named, &'a UpdateCommand)>,
-) -> Vec<(Address, &'a UpdateCommand)> {
-    let filters = run.iter().filter(|(named, _)| matches!(named, Named::Key)).map(|(_, command)| &command.filter);
+    run: Vec<(Named, Statement<'a>)>,
+) -> Vec<(Address, Statement<'a>)> {
+    let filters = run.iter().filter(|(named, _)| matches!(named, Named::Key)).map(|(_, command)| command.filter);
     let mut found = match located(core, ns, filters.collect()).await {
         Ok(found) => found,
         Err(error) => {
@@ -212,7 +245,7 @@ async fn addresses<'a>(
         let id = match named {
             Named::Id(id) => Some(id),
             Named::Key => {
-                let place = found.iter().position(|document| has_values(document, &command.filter));
+                let place = found.iter().position(|document| has_values(document, command.filter));
                 place.and_then(|place| found.swap_remove(place).remove("_id"))
             }
         };

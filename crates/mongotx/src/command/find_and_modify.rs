@@ -13,7 +13,9 @@ use sd2v::{
 
 use super::{
     delete::DeleteCommand,
-    direct, find, implicit, probe,
+    direct, find, implicit,
+    picked::{Picks, is_plain_projection},
+    probe,
     query::{self, Query, exactly},
     rematch::Rematches,
     update::{self, SELECTIONS, UpdateCommand},
@@ -118,10 +120,10 @@ impl FindAndModify {
         ask
     }
 
-    /// The version that is answered, by a projection that is plain.
-    fn shown(&self, shown: Shown) -> Option<Document> {
+    /// The version that is answered.
+    fn shown(&self, picks: Picks<'_>, shown: Shown) -> Option<Document> {
         let version = if self.after { shown.after } else { Some(shown.before) };
-        version.map(|document| picked(document, self.projection.as_ref()))
+        version.map(|document| picks.picked(document))
     }
 
     fn query(&self) -> Query {
@@ -260,12 +262,9 @@ async fn send(
 async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     if let Some(projection) = &command.projection {
-        // What is shown afterwards must not be refused afterwards.
         as_stages(projection)?;
-        if (command.after || command.upserts()) && !probe::is_plain_projection(projection) {
-            probe::find_and_modify(core, ns, command).await?;
-        }
     }
+    let mut projection = Unprobed::of(command);
     let change = match &command.modify {
         Modify::Update(update) => update.change(),
         Modify::Delete(_) => Change::Remove,
@@ -282,18 +281,11 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         }
         let at = match &named {
             Some(id) => Some(core.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
-            None => {
-                let first = Query { limit: 1, ..query.clone() };
-                match query.sort {
-                    // Which one is the first in order was read.
-                    Some(_) => validated::addresses(core, tx, ns, &first, 1).await?.pop(),
-                    None => find::addresses(core, Some(tx), ns, &first, 1).await?.pop(),
-                }
-            }
+            None => selected(core, tx, ns, &query).await?,
         };
         if let Some(at) = &at {
             let target = Target { ns, at, filter: &query.filter, terms: &query.terms, chosen: named.is_none() };
-            if let Some(shown) = one(core, tx, &target, command, &change).await? {
+            if let Some(shown) = one(core, tx, &target, command, &change, &mut projection).await? {
                 return Ok(Modified::found(shown));
             }
         }
@@ -301,7 +293,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             validated::note_nothing(core, tx, ns, &query).await?;
         }
         if (at.is_none() || named.is_some())
-            && let Some(done) = upserted(core, tx, ns, command, &mut rematches).await?
+            && let Some(done) = upserted(core, tx, ns, command, &mut rematches, &mut projection).await?
         {
             return Ok(done);
         }
@@ -313,6 +305,22 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
     .for_transaction(tx.id()))
 }
 
+/// The document that is to be changed, in the transaction's own view.
+async fn selected(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Option<Address>> {
+    let first = Query { limit: 1, ..query.clone() };
+    let is_vouched_for = tx.only_removed(ns) && !tx.has_own_view();
+    let found = match query.sort {
+        // Which one is the first in order was read.
+        Some(_) => validated::addresses(core, tx, ns, &first, 1).await?,
+        None => find::addresses(core, Some(tx), ns, &first, 1).await?,
+    };
+    if is_vouched_for {
+        // If somebody had rolled the transaction back, what it has removed would be found again, and would be free when it is locked.
+        tx.take_own_view();
+    }
+    Ok(found.into_iter().next())
+}
+
 /// A document that matches and that nobody holds, if one command can find, change and show it.
 async fn free_one(
     core: &Core,
@@ -322,18 +330,18 @@ async fn free_one(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<Option<Document>>> {
-    if !command.projection.as_ref().is_none_or(probe::is_plain_projection) {
+    let Some(picks @ (Picks::Nobody | Picks::Library(_))) = Picks::of(command.projection.as_ref()) else {
         return Ok(None);
-    }
+    };
     let first = query.sort.is_some().then(|| validated::first_of_others(tx, ns, query)).flatten();
     let asked = Asked { whole: true, can_note_first: first.is_some() };
     let found = core.prepare_found(tx, ns, query, change, asked).await?;
-    let Some(Found { at, shown: Some(shown), is_first_free }) = found else { return Ok(None) };
-    if let Some(first) = first.filter(|_| is_first_free) {
+    let Some(Found { at, shown: Some(shown), is_first }) = found else { return Ok(None) };
+    if let Some(first) = first.filter(|_| is_first) {
         validated::note_first(core, tx, ns, first, &at.id)?;
     }
     validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
-    Ok(Some(command.shown(shown)))
+    Ok(Some(command.shown(picks, shown)))
 }
 
 /// This document, if it still matches: in one command where that can be done and shown; otherwise changed and then looked
@@ -344,15 +352,19 @@ async fn one(
     target: &Target<'_>,
     command: &FindAndModify,
     change: &Change<'_>,
+    projection: &mut Unprobed,
 ) -> Result<Option<Option<Document>>> {
     let (ns, at) = (target.ns, target.at);
-    let projection = command.projection.as_ref();
-    if projection.is_none_or(probe::is_plain_projection)
-        && let Some(Shown { before, after }) = core.prepare_shown(tx, target, change).await?
+    // What was read of it before is compared with the whole document.
+    let was_read = tx.reads.point(ns, &at.id).is_some();
+    let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
+    if let Some(picks) = picks
+        && let Some(shown) = core.prepare_shown(tx, target, change, picks.stored_fields(command.after)).await?
     {
-        validated::settle_shown(core, tx, ns, &at.id, &before).await?;
-        return Ok(Some(command.shown(Shown { before, after })));
+        validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+        return Ok(Some(command.shown(picks, shown)));
     }
+    projection.check(core, ns, command).await?;
     if command.after {
         let applied = core.prepare(tx, target, change).await?;
         return Ok(if applied.matched { Some(show(core, tx, ns, at, command).await?) } else { None });
@@ -365,17 +377,22 @@ async fn one(
     Ok(Some(before))
 }
 
-/// The fields that a plain projection names, or the others: see [`probe::is_plain_projection`].
-fn picked(document: Document, projection: Option<&Document>) -> Document {
-    let Some(projection) = projection.filter(|projection| !projection.is_empty()) else { return document };
-    let flag = |value: &Bson| value.as_bool().unwrap_or_else(|| value.as_i32() != Some(0));
-    let first = projection.iter().find(|(name, _)| *name != "_id").or_else(|| projection.iter().next());
-    let names_wanted = first.is_some_and(|(_, value)| flag(value));
-    let is_picked = |name: &str| match projection.get(name) {
-        Some(value) => flag(value),
-        None => !names_wanted || name == "_id",
-    };
-    document.into_iter().filter(|(name, _)| is_picked(name)).collect()
+/// A projection that the server may refuse and has not been asked about. What is shown afterwards must not be refused afterwards.
+struct Unprobed(bool);
+
+impl Unprobed {
+    fn of(command: &FindAndModify) -> Self {
+        let is_plain = command.projection.as_ref().is_none_or(is_plain_projection);
+        Self(!is_plain && (command.after || command.upserts()))
+    }
+
+    /// Before anything is changed that is shown by another command.
+    async fn check(&mut self, core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<()> {
+        match std::mem::take(&mut self.0) {
+            true => probe::find_and_modify(core, ns, command).await,
+            false => Ok(()),
+        }
+    }
 }
 
 async fn show(
@@ -397,34 +414,15 @@ async fn upserted(
     ns: &Namespace,
     command: &FindAndModify,
     rematches: &mut Rematches,
+    projection: &mut Unprobed,
 ) -> Result<Option<Modified>> {
     let update = match &command.modify {
         Modify::Update(update) if update.upsert => update,
         _ => return probe::find_and_modify(core, ns, command).await.map(|()| Some(Modified::default())),
     };
+    projection.check(core, ns, command).await?;
     rematches.may_insert(&update.filter)?;
     let Some(at) = rematches.judge(upsert::run(core, tx, ns, update).await)? else { return Ok(None) };
     let value = if command.after { show(core, tx, ns, &at, command).await? } else { None };
     Ok(Some(Modified { value, matched: false, upserted_id: Some(at.id) }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plain_projections_pick_as_the_server_does() {
-        let document = || doc! {"_id": 1, "a": 2, "b": 3};
-        for (projection, picks) in [
-            (doc! {}, doc! {"_id": 1, "a": 2, "b": 3}),
-            (doc! {"b": 1}, doc! {"_id": 1, "b": 3}),
-            (doc! {"b": true, "_id": 0, "c": 1}, doc! {"b": 3}),
-            (doc! {"a": 0}, doc! {"_id": 1, "b": 3}),
-            (doc! {"a": false, "_id": 1}, doc! {"_id": 1, "b": 3}),
-            (doc! {"_id": 1}, doc! {"_id": 1}),
-            (doc! {"_id": 0}, doc! {"a": 2, "b": 3}),
-        ] {
-            assert_eq!(picked(document(), Some(&projection)), picks, "{projection}");
-        }
-    }
 }

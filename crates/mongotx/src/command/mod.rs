@@ -20,6 +20,7 @@ pub(crate) mod insert;
 pub(crate) mod one_command;
 pub(crate) mod output;
 pub(crate) mod own_view;
+mod picked;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod rematch;

@@ -12,7 +12,7 @@
 use bson::{Document, RawBsonRef, RawDocument, doc};
 use protocol::{TxId, TxStatus};
 use sd2v::{
-    names::{REMOVE, UNSAFE, WRITER, tx_id_from_bson, tx_id_to_bson},
+    names::{UNSAFE, WRITER, tx_id_from_bson},
     projection, view,
 };
 
@@ -63,9 +63,8 @@ pub(crate) async fn find_unremoved(core: &Core, ns: &Namespace, query: &Query, m
     if !is_answered_by_aggregation(core, ns, query).await? {
         return Ok(None);
     }
-    let not_own = doc! {"$match": {"$nor": [{WRITER: tx_id_to_bson(me), REMOVE: true}]}};
-    let mut answer = answer_of(core, query, Vec::new());
-    answer.extend([not_own].into_iter().chain(tail));
+    let others = view::safe_filter_beside(&query.filter, me, core.catalog.shards.none());
+    let answer = [doc! {"$match": others}].into_iter().chain(tail).collect();
     match behind_probe(core, ns, query, Some(me), answer).await? {
         Some(command) => ask(core, ns, command, Some(me)).await,
         None => Ok(None),

@@ -4,7 +4,7 @@
 //! when there is nothing to change. Where MongoTx has found nothing and so has sent no write, it asks with the user's own
 //! words and an `_id` that no document has.
 
-use bson::{Bson, Document, doc, oid::ObjectId};
+use bson::{Document, doc, oid::ObjectId};
 use sd2v::filter::weakened;
 
 use super::{find_and_modify::FindAndModify, update::UpdateCommand};
@@ -30,36 +30,4 @@ pub(crate) async fn update(core: &Core, ns: &Namespace, command: &UpdateCommand)
 pub(crate) async fn find_and_modify(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<()> {
     let ask = command.to_command(ns, nowhere(&weakened(command.filter())), false);
     core.server.run_directly(&ns.db, ask).await.map(drop)
-}
-
-/// A projection that the server cannot refuse: flags of top-level fields, all of one sense.
-pub(crate) fn is_plain_projection(projection: &Document) -> bool {
-    let flag = |value: &Bson| match value {
-        Bson::Boolean(flag) => Some(*flag),
-        Bson::Int32(flag) => Some(*flag != 0),
-        _ => None,
-    };
-    let plain_name = |name: &str| !name.is_empty() && !name.contains(['.', '$']);
-    let first = projection.iter().find(|(name, _)| *name != "_id").and_then(|(_, value)| flag(value));
-    projection.iter().all(|(name, value)| {
-        let sense = flag(value);
-        plain_name(name) && sense.is_some() && (name == "_id" || sense == first)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn is_plain_projection_flags_of_one_sense_only() {
-        for plain in [doc! {}, doc! {"_id": 0, "a": 1, "b": true}, doc! {"a": 0, "_id": 1}] {
-            assert!(is_plain_projection(&plain), "{plain}");
-        }
-        for other in
-            [doc! {"a": 1, "b": 0}, doc! {"a.b": 1, "a": 1}, doc! {"a": "$b"}, doc! {"a.$": 1}, doc! {"a": {"b": 1}}]
-        {
-            assert!(!is_plain_projection(&other), "{other}");
-        }
-    }
 }

@@ -8,7 +8,7 @@
 use bson::doc;
 
 use super::{
-    find, probe,
+    find, picked, probe,
     query::{Documents, Query, exactly},
 };
 use crate::{
@@ -64,7 +64,7 @@ fn changed_too_often(tx: &Transaction, ns: &Namespace) -> Error {
 
 /// What the server refuses even if there is nothing to show.
 async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<()> {
-    if query.projection.as_ref().is_none_or(probe::is_plain_projection) {
+    if query.projection.as_ref().is_none_or(picked::is_plain_projection) {
         return Ok(());
     }
     let nowhere = Query { filter: probe::nowhere(&query.filter), ..query.clone() };

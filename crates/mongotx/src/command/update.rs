@@ -87,7 +87,7 @@ impl UpdateCommand {
     /// May one statement lock its document and change it?
     pub(crate) fn may_be_fused(&self) -> bool {
         let simple = !self.multi && !self.upsert && self.array_filters.is_none() && self.terms.hint.is_none();
-        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, &[]).is_some()
+        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, &[], &[]).is_some()
     }
 
     pub(crate) fn change(&self) -> Change<'_> {
@@ -234,7 +234,7 @@ pub(crate) async fn write_first(
         let at = core.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: false };
         if tx.reads.point(ns, &at.id).is_some()
-            && let Some(shown) = core.prepare_shown(tx, &target, change).await?
+            && let Some(shown) = core.prepare_shown(tx, &target, change, None).await?
         {
             validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
             return Ok(Some((at, true)));

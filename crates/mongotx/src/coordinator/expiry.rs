@@ -23,7 +23,7 @@ use super::{
     Core,
     address::{Address, among},
     finisher::IDS_PER_STATEMENT,
-    own_key::id_key,
+    own_key::OwnKey,
     transaction::Transaction,
 };
 use crate::{
@@ -78,7 +78,7 @@ impl Core {
     /// are equal for the server and not the same (numbers of two types, strings of a collation).
     async fn first_gone<'a>(&self, me: TxId, ns: &Namespace, some: &'a [Address]) -> Result<Option<&'a Address>> {
         let there = self.held_among(ns, some, me).await?;
-        for at in some.iter().filter(|at| !there.contains(&id_key(&at.id))) {
+        for at in some.iter().filter(|at| !there.contains(&OwnKey::of(&at.id))) {
             if self.held_among(ns, std::slice::from_ref(at), me).await?.is_empty() {
                 return Ok(Some(at));
             }

@@ -13,7 +13,10 @@
 use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{
-    filter::{LockCondition, guard_filter, has_special, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
+    filter::{
+        LockCondition, guard_filter, has_special, is_only_id, lock_condition, plain_demands, rewrite_filter,
+        sees_lock_fields,
+    },
     index::Unique,
     names::{INSERT, READERS, WRITER, tx_id_to_bson},
     shard::ShardKey,
@@ -132,6 +135,22 @@ impl Target<'_> {
         let Some(left) = left.filter(|_| !is_only_id(self.filter)) else { return Ok(self.safe(condition)) };
         let (safe, taken) = (guard_filter(&condition.rest), rewrite_filter(&condition.rest)?);
         Ok(self.narrowed(statement::free_or_left(safe, taken, &[tx_id_to_bson(left)])))
+    }
+
+    /// Lock, copy and change in one statement, where that is provably the same. Where the filter is no more than values of fields, they are demanded in the
+    /// pipeline: a query that says nothing but the `_id` takes the server's shortest way.
+    pub(crate) fn fused(&self, update: &Update, me: TxId, left: Option<TxId>) -> Result<Option<Document>> {
+        let demands = plain_demands(self.filter).filter(|_| self.terms.collation.is_none());
+        let over = left.map(tx_id_to_bson);
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), over.as_slice(), demands.as_deref().unwrap_or_default())
+        else {
+            return Ok(None);
+        };
+        let query = match demands {
+            Some(_) => self.at.filter(),
+            None => self.safe_or_left(&self.condition()?, left)?,
+        };
+        Ok(Some(statement::lock_change(query, pipeline)))
     }
 
     fn narrowed(&self, rest: Document) -> Document {
@@ -381,9 +400,8 @@ impl Core {
                     && !read_locked
                     && array_filters.is_none()
                     && target.terms.is_plain()
-                    && let Some(applied) = self
-                        .attempt_fused(tx, target, target.safe_or_left(&condition, left)?, update, (me, left))
-                        .await?
+                    && let Some(statement) = target.fused(update, me, left)?
+                    && let Some(applied) = self.attempt_fused(tx, target, statement).await?
                 {
                     return Ok(Some(applied));
                 }
@@ -425,18 +443,13 @@ impl Core {
         Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0, locked }))
     }
 
-    /// Lock, copy and change in one statement, where that is provably the same.
+    /// Sends the statement that locks, copies and changes. `None`: it has not.
     async fn attempt_fused(
         &self,
         tx: &mut Transaction,
         target: &Target<'_>,
-        safe: Document,
-        update: &Update,
-        (me, left): (TxId, Option<TxId>),
+        statement: Document,
     ) -> Result<Option<Applied>> {
-        let left = left.map(tx_id_to_bson);
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), left.as_slice()) else { return Ok(None) };
-        let statement = statement::lock_change(safe, pipeline);
         let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {

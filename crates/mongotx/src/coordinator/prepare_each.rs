@@ -1,4 +1,4 @@
-//! Prepared writes of several documents, each with a change of its own: locked and changed by one command.
+//! Prepared writes of several documents, each with a change of its own, or to be removed: locked and changed by one command.
 //!
 //! 1. Claim the documents in their order, so that two transactions of this client never hold what the other waits for.
 //! 2. Send the statements that [`super::prepare`] would send one by one, all in one `update`. Each takes its lock if and
@@ -17,7 +17,7 @@ use super::{
     Core,
     address::Address,
     meet::Patience,
-    own_key::id_key,
+    own_key::{OwnKey, id_key},
     prepare::{Change, Target},
     prepare_shown::statement_of,
     server::WriteAnswer,
@@ -60,12 +60,19 @@ impl Core {
             self.take_over(statement, &each.target, &each.change, (me, claim.as_ref())).await?;
         }
         tx.check_alive()?;
-        let at: Vec<Address> = all[..statements.len()].iter().map(|each| each.target.at.clone()).collect();
-        tx.hold(self, ns, &at, Hold::Change)?;
+        let all = &all[..statements.len()];
+        let at: Vec<Address> = all.iter().map(|each| each.target.at.clone()).collect();
+        let (removed, changed) = apart(all);
+        tx.hold(self, ns, &changed, Hold::Change)?;
+        if !removed.is_empty() {
+            tx.hold(self, ns, &removed, Hold::Remove)?;
+        }
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let answer = self.send_prepared(tx, ns, command).await?;
         let done = self.in_order(tx, ns, &at, &answer, me).await?;
-        tx.note_locked(ns, &at[..done], false);
+        let (removed, changed) = apart(&all[..done]);
+        tx.note_locked(ns, &changed, false);
+        tx.note_locked(ns, &removed, true);
         for (claim, at) in claimed.into_iter().zip(&at[..done]) {
             match (claim, &claims) {
                 (Some(claim), _) => claim.keep(),
@@ -82,7 +89,7 @@ impl Core {
         let (mut statements, mut bytes, mut seen) = (Vec::new(), 0, HashSet::new());
         for Each { target, change } in all.iter().take(BATCH) {
             let simple =
-                target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(id_key(&target.at.id));
+                target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(OwnKey::of(&target.at.id));
             if !simple || !self.consequences(&collection, target, change).await?.are_none() {
                 break;
             }
@@ -109,11 +116,19 @@ impl Core {
             return Ok(at.len());
         }
         let mine = self.held_among(ns, at, me).await?;
-        let done = at.iter().take_while(|at| mine.contains(&id_key(&at.id))).count();
-        let after: Vec<Address> = at[done..].iter().filter(|at| mine.contains(&id_key(&at.id))).cloned().collect();
-        if !after.is_empty() {
-            self.give_back(tx, ns, &after).await?;
+        let done = at.iter().take_while(|at| mine.contains(&OwnKey::of(&at.id))).count();
+        if !usize::try_from(answer.modified).is_ok_and(|modified| modified == done) {
+            // Whatever of it is held: a document may be stored under an equal `_id` of another type.
+            self.give_back(tx, ns, &at[done..]).await?;
         }
         Ok(done)
     }
+}
+
+/// The documents that are to be removed, and those that are to be changed.
+fn apart(all: &[Each<'_>]) -> (Vec<Address>, Vec<Address>) {
+    let (removed, changed): (Vec<&Each<'_>>, Vec<&Each<'_>>) =
+        all.iter().partition(|each| matches!(each.change, Change::Remove));
+    let at = |some: Vec<&Each<'_>>| some.into_iter().map(|each| each.target.at.clone()).collect();
+    (at(removed), at(changed))
 }

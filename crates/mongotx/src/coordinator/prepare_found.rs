@@ -6,8 +6,8 @@
 //! where one value is demanded of each field of a unique index, it is the only one. If nothing was locked, nothing is said here: the document may be the
 //! transaction's own, or somebody else's, and the caller goes the long way.
 //!
-//! Where an order is asked for, the first free document may have a locked one before it. Transactions that are validated ask at their commit whether it was the
-//! first; the others select it.
+//! Where an order is asked for, the statement finds the first document that others show, locked or not, and locks it if it is free. Another one may have become the
+//! first by a commit that is not finished. Transactions that are validated ask at their commit whether it was the first; the others select it.
 //!
 //! Until the answer is there nobody knows which document may be locked. If it never comes, the transaction is rolled back, and what it
 //! holds is looked for by its id ([`Transaction::hold_unknown`]).
@@ -19,7 +19,8 @@ use sd2v::{
     names::{UNSAFE, WRITER, tx_id_to_bson},
     statement::{self, OwnReadLock},
     stored,
-    update::{fuse, fuse_lock},
+    update::{fuse, fuse_lock, fuse_remove},
+    view,
 };
 
 use super::{
@@ -42,8 +43,8 @@ pub(crate) struct Found {
     pub(crate) at: Address,
     /// As it was and as it is, where that was asked for.
     pub(crate) shown: Option<Shown>,
-    /// It is the first in the order that was asked for among those that nobody held: the caller notes that as a read.
-    pub(crate) is_first_free: bool,
+    /// It is the first, in the order that was asked for, that others show: the caller notes that as a read.
+    pub(crate) is_first: bool,
 }
 
 /// What is asked of the answer.
@@ -51,16 +52,16 @@ pub(crate) struct Found {
 pub(crate) struct Asked {
     /// The document is to be shown.
     pub(crate) whole: bool,
-    /// That it is the first of those that nobody holds can be noted, and asked again at the commit.
+    /// That it is the first of those that others show can be noted, and asked again at the commit.
     pub(crate) can_note_first: bool,
 }
 
-/// Which document is the one that matches and that nobody holds?
+/// Which document does the statement lock?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Free {
-    /// The one that the transaction is to find.
+    /// Any that matches and that nobody holds: it is the one that the transaction is to find.
     Wanted,
-    /// The first of those that nobody holds.
+    /// The first in order of those that others show, if nobody holds it.
     First,
 }
 
@@ -96,19 +97,20 @@ impl Core {
             (Some(claims), Free::Wanted) => claims.left_in(ns).into_iter().map(tx_id_to_bson).collect(),
             _ => Vec::new(),
         };
-        let Some(mut statement) = statement_of(query, change, me, &left)? else { return Ok(None) };
+        let statement = match free {
+            Free::Wanted => statement_of(query, change, me, &left)?,
+            Free::First => first_of(query, change, me),
+        };
+        let Some(mut statement) = statement else { return Ok(None) };
         if !asked.whole {
             statement.insert("fields", doc! {"_id": 1, WRITER: 1});
-        }
-        if free == Free::First {
-            statement.extend(query.sort.clone().map(|sort| ("sort".to_owned(), sort.into())));
         }
         tx.check_alive()?;
         tx.hold_unknown(self, ns)?;
         let found = self.send_shown(tx, ns, &statement).await?;
         let found = found.filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me)));
         let found = self.note_found(tx, ns, found, change, asked.whole).await?;
-        Ok(found.map(|found| Found { is_first_free: free == Free::First, ..found }))
+        Ok(found.map(|found| Found { is_first: free == Free::First, ..found }))
     }
 
     /// Takes note of the document that the statement has locked, or that there was none.
@@ -148,7 +150,7 @@ impl Core {
             stored::strip(&mut found);
             Shown { before: found, after }
         });
-        Ok(Some(Found { at, shown, is_first_free: false }))
+        Ok(Some(Found { at, shown, is_first: false }))
     }
 }
 
@@ -163,10 +165,8 @@ fn free_one(tx: &Transaction, collection: &Collection, ns: &Namespace, query: &Q
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
         return Some(Free::Wanted);
     }
-    // Who is ready to wait for rivals has to meet them, and rivals of the same client are known.
-    let is_alone = tx.options.lock_wait.is_zero() && !tx.claims.as_ref().is_some_and(|claims| claims.others_hold(ns));
     let in_order = query.sort.is_some() && asked.can_note_first && tx.validates() && tx.only_removed(ns);
-    (in_order && is_alone && !chance::is_in_query(query)).then_some(Free::First)
+    (in_order && !chance::is_in_query(query)).then_some(Free::First)
 }
 
 /// Can one statement lock a document and make the change?
@@ -174,7 +174,7 @@ fn is_one_statement(change: &Change<'_>) -> bool {
     match change {
         Change::Remove => true,
         Change::Update { array_filters: Some(_), .. } => false,
-        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[]).is_some(),
+        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[], &[]).is_some(),
     }
 }
 
@@ -185,11 +185,29 @@ fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> 
         return Ok(Some(statement::lock_remove(safe, me, OwnReadLock::None, false)));
     }
     let pipeline = match change {
-        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left, &[]),
         Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, left)),
         _ => None,
     };
     let Some(pipeline) = pipeline else { return Ok(None) };
     let query = statement::free_or_left(safe, rewrite_filter(&query.filter)?, left);
     Ok(Some(statement::lock_change(query, pipeline)))
+}
+
+/// Finds the first document that others show, and locks and changes it if nobody holds it; `None` where that is not provably the same. What
+/// somebody holds comes out as it went in, and is answered.
+fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Option<Document> {
+    let writer = tx_id_to_bson(me);
+    let pipeline = match change {
+        Change::Remove => Some(fuse_remove(&writer)),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, &[], &[]),
+        Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, &[])),
+        Change::Update { .. } => None,
+    };
+    let shown = view::safe_filter_beside(&query.filter, me, false);
+    pipeline.map(|pipeline| {
+        let mut statement = statement::lock_change(shown, pipeline);
+        statement.extend(query.sort.clone().map(|sort| ("sort".to_owned(), sort.into())));
+        statement
+    })
 }

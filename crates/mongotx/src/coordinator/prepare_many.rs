@@ -24,7 +24,7 @@ use sd2v::{
 use super::{
     Core,
     address::{Address, among},
-    own_key::id_key,
+    own_key::OwnKey,
     prepare::{Change, Target},
     transaction::{Hold, Transaction},
 };
@@ -122,7 +122,7 @@ impl Core {
         }
         let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(targets.ns));
         let left: Vec<Bson> = left.into_iter().map(tx_id_to_bson).collect();
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left) else { return Ok(None) };
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left, &[]) else { return Ok(None) };
         let (safe, taken) = match is_only_id(targets.filter) {
             true => (Document::new(), Document::new()),
             false => (guard_filter(targets.filter), rewrite_filter(targets.filter)?),
@@ -136,7 +136,7 @@ impl Core {
                 true => (targets.at.to_vec(), Vec::new()),
                 false => {
                     let mine = self.held_among(targets.ns, targets.at, me).await?;
-                    targets.at.iter().cloned().partition(|at| mine.contains(&id_key(&at.id)))
+                    targets.at.iter().cloned().partition(|at| mine.contains(&OwnKey::of(&at.id)))
                 }
             };
         tx.note_locked(targets.ns, &mine, false);
@@ -201,14 +201,14 @@ impl Core {
             }
         }
         let mine = if all { None } else { Some(self.held_among(targets.ns, targets.at, me).await?) };
-        let gone = |at: &&Address| mine.as_ref().is_some_and(|mine| !mine.contains(&id_key(&at.id)));
+        let gone = |at: &&Address| mine.as_ref().is_some_and(|mine| !mine.contains(&OwnKey::of(&at.id)));
         if owned.iter().any(gone) || locked as usize + owned.len() > targets.at.len() {
             self.vouch_for_lock(tx).await?;
         }
         let unsafe_rest = rewrite_filter(&rest)?;
         let (mut statements, mut changed, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for at in targets.at {
-            if mine.as_ref().is_none_or(|mine| mine.contains(&id_key(&at.id))) {
+            if mine.as_ref().is_none_or(|mine| mine.contains(&OwnKey::of(&at.id))) {
                 let unsafe_query = if unsafe_rest.is_empty() {
                     at.filter()
                 } else {
@@ -240,11 +240,11 @@ impl Core {
     }
 
     /// Which of these documents this transaction has locked.
-    pub(super) async fn held_among(&self, ns: &Namespace, at: &[Address], me: TxId) -> Result<HashSet<Vec<u8>>> {
+    pub(super) async fn held_among(&self, ns: &Namespace, at: &[Address], me: TxId) -> Result<HashSet<OwnKey>> {
         let filter = doc! {"$and": [among(at), {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
         let found = self.server.collect(&ns.db, find, at.len()).await?;
-        Ok(found.iter().filter_map(|document| document.get("_id").map(id_key)).collect())
+        Ok(found.iter().filter_map(|document| document.get("_id").map(OwnKey::of)).collect())
     }
 }
 

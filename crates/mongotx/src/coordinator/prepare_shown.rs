@@ -9,7 +9,7 @@ use sd2v::{
     names::{UNSAFE, WRITER, tx_id_to_bson},
     statement::{self, OwnReadLock},
     stored,
-    update::{fuse, fuse_lock},
+    update::fuse_lock,
 };
 
 use super::{
@@ -30,12 +30,14 @@ pub(crate) struct Shown {
 }
 
 impl Core {
-    /// Locks and changes one document that this transaction does not hold yet. `None`: whether it matches is not known.
+    /// Locks and changes one document that this transaction does not hold yet. `None`: whether it matches is not known. `fields`: no more than these
+    /// of the stored document are shown, the lock among them.
     pub(crate) async fn prepare_shown(
         &self,
         tx: &mut Transaction,
         target: &Target<'_>,
         change: &Change<'_>,
+        fields: Option<Document>,
     ) -> Result<Option<Shown>> {
         let held = tx.may_hold(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
         if held || !target.terms.is_plain() {
@@ -53,6 +55,7 @@ impl Core {
             None => None,
         };
         self.take_over(&mut statement, target, change, (me, claim.as_ref())).await?;
+        statement.extend(fields.map(|fields| ("fields".to_owned(), fields.into())));
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
@@ -110,8 +113,6 @@ pub(super) fn statement_of(
             Some(statement::lock_change(safe, fuse_lock(&writer, over.as_slice())))
         }
         Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, OwnReadLock::None, false)),
-        Change::Update { update, .. } => {
-            fuse(update, &writer, over.as_slice()).map(|pipeline| statement::lock_change(safe, pipeline))
-        }
+        Change::Update { update, .. } => target.fused(update, me, left)?,
     })
 }

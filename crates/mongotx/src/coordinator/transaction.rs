@@ -145,7 +145,12 @@ impl Transaction {
         self.own_view.store(true, SeqCst);
     }
 
-    /// Was it, since this was last asked?
+    /// Was it, since that was last asked?
+    pub(crate) fn has_own_view(&self) -> bool {
+        self.own_view.load(SeqCst)
+    }
+
+    /// The same; from now on it was not.
     pub(crate) fn take_own_view(&mut self) -> bool {
         std::mem::take(self.own_view.get_mut())
     }

@@ -377,21 +377,22 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
         assert_eq!(commands_of(&client, oldest).await, one_find_and_modify(), "{k}");
     }
     session.commit().await.unwrap();
-    // One that comes before it, and was there all the while in a version that nobody but its holder changes.
+    // The first is held: it is not passed over for the next one.
     let mut rival = begun(&other);
     theirs.update_one(doc! {"_id": 30}, doc! {"$set": {"x": 1}}).session(&mut rival).await.unwrap();
-    let mut session = begun(&client);
-    let second = take(&mut session).await;
-    let done = match second {
-        Ok(taken) => {
-            assert_eq!(taken, Some(4));
-            session.commit().await
-        }
-        Err(conflict) => Err(conflict),
-    };
-    assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
+    let held: mongotx::Result<Option<i32>> = take(&mut begun(&client)).await;
+    assert_eq!(held.unwrap_err().kind(), ErrorKind::Conflict);
     rival.commit().await.unwrap();
     assert!(other.flush(LONG).await);
+    // Who is ready to wait gets it when it is free, from a transaction of the same client, too.
+    let mut first = begun(&client);
+    coll.update_one(doc! {"_id": 30}, doc! {"$set": {"x": 2}}).session(&mut first).await.unwrap();
+    let mut patient = client.session();
+    patient.begin_with(TransactionOptions { lock_wait: LONG, ..TransactionOptions::default() }).unwrap();
+    let (taken, ()) = tokio::join!(take(&mut patient), async { first.commit().await.unwrap() });
+    assert_eq!(taken.unwrap(), Some(3));
+    patient.rollback().await.unwrap();
+    assert!(client.flush(LONG).await);
     // One that came meanwhile.
     let mut session = begun(&client);
     assert_eq!(take(&mut session).await.unwrap(), Some(3));

@@ -42,6 +42,70 @@ async fn updates_by_id_are_one_command_until_one_is_not_for_one_statement() {
     assert_eq!(numbers(&client, &coll).await, [3, 3, 4, 2, 2, 3]);
 }
 
+#[tokio::test]
+async fn removals_are_sent_with_the_updates_beside_them() {
+    let (client, coll, mut session) = place().await;
+    let remove = |id: i32| WriteModel::DeleteOne { filter: doc! {"_id": id} };
+    session.begin().unwrap();
+    let together = async {
+        let done = coll.bulk_write([add(1, 1), remove(2), add(3, 3), remove(4)]).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count, done.deleted_count), (2, 2, 2));
+    };
+    // The first write of a transaction puts it into a record that is there.
+    let sent = quiet::commands_of(&client, together).await;
+    assert_eq!(sent.get("update"), Some(&1), "{sent:?}");
+    // One that is gone, one that was changed, and one that is not there.
+    let done = coll.bulk_write([remove(2), remove(1), remove(50), remove(5)]).session(&mut session).await.unwrap();
+    assert_eq!(done.deleted_count, 2);
+    assert_eq!(coll.count_documents(doc! {}).session(&mut session).await.unwrap(), 2);
+    session.rollback().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1; 6]);
+    session.begin().unwrap();
+    coll.bulk_write([remove(1), remove(2), add(3, 3)]).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [4, 1, 1, 1]);
+}
+
+/// Values that the filter demands beside the `_id` are demanded by an expression where that means the same, and by the filter where it does not.
+#[tokio::test]
+async fn values_beside_the_id_are_demanded_as_filters_mean_them() {
+    let (client, coll, mut session) = place().await;
+    let was: Vec<bson::Bson> =
+        vec![5.into(), 5_i64.into(), 5.0.into(), bson::bson!([4, 5]), bson::Bson::Null, "5".into()];
+    for (id, was) in (1..).zip(&was) {
+        coll.update_one(doc! {"_id": id}, doc! {"$set": {"was": was.clone()}}).await.unwrap();
+    }
+    let demanded = |wanted: &bson::Bson| -> Vec<WriteModel> {
+        let filter = |id: i32| doc! {"_id": id, "was": wanted.clone()};
+        let update = || doc! {"$inc": {"n": 1}}.into();
+        (1..=6).map(|id| WriteModel::UpdateOne { filter: filter(id), update: update(), upsert: false }).collect()
+    };
+    let cases: [(bson::Bson, [i32; 6]); 4] = [
+        (5.into(), [2, 2, 2, 2, 1, 1]),
+        (bson::Bson::Null, [1, 1, 1, 1, 2, 1]),
+        ("5".into(), [1, 1, 1, 1, 1, 2]),
+        (bson::bson!([4, 5]), [1, 1, 1, 2, 1, 1]),
+    ];
+    for (wanted, expected) in cases {
+        for bulk in [true, false] {
+            session.begin().unwrap();
+            let mut matched = 0;
+            let models = demanded(&wanted);
+            let runs: Vec<&[WriteModel]> = if bulk { vec![&models] } else { models.chunks(1).collect() };
+            for run in runs {
+                matched += coll.bulk_write(run.to_vec()).session(&mut session).await.unwrap().matched_count;
+            }
+            let found = coll.find(doc! {}).sort(doc! {"_id": 1}).session(&mut session).await.unwrap();
+            let found: Vec<i32> =
+                found.try_collect().await.unwrap().iter().map(|document| document.get_i32("n").unwrap()).collect();
+            session.rollback().await.unwrap();
+            assert_eq!(found, expected, "{wanted}, bulk: {bulk}");
+            assert_eq!(matched, expected.iter().filter(|n| **n == 2).count() as u64, "{wanted}, bulk: {bulk}");
+        }
+    }
+    assert!(client.flush(LONG).await);
+}
+
 fn add_by_key(warehouse: i32, item: impl Into<bson::Bson>, amount: i32) -> WriteModel {
     let filter = doc! {"w": warehouse, "i": item.into()};
     WriteModel::UpdateOne { filter, update: doc! {"$inc": {"n": amount}}.into(), upsert: false }
@@ -101,6 +165,32 @@ async fn own_documents_are_known_by_numbers_of_every_type() {
     }
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [2221, 2221, 2220, 2000]);
+}
+
+/// What was locked behind a statement that matched nothing is given back, and changed once, whatever type of number names it.
+#[tokio::test]
+async fn what_is_given_back_is_known_by_numbers_of_every_type() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 3).await;
+    let decimal: bson::Decimal128 = "4".parse().unwrap();
+    coll.insert_one(&doc! {"_id": decimal, "n": 1}).await.unwrap();
+    let by = |id: bson::Bson| {
+        let update = doc! {"$inc": {"n": 1}}.into();
+        WriteModel::UpdateOne { filter: doc! {"_id": id}, update, upsert: false }
+    };
+    let remove = |id: bson::Bson| WriteModel::DeleteOne { filter: doc! {"_id": id} };
+    let mut session = client.session();
+    session.begin().unwrap();
+    let all = [by(50.into()), by(1.0.into()), by(2_i64.into()), by(4.into()), by(1.into())];
+    let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (4, 4));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [3, 2, 1, 2]);
+    session.begin().unwrap();
+    let all = [remove(50.into()), remove(1.0.into()), remove(4_i64.into()), remove(1.into())];
+    assert_eq!(coll.bulk_write(all).session(&mut session).await.unwrap().deleted_count, 2);
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 1]);
 }
 
 #[tokio::test]

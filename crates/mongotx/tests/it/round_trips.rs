@@ -8,7 +8,7 @@ use crate::quiet;
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use bson::{Bson, Document, doc};
-use futures_util::future::join_all;
+use futures_util::{TryStreamExt, future::join_all};
 use mongotx::{Client, ClientOptions, Collection, ReturnDocument, Session, Step};
 use quiet::{Both, Gate, commands_of};
 
@@ -195,6 +195,67 @@ async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
     assert!(client.flush(LIMIT).await);
     let now = coll.find(doc! {"_id": {"$lte": 3}}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
     assert_eq!(now, [doc! {"_id": 1, "n": 2}, doc! {"_id": 2, "n": 5}]);
+}
+
+/// Fields at any depth are picked by the server itself, from the version that is shown, in the one command.
+#[tokio::test]
+async fn find_one_and_update_that_shows_nested_fields_is_one_command() {
+    let (client, first) = warm(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    let server = testkit::shared_standalone().await.unwrap();
+    let plain = server.client().await.unwrap().database(&coll.namespace().db).collection::<Document>("plain");
+    let lines = doc! {"a": 1, "x": {"y": [{"z": 1, "w": 2}, 3, [{"z": 4}]]}, "lines": [{"n": 1, "t": "a"}, {"t": "b"}]};
+    let mut session = client.session();
+    session.begin().unwrap();
+    increment(&mut session, &first, 1).await;
+    // What is asked once about a collection is asked here.
+    coll.insert_one(&doc! {"_id": 0}).await.unwrap();
+    plain.insert_one(&doc! {"_id": 0, "a": 1}).await.unwrap();
+    coll.update_one(doc! {"_id": 0}, doc! {"$inc": {"a": 1}}).session(&mut session).await.unwrap();
+    let projections = [
+        doc! {"lines.n": 1},
+        doc! {"_id": 0, "lines.n": 1, "a": true},
+        doc! {"x.y.z": 1, "none.of.it": 1},
+        doc! {"_id": 1, "x.y": 1},
+    ];
+    let mut id = 0;
+    for (projection, after) in projections.iter().flat_map(|projection| [(projection, false), (projection, true)]) {
+        id += 1;
+        let mut document = doc! {"_id": id};
+        document.extend(lines.clone());
+        coll.insert_one(&document).await.unwrap();
+        plain.insert_one(&document).await.unwrap();
+        let update = doc! {"$inc": {"a": 1}};
+        let by = doc! {"_id": id};
+        let after = if after { ReturnDocument::After } else { ReturnDocument::Before };
+        let which = if after == ReturnDocument::After {
+            mongodb::options::ReturnDocument::After
+        } else {
+            mongodb::options::ReturnDocument::Before
+        };
+        let expected = plain.find_one_and_update(by.clone(), update.clone()).return_document(which);
+        let expected = expected.projection(projection.clone()).await.unwrap();
+        // Read before, so that the whole document has to be compared: still right, in more commands.
+        let was_read = id % 3 == 0;
+        if was_read {
+            coll.find_one(by.clone()).session(&mut session).await.unwrap();
+        }
+        let ours = async {
+            let action = coll.find_one_and_update(by, update).return_document(after).projection(projection.clone());
+            assert_eq!(action.session(&mut session).await.unwrap(), expected, "{projection}, {after:?}");
+        };
+        let commands = cost(&client, ours).await;
+        assert!(commands == 1 || was_read, "{projection}, {after:?}: {commands} commands");
+    }
+    let colliding =
+        coll.find_one_and_update(doc! {"_id": 1}, doc! {"$inc": {"a": 1}}).projection(doc! {"x": 1, "x.y": 1});
+    let refused = colliding.return_document(ReturnDocument::After).session(&mut session).await.unwrap_err();
+    assert_eq!(refused.code(), Some(31_249), "{refused}");
+    session.commit().await.unwrap();
+    assert!(client.flush(LIMIT).await);
+    let ours = coll.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    let theirs: Vec<Document> = plain.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(ours, theirs);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 use bson::{Bson, Document};
 
 use super::is_logical;
-use crate::expression::path;
+use crate::{expression::path, update::is_plain_field};
 
 /// The longest `$in` that counts as a list of ids.
 const MAX_PINNED: usize = 1000;
@@ -85,6 +85,38 @@ pub fn demands_only(filter: &Document, key: &Document) -> bool {
     let is_demanded =
         |(field, value): (&String, &Bson)| matches!(&equalities(filter, field)[..], [one] if equal(one, value));
     !key.is_empty() && key.iter().all(is_demanded) && is_of_equalities(filter, key, 0)
+}
+
+/// A field of the top level, and the value that it is to have.
+pub type Demand<'a> = (&'a str, &'a Bson);
+
+/// What the filter demands besides its `_id`, where that is no more than one value for each of some fields, and a value that an expression
+/// compares as the filter does. An expression finds no element of an array equal to the value, which a filter does: a document that has all of
+/// these values matches, and one that matches may not have them.
+pub fn plain_demands(filter: &Document) -> Option<Vec<Demand<'_>>> {
+    let mut demands = Vec::new();
+    for (field, value) in filter {
+        match field.as_str() {
+            "_id" if pin(value).is_some_and(|ids| ids.len() == 1) => {}
+            field if is_plain_field(field) && is_plain_scalar(value) => demands.push((field, value)),
+            _ => return None,
+        }
+    }
+    Some(demands)
+}
+
+/// Equal to the same values in filters and in expressions, arrays excepted.
+fn is_plain_scalar(value: &Bson) -> bool {
+    match value {
+        Bson::Double(number) => !number.is_nan(),
+        Bson::Int32(_)
+        | Bson::Int64(_)
+        | Bson::String(_)
+        | Bson::Boolean(_)
+        | Bson::ObjectId(_)
+        | Bson::DateTime(_) => true,
+        _ => false,
+    }
 }
 
 /// Equalities of these fields alone, and conjunctions of such.

@@ -11,6 +11,9 @@
 //! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
 //! server counts it as matched and not as modified; nothing is refused: the caller takes the way of two statements.
 //!
+//! What the caller demands of the document besides its `_id` stands there for the same reason, where it is no more than fields and their values
+//! ([`crate::filter::plain_demands`]). A document may be what the filter asks for and fail this: then, too, the caller takes the way of two statements.
+//!
 //! A document that one of some transactions known to be committed has left locked can be *taken over*: its unsafe version stands for the clean document, and
 //! becomes the safe version in the same statement. What such a transaction has removed is not taken over.
 
@@ -19,6 +22,7 @@ use bson::{Bson, Document, doc};
 use super::{Update, check};
 use crate::{
     expression::{literal, path},
+    filter::Demand,
     names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER},
 };
 
@@ -40,19 +44,27 @@ impl Change<'_> {
 
 /// The update as the `u` of one statement that locks a clean document, or one that one of `over` has left, for `writer` with the change made in
 /// `_unsafe`, or `None` where the operators must be sent as they are. The lock is taken if and only if the document was modified.
-/// All of `over` are committed, durably.
-pub fn fuse(update: &Update, writer: &Bson, over: &[Bson]) -> Option<Vec<Document>> {
+/// All of `over` are committed, durably. The document has all of the values that `demands` names.
+pub fn fuse(update: &Update, writer: &Bson, over: &[Bson], demands: &[Demand<'_>]) -> Option<Vec<Document>> {
     let Update::Operators(operators) = update else { return None };
     check::check_operators(operators).ok()?;
     let changes = changes(operators)?;
     let values: Document = changes.iter().map(|(field, change)| (field.to_string(), value(field, change))).collect();
-    Some(vec![lock_if(conditions(&changes), values, writer, over)])
+    let demanded = demands.iter().map(|(field, value)| doc! { "$eq": [format!("${field}"), literal(value)] }.into());
+    let conditions = conditions(&changes).into_iter().chain(demanded).collect();
+    Some(vec![lock_if(conditions, values, writer, over)])
 }
 
 /// The same for no change at all: locks a clean document, or one that one of `over` has left, for `writer`. Always locks what it can, and only
 /// then modifies the document.
 pub fn fuse_lock(writer: &Bson, over: &[Bson]) -> Vec<Document> {
     vec![lock_if(clean(), Document::new(), writer, over)]
+}
+
+/// The same for a removal, of a clean document only.
+pub fn fuse_remove(writer: &Bson) -> Vec<Document> {
+    let locked = doc! { "$mergeObjects": ["$$ROOT", { WRITER: literal(writer), REMOVE: true }] };
+    vec![doc! { "$replaceWith": { "$cond": [{ "$and": clean() }, locked, "$$ROOT"] } }]
 }
 
 /// The stage: under these conditions locked, otherwise as it is. Paths in the conditions and values start at what is taken for the clean document.
@@ -104,7 +116,7 @@ fn change<'a>(operator: &str, value: &'a Bson) -> Option<Change<'a>> {
 }
 
 /// A field of the top level that is neither `_id` nor a number, which the server would order by value.
-fn is_plain_field(field: &str) -> bool {
+pub(crate) fn is_plain_field(field: &str) -> bool {
     let numeric = field.bytes().all(|byte| byte.is_ascii_digit());
     field != "_id" && !field.starts_with('$') && !field.contains(['.', '\0']) && !numeric
 }

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use bson::{Bson, Document, Timestamp, bson, doc};
-use sd2v::update::*;
+use sd2v::{filter::plain_demands, update::*};
 
 fn fused(u: Bson) -> Option<Vec<Document>> {
-    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), &[])
+    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), &[], &[])
 }
 
 /// Conditions, locked document, document left as it is.
@@ -71,7 +71,7 @@ fn fuse_new_fields_in_the_servers_order() {
 fn fuse_takes_over_what_the_named_transaction_has_left() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
     let (me, over) = (bson!({ "c": 1 }), bson!({ "c": 2 }));
-    let [stage] = fuse(&update, &me, std::slice::from_ref(&over)).unwrap().try_into().unwrap();
+    let [stage] = fuse(&update, &me, std::slice::from_ref(&over), &[]).unwrap().try_into().unwrap();
     let outer = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
     let is_left = bson!([
         { "$eq": ["$_xTxId", { "$literal": { "c": 2 } }] },
@@ -93,12 +93,53 @@ fn fuse_takes_over_what_the_named_transaction_has_left() {
 fn fuse_takes_over_from_any_of_several() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
     let (me, over) = (bson!({ "c": 1 }), [bson!({ "c": 2 }), bson!({ "c": 3 })]);
-    for pipeline in [fuse(&update, &me, &over).unwrap(), fuse_lock(&me, &over)] {
+    for pipeline in [fuse(&update, &me, &over, &[]).unwrap(), fuse_lock(&me, &over)] {
         let vars = pipeline[0].get_document("$replaceWith").unwrap().get_document("$let").unwrap();
         let current = vars.get_document("vars").unwrap().get_document("CURRENT").unwrap();
         let held = &current.get_array("$cond").unwrap()[0].as_document().unwrap().get_array("$and").unwrap()[0];
         assert_eq!(held, &bson!({ "$in": ["$_xTxId", { "$literal": [{ "c": 2 }, { "c": 3 }] }] }));
     }
+}
+
+#[test]
+fn fuse_with_what_the_filter_demands() {
+    let (update, filter) =
+        (Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap(), doc! { "_id": 1, "k": 7, "s": "x" });
+    let demands = plain_demands(&filter).unwrap();
+    let [stage] = fuse(&update, &bson!({ "c": 1 }), &[], &demands).unwrap().try_into().unwrap();
+    let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
+    let conditions = outcome[0].as_document().unwrap().get_array("$and").unwrap();
+    let demanded = [bson!({ "$eq": ["$k", { "$literal": 7 }] }), bson!({ "$eq": ["$s", { "$literal": "x" }] })];
+    assert_eq!(conditions[conditions.len() - 2..], demanded);
+}
+
+#[test]
+fn plain_demands_are_values_that_expressions_compare_as_filters_do() {
+    assert_eq!(plain_demands(&doc! { "_id": { "$in": [1] } }), Some(vec![]));
+    let others = [
+        doc! { "_id": { "$in": [1, 2] } },
+        doc! { "_id": 1, "k": { "$gt": 7 } },
+        doc! { "_id": 1, "k": null },
+        doc! { "_id": 1, "k": f64::NAN },
+        doc! { "_id": 1, "k": [7] },
+        doc! { "_id": 1, "k": { "a": 7 } },
+        doc! { "_id": 1, "a.k": 7 },
+        doc! { "_id": 1, "7": 7 },
+        doc! { "_id": 1, "$and": [{ "k": 7 }] },
+        doc! { "_id": 1, "k": bson::Regex { pattern: "x".try_into().unwrap(), options: "".try_into().unwrap() } },
+    ];
+    for filter in others {
+        assert_eq!(plain_demands(&filter), None, "{filter}");
+    }
+}
+
+#[test]
+fn fuse_remove_of_a_clean_document_only() {
+    let me = bson!({ "c": 1 });
+    let [stage] = fuse_remove(&me).try_into().unwrap();
+    let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
+    let locked = bson!({ "$mergeObjects": ["$$ROOT", { "_xTxId": { "$literal": me }, "_remove": true }] });
+    assert_eq!(outcome, [bson!({ "$and": clean() }), locked, Bson::from("$$ROOT")]);
 }
 
 #[test]
