@@ -156,8 +156,8 @@ impl Claims {
         deadline: Instant,
         hurry: impl Fn(TxId),
     ) -> Claimed<'_> {
-        let key = (ns.clone(), id);
-        let last_moment = deadline.max(Instant::now() + MOMENT);
+        let (key, now) = ((ns.clone(), id), Instant::now());
+        let (last_moment, is_ready_to_wait) = (deadline.max(now + MOMENT), deadline >= now + MOMENT / 2);
         let queued = match self.enqueue(&key) {
             Ok(queued) => queued,
             Err(rival) => return Claimed::Rival(rival),
@@ -170,7 +170,11 @@ impl Claims {
             let until = match self.stands_still(&key) {
                 Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),
                 Some(_) => deadline,
-                None if Instant::now() >= last_moment => return Claimed::Ask,
+                // It goes from hand to hand. Who was ready to wait has waited, and the server would say the same.
+                None if Instant::now() >= last_moment => match self.owner_of(&key).filter(|_| is_ready_to_wait) {
+                    Some(rival) => return Claimed::Rival(rival),
+                    None => return Claimed::Ask,
+                },
                 None => last_moment.min(Instant::now() + MOMENT / 20),
             };
             match timeout_at(until, &mut turn).await {
@@ -198,13 +202,6 @@ impl Claims {
             }
         }
         self.0.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
-    }
-
-    /// Does another transaction of this client, which is not over, hold a document of this collection?
-    pub(crate) fn others_hold(&self, ns: &Namespace) -> bool {
-        let (me, table) = (self.0.owner.id, self.0.siblings.lock());
-        let is_held = |place: &Place| place.owner.id != me && place.state != State::Left;
-        table.places.iter().any(|((held, _), place)| held == ns && is_held(place))
     }
 
     /// The latest transactions that are committed and may still be what is found on documents of this collection.
@@ -250,6 +247,11 @@ impl Claims {
         let mine = |key: &&Key| table.places.get(key).is_some_and(|place| place.owner.id == me);
         let here = || keys.iter().filter(|(other, _)| other == ns);
         (here().count(), here().filter(mine).count())
+    }
+
+    /// Who holds it, or tries to lock it.
+    fn owner_of(&self, key: &Key) -> Option<TxId> {
+        self.0.siblings.lock().places.get(key).map(|place| place.owner.id)
     }
 
     /// Who holds it, if that one is about to let go.
@@ -559,5 +561,20 @@ mod tests {
         assert!(siblings.lock().waits.is_empty() && siblings.lock().places[&(ns(), vec![1])].queue.is_empty());
         drop(a);
         assert!(siblings.lock().places.is_empty());
+    }
+
+    /// The document is never held for long, and always by somebody else.
+    #[tokio::test(start_paused = true)]
+    async fn who_was_ready_to_wait_and_has_waited_is_told_of_a_conflict() {
+        let (_, [a, b, c]) = transactions();
+        let Claimed::Alone(_tried, false) = claim(&a, 1, NO).await else { panic!("it is free") };
+        let start = Instant::now();
+        assert!(is_rival(&claim(&b, 1, MOMENT * 3).await, 0));
+        assert_eq!(start.elapsed(), MOMENT * 3);
+        assert!(
+            matches!(claim(&c, 1, NO).await, Claimed::Ask),
+            "who is not ready to wait asks the server after a moment"
+        );
+        assert_eq!(start.elapsed(), MOMENT * 4);
     }
 }
