@@ -1,12 +1,13 @@
 //! `delete`.
 
 use bson::{Bson, Document};
-use mongotx::Namespace;
+use mongotx::{Namespace, WriteModel};
 
 use super::{
     body::Body,
     call::{Call, within},
     fields::Fields,
+    statements::{self, run_all},
     writes::{Tally, check_count},
 };
 use crate::{
@@ -21,10 +22,11 @@ struct Statement {
     multi: bool,
     collation: Option<Document>,
     hint: Option<Bson>,
+    variables: Document,
 }
 
 impl Statement {
-    fn parse(fields: Document) -> Answer<Self> {
+    fn parse(fields: Document, variables: &Document) -> Answer<Self> {
         let mut fields = Fields::new("delete.deletes", fields);
         let filter = fields.document("q")?;
         let limit = fields.number("limit")?;
@@ -41,13 +43,14 @@ impl Statement {
             multi,
             collation: fields.filled("collation")?,
             hint: fields.hint()?,
+            variables: variables.clone(),
         };
         fields.ignore(&["sampleId"]);
         fields.finish()?;
         Ok(statement)
     }
 
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, variables: &Document) -> mongotx::Result<u64> {
+    async fn send(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<u64> {
         let collection = call.collection::<Document>(namespace);
         let filter = self.filter.clone();
         let mut action = if self.multi { collection.delete_many(filter) } else { collection.delete_one(filter) };
@@ -57,10 +60,37 @@ impl Statement {
         if let Some(hint) = &self.hint {
             action = action.hint(hint.clone());
         }
-        if !variables.is_empty() {
-            action = action.let_vars(variables.clone());
+        if !self.variables.is_empty() {
+            action = action.let_vars(self.variables.clone());
         }
         within!(call, action).await
+    }
+}
+
+impl statements::Statement for Statement {
+    fn to_model(&self) -> Option<WriteModel> {
+        if self.collation.is_some() || self.hint.is_some() || !self.variables.is_empty() {
+            return None;
+        }
+        let filter = self.filter.clone();
+        Some(if self.multi { WriteModel::DeleteMany { filter } } else { WriteModel::DeleteOne { filter } })
+    }
+
+    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
+        if tally.retried(call, n)? {
+            return Ok(true);
+        }
+        if call.retry.is_some() && self.multi {
+            let message = "Cannot use (or request) retryable writes with limit=0";
+            return Ok(tally.failed(call, n, &Failure::new(codes::INVALID_OPTIONS, message)));
+        }
+        match self.send(call, namespace).await {
+            Err(error) => tally.refused(call, n, &error),
+            Ok(count) => {
+                tally.done(call, n, Done::Count(count));
+                Ok(true)
+            }
+        }
     }
 }
 
@@ -68,7 +98,6 @@ impl Statement {
 pub(super) struct Deletes {
     statements: Vec<Statement>,
     is_ordered: bool,
-    variables: Document,
 }
 
 impl Deletes {
@@ -80,8 +109,8 @@ impl Deletes {
         fields.ignore(&["stmtId", "stmtIds"]);
         fields.finish()?;
         check_count(statements.len())?;
-        let statements = statements.into_iter().map(Statement::parse).collect::<Answer<_>>()?;
-        Ok(Self { statements, is_ordered, variables })
+        let statements = statements.into_iter().map(|fields| Statement::parse(fields, &variables));
+        Ok(Self { statements: statements.collect::<Answer<_>>()?, is_ordered })
     }
 }
 
@@ -90,37 +119,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(Err(reply));
     }
-    let Deletes { statements, is_ordered, variables } = Deletes::parse(call.fields("delete"))?;
+    let Deletes { statements, is_ordered } = Deletes::parse(call.fields("delete"))?;
     let mut tally = Tally::new(is_ordered);
-    for (n, statement) in statements.iter().enumerate() {
-        if !one(call, &namespace, n, statement, &variables, &mut tally).await? {
-            break;
-        }
-    }
+    run_all(call, &namespace, &statements, &mut tally).await?;
     tally.finish(call).await.map(Ok)
-}
-
-/// False: stop here.
-async fn one(
-    call: &mut Call<'_>,
-    namespace: &Namespace,
-    n: usize,
-    statement: &Statement,
-    variables: &Document,
-    tally: &mut Tally,
-) -> Answer<bool> {
-    if tally.retried(call, n)? {
-        return Ok(true);
-    }
-    if call.retry.is_some() && statement.multi {
-        let message = "Cannot use (or request) retryable writes with limit=0";
-        return Ok(tally.failed(call, n, &Failure::new(codes::INVALID_OPTIONS, message)));
-    }
-    match statement.run(call, namespace, variables).await {
-        Err(error) => tally.refused(call, n, &error),
-        Ok(count) => {
-            tally.done(call, n, Done::Count(count));
-            Ok(true)
-        }
-    }
 }

@@ -35,6 +35,7 @@ mod run;
 mod server_status;
 mod sessions;
 mod state;
+mod statements;
 mod update;
 mod validated_read;
 mod write_concern;

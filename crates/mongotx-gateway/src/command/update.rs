@@ -1,13 +1,14 @@
 //! `update`.
 
 use bson::{Bson, Document};
-use mongotx::{Namespace, UpdateResult};
+use mongotx::{Namespace, UpdateResult, WriteModel};
 
 use super::{
     body::Body,
     call::{Call, within},
     fields::Fields,
     modification::Update,
+    statements::{self, run_all},
     writes::{Tally, check_count},
 };
 use crate::{
@@ -65,7 +66,7 @@ impl Statement {
         Ok(())
     }
 
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<UpdateResult> {
+    async fn send(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<UpdateResult> {
         let collection = call.collection::<Document>(namespace);
         let filter = self.filter.clone();
         let mut action = match &self.update {
@@ -87,6 +88,37 @@ impl Statement {
             action = action.let_vars(self.variables.clone());
         }
         within!(call, action).await
+    }
+}
+
+impl statements::Statement for Statement {
+    fn to_model(&self) -> Option<WriteModel> {
+        let is_plain = self.array_filters.is_none() && self.collation.is_none() && self.hint.is_none();
+        if !is_plain || !self.variables.is_empty() || self.check(false).is_err() {
+            return None;
+        }
+        let (filter, upsert) = (self.filter.clone(), self.upsert);
+        Some(match &self.update {
+            Update::Change(update) if self.multi => WriteModel::UpdateMany { filter, update: update.clone(), upsert },
+            Update::Change(update) => WriteModel::UpdateOne { filter, update: update.clone(), upsert },
+            Update::Replacement(document) => WriteModel::ReplaceOne { filter, replacement: document.clone(), upsert },
+        })
+    }
+
+    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
+        if tally.retried(call, n)? {
+            return Ok(true);
+        }
+        if let Err(failure) = self.check(call.retry.is_some()) {
+            return Ok(tally.failed(call, n, &failure));
+        }
+        match self.send(call, namespace).await {
+            Err(error) => tally.refused(call, n, &error),
+            Ok(UpdateResult { matched_count: matched, modified_count: modified, upserted_id: upserted, .. }) => {
+                tally.done(call, n, Done::Update { matched, modified, upserted });
+                Ok(true)
+            }
+        }
     }
 }
 
@@ -117,34 +149,6 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     }
     let Updates { statements, is_ordered } = Updates::parse(call.fields("update"))?;
     let mut tally = Tally::of_updates(is_ordered);
-    for (n, statement) in statements.iter().enumerate() {
-        if !one(call, &namespace, n, statement, &mut tally).await? {
-            break;
-        }
-    }
+    run_all(call, &namespace, &statements, &mut tally).await?;
     tally.finish(call).await.map(Ok)
-}
-
-/// False: stop here.
-async fn one(
-    call: &mut Call<'_>,
-    namespace: &Namespace,
-    n: usize,
-    statement: &Statement,
-    tally: &mut Tally,
-) -> Answer<bool> {
-    if tally.retried(call, n)? {
-        return Ok(true);
-    }
-    if let Err(failure) = statement.check(call.retry.is_some()) {
-        return Ok(tally.failed(call, n, &failure));
-    }
-    match statement.run(call, namespace).await {
-        Err(error) => tally.refused(call, n, &error),
-        Ok(result) => {
-            let UpdateResult { matched_count: matched, modified_count: modified, upserted_id: upserted, .. } = result;
-            tally.done(call, n, Done::Update { matched, modified, upserted });
-            Ok(true)
-        }
-    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, cursor_id, documents, has_label, is_ok};
-use mongotx_gateway::SessionLimits;
+use mongotx_gateway::{Options, SessionLimits};
 
 const TRANSIENT: &str = "TransientTransactionError";
 
@@ -76,6 +76,72 @@ async fn a_refused_write_is_told_as_such_and_ends_the_transaction() {
     assert_eq!(reply.get_i32("n").unwrap(), 1);
     assert_eq!(code(&client.run(session.next(find())).await), 251);
     assert_eq!(client.all("c").await, [doc! {"_id": 1}]);
+}
+
+/// Updates and deletes of one command, whatever they are: counted, upserted and refused each at its place.
+#[tokio::test]
+async fn several_statements_of_a_command_are_answered_as_one_by_one() {
+    let client = Client::start("gw_several").await;
+    client.ok(doc! {"insert": "c", "documents": (1..=6).map(|id| doc! {"_id": id, "a": 1}).collect::<Vec<_>>()}).await;
+    let (session, add) = (Session::new(), |id: i32| doc! {"q": {"_id": id}, "u": {"$inc": {"a": 1}}});
+    let updates = vec![
+        add(1),
+        add(2),
+        doc! {"q": {"_id": 10}, "u": {"$set": {"a": 7}}, "upsert": true},
+        doc! {"q": {"_id": {"$gte": 5}}, "u": {"$set": {"a": 7}}, "multi": true},
+        doc! {"q": {"_id": 3}, "u": {"a": 9}},
+        doc! {"q": {"a": "X"}, "u": {"$set": {"b": 1}}, "collation": {"locale": "en", "strength": 1}},
+        add(50),
+        add(4),
+    ];
+    let done = client.ok(session.first(doc! {"update": "c", "updates": updates})).await;
+    let upserted: Vec<bson::Bson> = vec![doc! {"index": 2, "_id": 10}.into()];
+    assert_eq!(done.get_array("upserted").unwrap(), &upserted);
+    // The document that was upserted is among the three, and is not modified.
+    assert_eq!((done.get_i32("n").unwrap(), done.get_i32("nModified").unwrap()), (8, 6), "{done}");
+    let deletes =
+        vec![doc! {"q": {"_id": 1}, "limit": 1}, doc! {"q": {"_id": 1}, "limit": 1}, doc! {"q": {"a": 7}, "limit": 0}];
+    let done = client.ok(session.next(doc! {"delete": "c", "deletes": deletes})).await;
+    assert_eq!(done.get_i32("n").unwrap(), 4, "{done}");
+    let expected = [doc! {"_id": 2, "a": 2}, doc! {"_id": 3, "a": 9}, doc! {"_id": 4, "a": 2}];
+    assert_eq!(documents(&client.ok(session.next(find())).await, "firstBatch"), expected);
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
+    assert_eq!(client.all("c").await, expected);
+    // Refused by the server, and refused as such.
+    for (bad, wanted) in [(doc! {"$inc": {"a": "x"}}, 14), (doc! {"$nope": 1}, 9)] {
+        let updates = vec![add(2), add(3), doc! {"q": {"_id": 4}, "u": bad}, add(2)];
+        let reply = client.run(session.first(doc! {"update": "c", "updates": updates})).await;
+        let refused = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
+        assert_eq!((refused.get_i32("index").unwrap(), refused.get_i32("code").unwrap()), (2, wanted), "{reply}");
+        assert_eq!((reply.get_i32("n").unwrap(), reply.get_i32("nModified").unwrap()), (2, 2), "{reply}");
+        assert_eq!(code(&client.run(session.next(find())).await), 251);
+    }
+    assert_eq!(client.all("c").await, expected);
+}
+
+#[tokio::test]
+async fn updates_and_removals_of_a_command_are_one_command_each_for_the_server() {
+    let server = testkit::Server::standalone().await.unwrap();
+    let client = Client::in_front_of(server.uri(), testkit::unique_db("gw_ten"), Options::default()).await;
+    let documents = || (1..=10).map(|id| doc! {"_id": id, "a": 1});
+    client.ok(doc! {"insert": "c", "documents": documents().collect::<Vec<_>>()}).await;
+    let count = async |name: &str| {
+        let status = client.run_on("admin", doc! {"serverStatus": 1}).await;
+        let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
+        commands.get_document(name).unwrap().get_i64("total").unwrap()
+    };
+    let session = Session::new();
+    client.ok(session.first(doc! {"update": "c", "updates": [{"q": {"_id": 50}, "u": {"$inc": {"a": 1}}}]})).await;
+    let updates: Vec<Document> = (1..=5).map(|id| doc! {"q": {"_id": id}, "u": {"$inc": {"a": 1}}}).collect();
+    let deletes: Vec<Document> = (6..=10).map(|id| doc! {"q": {"_id": id}, "limit": 1}).collect();
+    let before = count("update").await;
+    let done = client.ok(session.next(doc! {"update": "c", "updates": updates})).await;
+    assert_eq!(done.get_i32("nModified").unwrap(), 5);
+    let between = count("update").await;
+    let done = client.ok(session.next(doc! {"delete": "c", "deletes": deletes})).await;
+    assert_eq!(done.get_i32("n").unwrap(), 5);
+    assert_eq!((between - before, count("update").await - between), (1, 1));
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
 }
 
 #[tokio::test]
