@@ -157,8 +157,8 @@ pub struct ClientOptions {
     pub retry_limit: Duration,
     /// How long the documents of a committed transaction stay locked, at most, so that those of several transactions are made free by one
     /// command. They are made free at once when 64 of a collection have come together, or when anybody of this client wants them: for
-    /// a query that has to see them, or a write that cannot take them over. Others that meet them do it themselves, which costs them
-    /// commands. Zero to 10 seconds; 5 milliseconds.
+    /// a query that has to see them, or a write that cannot take them over. Others that meet them have to ask what became of them, which costs them
+    /// commands; once they have, nothing stays locked for a second. Zero to 10 seconds; 50 milliseconds.
     pub finish_delay: Duration,
     /// How many documents one transaction may hold, and one repeatable read may lock.
     pub max_documents: usize,
@@ -186,7 +186,7 @@ impl Default for ClientOptions {
             write_wait: Duration::from_secs(20),
             commit_timeout: Duration::from_secs(30),
             retry_limit: Duration::from_secs(120),
-            finish_delay: Duration::from_millis(5),
+            finish_delay: Duration::from_millis(50),
             max_documents: 100_000,
             sweep: true,
             count_commands: true,

@@ -295,7 +295,19 @@ async fn dispatch(desk: Arc<Desk>) {
     }
 }
 
+/// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of who holds it.
+async fn look_for_rivals(desk: &Desk) {
+    match desk.log.was_asked().await {
+        Ok(true) => desk.backlog().met_by_rivals(Instant::now()),
+        Ok(false) => {}
+        Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
+    }
+}
+
 async fn fly(desk: Arc<Desk>, mut flight: Flight) {
+    if !flight.is_urgent && desk.backlog().looks_now(Instant::now()) {
+        look_for_rivals(&desk).await;
+    }
     finish_parts(&desk, std::mem::take(&mut flight.parts)).await;
     desk.backlog().ended(&flight);
     desk.done.notify_waiters();

@@ -19,7 +19,7 @@
 
 use std::collections::HashMap;
 
-use bson::{Bson, Document, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
 
 use super::{
@@ -252,6 +252,19 @@ impl Records {
             Some(Bson::Document(stored)) => parse_record(stored).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// When somebody has asked durably for one of these records, the last time.
+    pub(crate) async fn asked_at(&self, server: &Server, clients: &[ClientId]) -> Result<HashMap<ClientId, DateTime>> {
+        let ids: Vec<Bson> = clients.iter().map(|client| object_id(*client).into()).collect();
+        let mut find = doc! {"find": &self.ns.coll, "filter": {"_id": {"$in": ids}}, "projection": {"askedAt": 1}};
+        server.nodes.only_from_primary(&mut find);
+        let found = server.collect(&self.ns.db, find, clients.len()).await?;
+        let asked = |stored: &Document| {
+            let client = ClientId(stored.get_object_id("_id").ok()?.bytes());
+            Some((client, *stored.get_datetime("askedAt").ok()?))
+        };
+        Ok(found.iter().filter_map(asked).collect())
     }
 
     /// Waits until everything that the server has acknowledged so far satisfies a write concern. Answers the server's

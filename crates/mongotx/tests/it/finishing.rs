@@ -16,6 +16,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Nothing is finished because it has waited for so long.
 const LONGEST: Duration = Duration::from_secs(10);
 
+fn longest() -> ClientOptions {
+    ClientOptions { finish_delay: LONGEST, ..options() }
+}
+
 /// A client that finishes nothing unless it has to.
 struct Lazy {
     client: Client,
@@ -24,7 +28,7 @@ struct Lazy {
 
 impl Lazy {
     async fn with(options: ClientOptions) -> Self {
-        let client = connect(ClientOptions { finish_delay: LONGEST, ..options }).await;
+        let client = connect(options).await;
         let coll = quiet::collection(&client, 200).await;
         let this = Self { client, coll };
         // Everything that is looked up once.
@@ -35,7 +39,7 @@ impl Lazy {
     }
 
     async fn new() -> Self {
-        Self::with(options()).await
+        Self::with(longest()).await
     }
 
     fn begun(&self) -> Session {
@@ -100,7 +104,7 @@ async fn transactions_are_finished_by_one_command() {
 #[tokio::test]
 async fn reads_by_id_of_what_is_committed_and_locked_are_one_command() {
     let gate = Gate::before(&[Step::BeforeFinish]);
-    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..longest() }).await;
     let mut first = lazy.begun();
     lazy.add(&mut first, 1).await;
     lazy.coll.insert_one(&doc! {"_id": 500, "n": 7}).session(&mut first).await.unwrap();
@@ -129,7 +133,7 @@ async fn reads_by_id_of_what_is_committed_and_locked_are_one_command() {
 #[tokio::test]
 async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
     let gate = Gate::before(&[Step::BeforeStatus]);
-    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..longest() }).await;
     let mut writer = lazy.begun();
     lazy.add(&mut writer, 1).await;
     gate.shut();
@@ -171,7 +175,7 @@ async fn a_query_has_its_collection_finished_and_no_other() {
 /// At snapshot, a document that was read is compared with what is committed, finished or not.
 #[tokio::test]
 async fn validation_takes_what_is_committed_for_the_same_finished_or_not() {
-    let lazy = Lazy::with(ClientOptions { isolation: Isolation::Snapshot, ..options() }).await;
+    let lazy = Lazy::with(ClientOptions { isolation: Isolation::Snapshot, ..longest() }).await;
     lazy.commit(&[1, 2]).await;
     for finished_between in [false, true] {
         let mut reader = lazy.begun();
@@ -214,7 +218,7 @@ async fn who_cannot_take_over_has_everything_finished() {
 #[tokio::test]
 async fn what_was_to_be_taken_over_is_finished_all_the_same() {
     let gate = Gate::before(&[Step::BeforeLock]);
-    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..longest() }).await;
     lazy.commit(&[1, 2]).await;
     let mut second = lazy.begun();
     lazy.add(&mut second, 100).await;
@@ -272,6 +276,36 @@ async fn rivals_of_other_clients_finish_what_they_meet_and_go_on() {
     assert!(rival.flush(LIMIT).await);
     lazy.flush().await;
     assert_eq!(lazy.coll.find_one(doc! {"_id": 4}).await.unwrap(), Some(doc! {"_id": 4, "n": 7}));
+}
+
+/// Who reads by `_id` finishes nothing, but the owner learns of it with what it finishes next, and lets nothing wait for a second.
+#[tokio::test]
+async fn rivals_that_read_by_id_make_the_owner_quick() {
+    let lazy = Lazy::with(ClientOptions { finish_delay: Duration::from_millis(200), ..options() }).await;
+    let rival = connect(options()).await;
+    let theirs = through(&rival, &lazy.coll);
+    let counted = async |ids: &[i32]| {
+        let updates = async |work: &Lazy| work.client.metrics().commands.get("update").copied().unwrap_or(0);
+        let before = updates(&lazy).await;
+        for id in ids {
+            lazy.commit(&[*id]).await;
+            // A transaction that waits for nobody is finished by the time that this has come round.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        lazy.flush().await;
+        updates(&lazy).await - before
+    };
+    let together = counted(&[1, 2, 3, 4, 5]).await;
+    // Each reading meets a lock, asks the record, and the next commit that is finished learns of it.
+    until("the owner to be quick", async || {
+        lazy.commit(&[6]).await;
+        assert!(theirs.find_one(doc! {"_id": 6}).await.unwrap().is_some());
+        // Nobody asks for it to be finished.
+        until("it to be finished", async || (lazy.locked().await == 0).then_some(())).await;
+        let alone = counted(&[7, 8, 9, 10, 11]).await;
+        (alone > together).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

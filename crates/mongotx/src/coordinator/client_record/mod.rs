@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::{Bson, oid::ObjectId};
-use futures_util::future::BoxFuture;
+use bson::{Bson, DateTime, oid::ObjectId};
+use futures_util::future::{BoxFuture, join_all};
 use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, id::database_tag, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{Instrument, instrument::WithSubscriber};
@@ -46,6 +46,9 @@ const MAX_LEASES: usize = 8;
 const CACHED_STATUSES: usize = 10_000;
 /// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
 const IDS_TRIED: usize = 4;
+
+/// How long a decision of the same client is waited for before the record is asked.
+const DECISION_WAIT: Duration = Duration::from_secs(1);
 
 /// How often a transaction tries to begin while connections break, and the pause between two attempts, which grows.
 const STARTS_TRIED: u32 = 32;
@@ -148,6 +151,8 @@ pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
     current: Arc<AsyncMutex<HashMap<u64, Arc<Slot>>>>,
     decided: Mutex<HashMap<TxId, TxStatus>>,
+    /// When somebody had asked for each record, as far as was seen.
+    asked: Mutex<HashMap<ClientId, Option<DateTime>>>,
 }
 
 impl ClientRecordLog {
@@ -161,7 +166,7 @@ impl ClientRecordLog {
         let noted = AtomicBool::new(false);
         let (answered, by_client) = (AtomicU64::new(0), RwLock::default());
         let shared = Shared { server, recorder, epoch, answered, records, commit_timeout, noted, by_client };
-        Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
+        Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default(), asked: Mutex::default() }
     }
 
     /// The slot for new transactions with this lease, registered.
@@ -189,8 +194,11 @@ impl ClientRecordLog {
         .await
     }
 
-    fn known_status(&self, id: TxId) -> Option<TxStatus> {
+    /// What is known without asking the server. A decision of this client's that is under way is waited for: its answer is there before that of
+    /// a durable read of the record, which would stand in its way, too.
+    async fn known_status(&self, id: TxId) -> Option<TxStatus> {
         if let Some(slot) = self.shared.slot(id.client) {
+            slot.until_settled(id.seq, DECISION_WAIT).await;
             // That it is finished, the owner knows of the server it spoke to; one that was killed since may have brought
             // its locks back, and only the record that came back with them can say so.
             return slot.status(id.seq).filter(|status| *status != TxStatus::Finished);
@@ -396,7 +404,7 @@ impl TxLog for ClientRecordLog {
 
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>> {
         Box::pin(async move {
-            let known: Vec<Option<TxStatus>> = ids.iter().map(|id| self.known_status(*id)).collect();
+            let known = join_all(ids.iter().map(|id| self.known_status(*id))).await;
             let unknown: Vec<TxId> =
                 ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| *id).collect();
             let records = if unknown.is_empty() { HashMap::new() } else { self.ask_records(&unknown).await? };
@@ -411,6 +419,22 @@ impl TxLog for ClientRecordLog {
                     })
                 })
                 .collect())
+        })
+    }
+
+    fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+            let clients: Vec<ClientId> = slots;
+            let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.retain(|client, _| clients.contains(client));
+            // What a record said when it was looked at first was the client's own asking, or is long past.
+            let is_news = |client: &ClientId| {
+                let at = found.get(client).copied();
+                asked.insert(*client, at).is_some_and(|before| before != at)
+            };
+            Ok(clients.iter().map(is_news).fold(false, |any, news| any | news))
         })
     }
 

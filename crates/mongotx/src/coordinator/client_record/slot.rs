@@ -40,6 +40,8 @@ pub(crate) struct Slot {
     state: Mutex<State>,
     /// Something to write.
     pub(super) wake: Notify,
+    /// It is known what became of a record write.
+    pub(super) settled: Notify,
     closed: Notify,
 }
 
@@ -130,6 +132,7 @@ impl Slot {
             lease: Duration::from_millis(lease_ms),
             state: Mutex::new(state),
             wake: Notify::new(),
+            settled: Notify::new(),
             closed: Notify::new(),
         }
     }
@@ -155,6 +158,21 @@ impl Slot {
         let usable =
             !state.recorder.is_outlived(epoch) && !state.recorder.is_lost() && !state.retiring && !state.closed;
         usable.then(|| state.recorder.allocate())
+    }
+
+    /// Waits until no decision about the number is under way, at most for `limit`.
+    pub(super) async fn until_settled(&self, seq: Seq, limit: Duration) {
+        let settled = async {
+            loop {
+                let settled = self.settled.notified();
+                if !self.state().recorder.is_being_decided(seq) {
+                    return;
+                }
+                settled.await;
+            }
+        };
+        // Who has waited for too long asks the record.
+        let _ = tokio::time::timeout(limit, settled).await;
     }
 
     /// `None` while a decision about it is under way: others may have seen it on the server already, and then nobody may

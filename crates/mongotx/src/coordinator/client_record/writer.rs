@@ -40,7 +40,10 @@ pub(super) async fn run(shared: Weak<Shared>, slot: Arc<Slot>) {
                 drop(shared);
                 let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
             }
-            Todo::Write(write, names) => settle(&shared, &slot, &write, &names).await,
+            Todo::Write(write, names) => {
+                settle(&shared, &slot, &write, &names).await;
+                slot.settled.notify_waiters();
+            }
             Todo::Retire => return retire(&shared, &slot).await,
             Todo::Stop => return shared.forget(slot.client),
         }

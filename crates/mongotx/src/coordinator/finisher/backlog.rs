@@ -30,6 +30,10 @@ use crate::options::Namespace;
 pub(super) const TOGETHER: usize = 64;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
+/// A delay of which nobody notices much: whoever waits no longer need not look whether rivals have met what waits.
+const UNNOTICED: Duration = Duration::from_millis(5);
+/// How often that is looked at.
+const LOOKS: Duration = Duration::from_millis(100);
 /// Documents that may wait: more make commits wait.
 pub(super) const MAX_WAITING: usize = 1_000;
 /// A transaction that holds so many documents of one collection has a flight of its own.
@@ -50,6 +54,8 @@ pub(super) struct Flight {
     /// The collection, if it is the one flight of that.
     lane: Option<Namespace>,
     pub(super) parts: Vec<Part>,
+    /// Somebody waits for it.
+    pub(super) is_urgent: bool,
     over: Arc<AtomicBool>,
     large: usize,
 }
@@ -98,6 +104,8 @@ pub(super) struct Backlog {
     delay: Duration,
     /// Rivals have met what waited here: until then nothing waits.
     eager_until: Option<Instant>,
+    /// When it was looked at last whether they have.
+    looked: Option<Instant>,
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
     open: HashMap<TxId, Open>,
@@ -124,6 +132,7 @@ impl Backlog {
         Self {
             delay,
             eager_until: None,
+            looked: None,
             lanes: HashMap::new(),
             at_once: Vec::new(),
             open: HashMap::new(),
@@ -152,7 +161,8 @@ impl Backlog {
         if alone {
             let large = held.iter().map(|(_, held)| documents(held)).sum();
             self.large += large;
-            self.at_once.push(Flight { lane: None, parts: vec![Part { work, held }], over: Arc::default(), large });
+            let parts = vec![Part { work, held }];
+            self.at_once.push(Flight { lane: None, parts, is_urgent: true, over: Arc::default(), large });
             return true;
         }
         let mut wakes = false;
@@ -165,6 +175,16 @@ impl Backlog {
     /// How long a document waits, as things are.
     fn delay(&self, now: Instant) -> Duration {
         if self.eager_until.is_some_and(|until| now < until) { Duration::ZERO } else { self.delay }
+    }
+
+    /// Is it time to look whether rivals have met what waited? Then it is done now.
+    pub(super) fn looks_now(&mut self, now: Instant) -> bool {
+        let is_time = self.looked.is_none_or(|last| now >= last + LOOKS);
+        let looks = is_time && self.delay(now) > UNNOTICED;
+        if looks {
+            self.looked = Some(now);
+        }
+        looks
     }
 
     /// Somebody else has finished what waited here: he had to find out what became of it, which is dear.
@@ -201,7 +221,8 @@ impl Backlog {
             } else if let Some(batch) = lane.waiting.take() {
                 lane.flying = Some(Arc::clone(&batch.over));
                 self.waiting -= batch.documents;
-                flights.push(Flight { lane: Some(ns.clone()), parts: batch.parts, over: batch.over, large: 0 });
+                let Batch { parts, urgent: is_urgent, over, .. } = batch;
+                flights.push(Flight { lane: Some(ns.clone()), parts, is_urgent, over, large: 0 });
             }
         }
         self.flying += flights.len();

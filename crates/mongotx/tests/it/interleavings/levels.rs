@@ -136,7 +136,7 @@ async fn run_one(
     let history = run(&mut executor, plans, order).await;
     let refused = history.refused().count();
     assert!(refused < plans.len(), "somebody gets through:\n{history}");
-    if is_serial(order) && !history.events.iter().any(|(_, event)| is_duplicate(event)) {
+    if is_serial(order) && !history.events.iter().any(|(_, event)| is_of_others(event)) {
         assert_eq!(refused, 0, "nobody was in the way in {:?}:\n{history}", clients.setting);
     }
     let report = judge(&as_promised(&history, levels));
@@ -146,8 +146,10 @@ async fn run_one(
     (history, report)
 }
 
-fn is_duplicate(event: &Event) -> bool {
-    matches!(event, Event::Refused(why) if why.contains("E11000"))
+/// Was it refused for what is in the collection, or for what the runs beside this one do there? They commit all the while, and a machine that is slow
+/// enough may find them all between two looks.
+fn is_of_others(event: &Event) -> bool {
+    matches!(event, Event::Refused(why) if why.contains("E11000") || why.contains("while it was validated"))
 }
 
 /// Where what was read is validated at the commit, reads of a transaction that is not committed are promised to nobody.

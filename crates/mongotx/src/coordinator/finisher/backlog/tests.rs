@@ -207,3 +207,13 @@ fn only_what_was_committed_before_is_known_to_be() {
     backlog.add(job(3, &[("a", 1)]), now);
     assert_eq!([1, 2, 3].map(|seq| backlog.was_committed(id(seq), known)), [true, false, false]);
 }
+
+#[test]
+fn looks_for_rivals_now_and_then_and_not_where_nothing_waits_for_long() {
+    let (mut backlog, now) = (Backlog::new(DELAY * 10), Instant::now());
+    assert!(backlog.looks_now(now) && !backlog.looks_now(now + LOOKS / 2) && backlog.looks_now(now + LOOKS));
+    backlog.met_by_rivals(now + LOOKS);
+    assert!(!backlog.looks_now(now + LOOKS * 2), "nothing waits for a second");
+    assert!(backlog.looks_now(now + LOOKS + EAGER));
+    assert!(!Backlog::new(DELAY).looks_now(now));
+}
