@@ -155,10 +155,12 @@ pub struct ClientOptions {
     pub commit_timeout: Duration,
     /// The longest time that `with_transaction` goes on retrying.
     pub retry_limit: Duration,
-    /// How long the documents of a committed transaction stay locked, at most, so that those of several transactions are made free by one
-    /// command. They are made free at once when 64 of a collection have come together, or when anybody of this client wants them: for
-    /// a query that has to see them, or a write that cannot take them over. Others that meet them have to ask what became of them, which costs them
-    /// commands; once they have, nothing stays locked for a second. Zero to 10 seconds; 50 milliseconds.
+    /// How long the documents of a committed transaction stay locked, at most, so that those of
+    /// several transactions are made free by one command. They are made free at once when 64 of a
+    /// collection have come together, or when anybody of this client wants them: for a query that
+    /// has to see them, or a write that cannot take them over. Others that meet them have to ask
+    /// what became of them, which costs them commands; once they have, nothing stays locked for a
+    /// second. Zero to 10 seconds; 50 milliseconds.
     pub finish_delay: Duration,
     /// How many documents one transaction may hold, and one repeatable read may lock.
     pub max_documents: usize,

@@ -1,7 +1,8 @@
 //! The statements of an `update` or `delete`, one after the other.
 //!
-//! In a transaction as many as possible are carried out as one bulk of the library, which sends them together where it can. Outside, each is
-//! a write of its own, which takes effect whatever becomes of the next.
+//! In a transaction as many as possible are carried out as one bulk of the library, which sends
+//! them together where it can. Outside, each is a write of its own, which takes effect whatever
+//! becomes of the next.
 
 use bson::Document;
 use mongotx::{BulkWriteResult, Error, ErrorKind, Namespace, WriteModel};
@@ -14,7 +15,8 @@ use crate::{failure::Answer, session::retry::Done};
 
 /// One statement.
 pub(super) trait Statement {
-    /// The same as a write of a bulk; `None`: it says more, or is refused whatever the documents are.
+    /// The same as a write of a bulk; `None`: it says more, or is refused whatever the documents
+    /// are.
     fn to_model(&self) -> Option<WriteModel>;
 
     /// Carries it out by itself, as the `n`th of its command. False: stop here.
@@ -43,7 +45,8 @@ pub(super) async fn run_all(
     Ok(())
 }
 
-/// Statements from the `n`th on, of which there are `models` if these can be a bulk. False: stop here.
+/// Statements from the `n`th on, of which there are `models` if these can be a bulk. False: stop
+/// here.
 async fn run_some(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -64,7 +67,8 @@ async fn run_some(
     Ok(true)
 }
 
-/// A bulk. False: stop here. `None`: nothing was done; one by one the statements are refused as the server refuses them.
+/// A bulk. False: stop here. `None`: nothing was done; one by one the statements are refused as the
+/// server refuses them.
 async fn run_together(
     call: &mut Call<'_>,
     namespace: &Namespace,

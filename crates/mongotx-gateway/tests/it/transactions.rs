@@ -78,7 +78,8 @@ async fn a_refused_write_is_told_as_such_and_ends_the_transaction() {
     assert_eq!(client.all("c").await, [doc! {"_id": 1}]);
 }
 
-/// Updates and deletes of one command, whatever they are: counted, upserted and refused each at its place.
+/// Updates and deletes of one command, whatever they are: counted, upserted and refused each at its
+/// place.
 #[tokio::test]
 async fn several_statements_of_a_command_are_answered_as_one_by_one() {
     let client = Client::start("gw_several").await;

@@ -315,7 +315,8 @@ async fn selected(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Que
         None => find::addresses(core, Some(tx), ns, &first, 1).await?,
     };
     if is_vouched_for {
-        // If somebody had rolled the transaction back, what it has removed would be found again, and would be free when it is locked.
+        // If somebody had rolled the transaction back, what it has removed would be found again,
+        // and would be free when it is locked.
         tx.take_own_view();
     }
     Ok(found.into_iter().next())
@@ -377,7 +378,8 @@ async fn one(
     Ok(Some(before))
 }
 
-/// A projection that the server may refuse and has not been asked about. What is shown afterwards must not be refused afterwards.
+/// A projection that the server may refuse and has not been asked about. What is shown afterwards
+/// must not be refused afterwards.
 struct Unprobed(bool);
 
 impl Unprobed {

@@ -1,4 +1,5 @@
-//! The part of a document that `findAndModify` shows, where one command locks, changes and shows it.
+//! The part of a document that `findAndModify` shows, where one command locks, changes and shows
+//! it.
 
 use bson::{Bson, Document};
 use sd2v::names::{UNSAFE, WRITER};
@@ -25,8 +26,8 @@ impl<'a> Picks<'a> {
         }
     }
 
-    /// What the server is asked to show of the stored document, so that the fields of the version `before` or `after` the change are there, and who has
-    /// locked it. `None`: all of it.
+    /// What the server is asked to show of the stored document, so that the fields of the version
+    /// `before` or `after` the change are there, and who has locked it. `None`: all of it.
     pub(crate) fn stored_fields(&self, after: bool) -> Option<Document> {
         let Self::Server(projection) = self else { return None };
         let shown = |name: &str| (if after { format!("{UNSAFE}.{name}") } else { name.to_owned() }, Bson::Int32(1));

@@ -295,7 +295,8 @@ async fn dispatch(desk: Arc<Desk>) {
     }
 }
 
-/// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of who holds it.
+/// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of
+/// who holds it.
 async fn look_for_rivals(desk: &Desk) {
     match desk.log.was_asked().await {
         Ok(true) => desk.backlog().met_by_rivals(Instant::now()),

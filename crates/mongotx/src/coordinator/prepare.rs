@@ -137,8 +137,9 @@ impl Target<'_> {
         Ok(self.narrowed(statement::free_or_left(safe, taken, &[tx_id_to_bson(left)])))
     }
 
-    /// Lock, copy and change in one statement, where that is provably the same. Where the filter is no more than values of fields, they are demanded in the
-    /// pipeline: a query that says nothing but the `_id` takes the server's shortest way.
+    /// Lock, copy and change in one statement, where that is provably the same. Where the filter is
+    /// no more than values of fields, they are demanded in the pipeline: a query that says nothing
+    /// but the `_id` takes the server's shortest way.
     pub(crate) fn fused(&self, update: &Update, me: TxId, left: Option<TxId>) -> Result<Option<Document>> {
         let demands = plain_demands(self.filter).filter(|_| self.terms.collation.is_none());
         let over = left.map(tx_id_to_bson);

@@ -1,4 +1,5 @@
-//! Prepared writes of several documents, each with a change of its own, or to be removed: locked and changed by one command.
+//! Prepared writes of several documents, each with a change of its own, or to be removed: locked
+//! and changed by one command.
 //!
 //! 1. Claim the documents in their order, so that two transactions of this client never hold what the other waits for.
 //! 2. Send the statements that [`super::prepare`] would send one by one, all in one `update`. Each takes its lock if and
@@ -118,7 +119,8 @@ impl Core {
         let mine = self.held_among(ns, at, me).await?;
         let done = at.iter().take_while(|at| mine.contains(&OwnKey::of(&at.id))).count();
         if !usize::try_from(answer.modified).is_ok_and(|modified| modified == done) {
-            // Whatever of it is held: a document may be stored under an equal `_id` of another type.
+            // Whatever of it is held: a document may be stored under an equal `_id` of another
+            // type.
             self.give_back(tx, ns, &at[done..]).await?;
         }
         Ok(done)

@@ -6,8 +6,10 @@
 //! where one value is demanded of each field of a unique index, it is the only one. If nothing was locked, nothing is said here: the document may be the
 //! transaction's own, or somebody else's, and the caller goes the long way.
 //!
-//! Where an order is asked for, the statement finds the first document that others show, locked or not, and locks it if it is free. Another one may have become the
-//! first by a commit that is not finished. Transactions that are validated ask at their commit whether it was the first; the others select it.
+//! Where an order is asked for, the statement finds the first document that others show, locked or
+//! not, and locks it if it is free. Another one may have become the first by a commit that is not
+//! finished. Transactions that are validated ask at their commit whether it was the first; the
+//! others select it.
 //!
 //! Until the answer is there nobody knows which document may be locked. If it never comes, the transaction is rolled back, and what it
 //! holds is looked for by its id ([`Transaction::hold_unknown`]).
@@ -43,7 +45,8 @@ pub(crate) struct Found {
     pub(crate) at: Address,
     /// As it was and as it is, where that was asked for.
     pub(crate) shown: Option<Shown>,
-    /// It is the first, in the order that was asked for, that others show: the caller notes that as a read.
+    /// It is the first, in the order that was asked for, that others show: the caller notes that as
+    /// a read.
     pub(crate) is_first: bool,
 }
 
@@ -194,8 +197,9 @@ fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> 
     Ok(Some(statement::lock_change(query, pipeline)))
 }
 
-/// Finds the first document that others show, and locks and changes it if nobody holds it; `None` where that is not provably the same. What
-/// somebody holds comes out as it went in, and is answered.
+/// Finds the first document that others show, and locks and changes it if nobody holds it; `None`
+/// where that is not provably the same. What somebody holds comes out as it went in, and is
+/// answered.
 fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Option<Document> {
     let writer = tx_id_to_bson(me);
     let pipeline = match change {

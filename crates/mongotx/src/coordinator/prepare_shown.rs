@@ -30,8 +30,9 @@ pub(crate) struct Shown {
 }
 
 impl Core {
-    /// Locks and changes one document that this transaction does not hold yet. `None`: whether it matches is not known. `fields`: no more than these
-    /// of the stored document are shown, the lock among them.
+    /// Locks and changes one document that this transaction does not hold yet. `None`: whether it
+    /// matches is not known. `fields`: no more than these of the stored document are shown, the
+    /// lock among them.
     pub(crate) async fn prepare_shown(
         &self,
         tx: &mut Transaction,

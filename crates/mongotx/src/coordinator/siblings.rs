@@ -170,7 +170,8 @@ impl Claims {
             let until = match self.stands_still(&key) {
                 Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),
                 Some(_) => deadline,
-                // It goes from hand to hand. Who was ready to wait has waited, and the server would say the same.
+                // It goes from hand to hand. Who was ready to wait has waited, and the server would
+                // say the same.
                 None if Instant::now() >= last_moment => match self.owner_of(&key).filter(|_| is_ready_to_wait) {
                     Some(rival) => return Claimed::Rival(rival),
                     None => return Claimed::Ask,

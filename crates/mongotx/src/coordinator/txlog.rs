@@ -119,8 +119,8 @@ pub(crate) trait TxLog: Send + Sync {
     /// first, so that `Active` means alive. Any other status is durable: a server that is killed comes back with it.
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
 
-    /// Has somebody asked durably, since this was called last, what became of transactions of this client? Then he has met what they have left
-    /// locked.
+    /// Has somebody asked durably, since this was called last, what became of transactions of this
+    /// client? Then he has met what they have left locked.
     fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async { Ok(false) })
     }

@@ -66,7 +66,8 @@ async fn removals_are_sent_with_the_updates_beside_them() {
     assert_eq!(numbers(&client, &coll).await, [4, 1, 1, 1]);
 }
 
-/// Values that the filter demands beside the `_id` are demanded by an expression where that means the same, and by the filter where it does not.
+/// Values that the filter demands beside the `_id` are demanded by an expression where that means
+/// the same, and by the filter where it does not.
 #[tokio::test]
 async fn values_beside_the_id_are_demanded_as_filters_mean_them() {
     let (client, coll, mut session) = place().await;
@@ -167,7 +168,8 @@ async fn own_documents_are_known_by_numbers_of_every_type() {
     assert_eq!(numbers(&client, &coll).await, [2221, 2221, 2220, 2000]);
 }
 
-/// What was locked behind a statement that matched nothing is given back, and changed once, whatever type of number names it.
+/// What was locked behind a statement that matched nothing is given back, and changed once,
+/// whatever type of number names it.
 #[tokio::test]
 async fn what_is_given_back_is_known_by_numbers_of_every_type() {
     let client = quiet::connect(quiet::options()).await;

@@ -278,7 +278,8 @@ async fn rivals_of_other_clients_finish_what_they_meet_and_go_on() {
     assert_eq!(lazy.coll.find_one(doc! {"_id": 4}).await.unwrap(), Some(doc! {"_id": 4, "n": 7}));
 }
 
-/// Who reads by `_id` finishes nothing, but the owner learns of it with what it finishes next, and lets nothing wait for a second.
+/// Who reads by `_id` finishes nothing, but the owner learns of it with what it finishes next, and
+/// lets nothing wait for a second.
 #[tokio::test]
 async fn rivals_that_read_by_id_make_the_owner_quick() {
     let lazy = Lazy::with(ClientOptions { finish_delay: Duration::from_millis(200), ..options() }).await;
@@ -296,7 +297,8 @@ async fn rivals_that_read_by_id_make_the_owner_quick() {
         updates(&lazy).await - before
     };
     let together = counted(&[1, 2, 3, 4, 5]).await;
-    // Each reading meets a lock, asks the record, and the next commit that is finished learns of it.
+    // Each reading meets a lock, asks the record, and the next commit that is finished learns of
+    // it.
     until("the owner to be quick", async || {
         lazy.commit(&[6]).await;
         assert!(theirs.find_one(doc! {"_id": 6}).await.unwrap().is_some());

@@ -197,7 +197,8 @@ async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
     assert_eq!(now, [doc! {"_id": 1, "n": 2}, doc! {"_id": 2, "n": 5}]);
 }
 
-/// Fields at any depth are picked by the server itself, from the version that is shown, in the one command.
+/// Fields at any depth are picked by the server itself, from the version that is shown, in the one
+/// command.
 #[tokio::test]
 async fn find_one_and_update_that_shows_nested_fields_is_one_command() {
     let (client, first) = warm(quiet::options()).await;
@@ -235,7 +236,8 @@ async fn find_one_and_update_that_shows_nested_fields_is_one_command() {
         };
         let expected = plain.find_one_and_update(by.clone(), update.clone()).return_document(which);
         let expected = expected.projection(projection.clone()).await.unwrap();
-        // Read before, so that the whole document has to be compared: still right, in more commands.
+        // Read before, so that the whole document has to be compared: still right, in more
+        // commands.
         let was_read = id % 3 == 0;
         if was_read {
             coll.find_one(by.clone()).session(&mut session).await.unwrap();

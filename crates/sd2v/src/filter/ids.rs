@@ -90,9 +90,10 @@ pub fn demands_only(filter: &Document, key: &Document) -> bool {
 /// A field of the top level, and the value that it is to have.
 pub type Demand<'a> = (&'a str, &'a Bson);
 
-/// What the filter demands besides its `_id`, where that is no more than one value for each of some fields, and a value that an expression
-/// compares as the filter does. An expression finds no element of an array equal to the value, which a filter does: a document that has all of
-/// these values matches, and one that matches may not have them.
+/// What the filter demands besides its `_id`, where that is no more than one value for each of some
+/// fields, and a value that an expression compares as the filter does. An expression finds no
+/// element of an array equal to the value, which a filter does: a document that has all of these
+/// values matches, and one that matches may not have them.
 pub fn plain_demands(filter: &Document) -> Option<Vec<Demand<'_>>> {
     let mut demands = Vec::new();
     for (field, value) in filter {

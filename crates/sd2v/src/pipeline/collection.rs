@@ -181,7 +181,8 @@ fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
     stages
 }
 
-/// The same in two parts: the safe versions of what nobody of `own` holds, as indexes find them, then the own ones.
+/// The same in two parts: the safe versions of what nobody of `own` holds, as indexes find them,
+/// then the own ones.
 fn beside(collection: &str, filter: &Document, own: &Visible, surfaces: bool) -> Vec<Document> {
     let mut stages = vec![doc! {"$match": safe_of_others(filter, own)}];
     if surfaces {
@@ -200,7 +201,8 @@ fn safe_of_others(filter: &Document, own: &Visible) -> Document {
     }
 }
 
-/// The stages that read what `own` have changed or inserted, and have not removed, where it matches.
+/// The stages that read what `own` have changed or inserted, and have not removed, where it
+/// matches.
 fn own_versions(filter: &Document, own: &Visible) -> Vec<Document> {
     let mut mine = vec![doc! {"$match": {WRITER: own.holds(), REMOVE: {"$exists": false}}}];
     mine.extend(view::map(own.writers()));
@@ -210,7 +212,8 @@ fn own_versions(filter: &Document, own: &Visible) -> Vec<Document> {
     mine
 }
 
-/// The first in an order: those among the safe versions, by an index, then those among the own ones.
+/// The first in an order: those among the safe versions, by an index, then those among the own
+/// ones.
 fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
     let sort = doc! {"$sort": top.sort.clone()};
     let mut stages = vec![

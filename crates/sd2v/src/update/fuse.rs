@@ -11,8 +11,10 @@
 //! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
 //! server counts it as matched and not as modified; nothing is refused: the caller takes the way of two statements.
 //!
-//! What the caller demands of the document besides its `_id` stands there for the same reason, where it is no more than fields and their values
-//! ([`crate::filter::plain_demands`]). A document may be what the filter asks for and fail this: then, too, the caller takes the way of two statements.
+//! What the caller demands of the document besides its `_id` stands there for the same reason,
+//! where it is no more than fields and their values ([`crate::filter::plain_demands`]). A document
+//! may be what the filter asks for and fail this: then, too, the caller takes the way of two
+//! statements.
 //!
 //! A document that one of some transactions known to be committed has left locked can be *taken over*: its unsafe version stands for the clean document, and
 //! becomes the safe version in the same statement. What such a transaction has removed is not taken over.
@@ -42,9 +44,10 @@ impl Change<'_> {
     }
 }
 
-/// The update as the `u` of one statement that locks a clean document, or one that one of `over` has left, for `writer` with the change made in
-/// `_unsafe`, or `None` where the operators must be sent as they are. The lock is taken if and only if the document was modified.
-/// All of `over` are committed, durably. The document has all of the values that `demands` names.
+/// The update as the `u` of one statement that locks a clean document, or one that one of `over`
+/// has left, for `writer` with the change made in `_unsafe`, or `None` where the operators must be
+/// sent as they are. The lock is taken if and only if the document was modified. All of `over` are
+/// committed, durably. The document has all of the values that `demands` names.
 pub fn fuse(update: &Update, writer: &Bson, over: &[Bson], demands: &[Demand<'_>]) -> Option<Vec<Document>> {
     let Update::Operators(operators) = update else { return None };
     check::check_operators(operators).ok()?;

@@ -27,7 +27,8 @@ impl Core {
         self.server.run_directly(&ns.db, with_options("create", ns, options)?).await?;
         self.catalog.forget(ns);
         if !["viewOn", "timeseries", "capped"].iter().any(|kind| options.contains_key(kind)) {
-            // Now it costs nothing; the first query of a collection that has grown would wait for it, or scan. Without it transactions work as well.
+            // Now it costs nothing; the first query of a collection that has grown would wait for
+            // it, or scan. Without it transactions work as well.
             let _ = self.catalog.ensure_pending_index(&self.server, ns).await;
         }
         Ok(())

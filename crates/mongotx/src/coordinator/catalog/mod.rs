@@ -61,7 +61,8 @@ pub(crate) struct Catalog {
     tx_database: String,
     pub(crate) shards: Shards,
     known: Known,
-    /// Where the index on pending documents is there, or is being made: then until when queries wait for it, and who tells them.
+    /// Where the index on pending documents is there, or is being made: then until when queries
+    /// wait for it, and who tells them.
     indexed: Arc<Mutex<HashMap<Namespace, Option<Build>>>>,
     /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
     /// is to wait for: what was known before the record named it does not count.
@@ -203,8 +204,8 @@ impl Catalog {
         Ok(true)
     }
 
-    /// The build that is under way, or is begun now. It goes on by itself: a large collection, or members that are away, must not hold a reader
-    /// up.
+    /// The build that is under way, or is begun now. It goes on by itself: a large collection, or
+    /// members that are away, must not hold a reader up.
     fn begun_build(&self, server: &Arc<Server>, ns: &Namespace) -> Option<Build> {
         let mut indexed = self.indexed.lock().ok()?;
         if let Some(Some(build)) = indexed.get(ns) {

@@ -194,8 +194,9 @@ impl ClientRecordLog {
         .await
     }
 
-    /// What is known without asking the server. A decision of this client's that is under way is waited for: its answer is there before that of
-    /// a durable read of the record, which would stand in its way, too.
+    /// What is known without asking the server. A decision of this client's that is under way is
+    /// waited for: its answer is there before that of a durable read of the record, which would
+    /// stand in its way, too.
     async fn known_status(&self, id: TxId) -> Option<TxStatus> {
         if let Some(slot) = self.shared.slot(id.client) {
             slot.until_settled(id.seq, DECISION_WAIT).await;
@@ -429,7 +430,8 @@ impl TxLog for ClientRecordLog {
             let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.retain(|client, _| clients.contains(client));
-            // What a record said when it was looked at first was the client's own asking, or is long past.
+            // What a record said when it was looked at first was the client's own asking, or is
+            // long past.
             let is_news = |client: &ClientId| {
                 let at = found.get(client).copied();
                 asked.insert(*client, at).is_some_and(|before| before != at)

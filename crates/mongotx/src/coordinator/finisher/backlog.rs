@@ -30,7 +30,8 @@ use crate::options::Namespace;
 pub(super) const TOGETHER: usize = 64;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
-/// A delay of which nobody notices much: whoever waits no longer need not look whether rivals have met what waits.
+/// A delay of which nobody notices much: whoever waits no longer need not look whether rivals have
+/// met what waits.
 const UNNOTICED: Duration = Duration::from_millis(5);
 /// How often that is looked at.
 const LOOKS: Duration = Duration::from_millis(100);

@@ -146,8 +146,9 @@ async fn run_one(
     (history, report)
 }
 
-/// Was it refused for what is in the collection, or for what the runs beside this one do there? They commit all the while, and a machine that is slow
-/// enough may find them all between two looks.
+/// Was it refused for what is in the collection, or for what the runs beside this one do there?
+/// They commit all the while, and a machine that is slow enough may find them all between two
+/// looks.
 fn is_of_others(event: &Event) -> bool {
     matches!(event, Event::Refused(why) if why.contains("E11000") || why.contains("while it was validated"))
 }
