@@ -11,9 +11,8 @@
 //! | a collection is read | stages before the user's |
 //! | --- | --- |
 //! | safe versions | `$match` of the leading filter without pending inserts, the `$match`, `$sort`, `$skip`, `$limit`, `$sample` that follow, then `$unset` of the reserved fields if they could surface |
-//! | with own writes | the safe versions of what others hold or nobody, as indexes find them, then the own ones |
-//! | with own writes, `$match` `$sort` `$limit` | the same, the order and the limit in each part and once more behind them |
-//! | with own writes, in a `$lookup` | [`crate::view::select`], [`crate::view::map`], the leading filter |
+//! | with own writes | [`crate::view::select`], [`crate::view::map`], the leading filter |
+//! | with own writes, `$match` `$sort` `$limit` | the same of each half: safe versions from the index, then the own ones |
 //!
 //! A stage that is not known here is passed on when nothing in it could name a collection, with clean documents before
 //! it; the server knows, or refuses it.

@@ -89,12 +89,9 @@ impl Mapper<'_> {
         depth: usize,
     ) -> Result<Vec<Document>, Error> {
         let Parts { filter, front, rest } = parts;
-        let (mut mapped, done) = match front::top(&front) {
-            // The server would narrow the first part of a union only.
-            _ if place.by_field => (visible(&filter, own), 0),
-            None if place.in_lookup => (visible(&filter, own), 0),
+        let (mut mapped, done) = match front::top(&front).filter(|_| !place.by_field) {
             Some(top) => (own_top(collection, &filter, &top, own), top.stages),
-            None => (beside(collection, &filter, own, whole::surfaces(&rest, place.is_answer)), 0),
+            None => (visible(&filter, own), 0),
         };
         mapped.extend(front.into_iter().skip(done));
         mapped.extend(self.stages(&rest, place, depth)?);
@@ -181,47 +178,26 @@ fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
     stages
 }
 
-/// The same in two parts: the safe versions of what nobody of `own` holds, as indexes find them,
-/// then the own ones.
-fn beside(collection: &str, filter: &Document, own: &Visible, surfaces: bool) -> Vec<Document> {
-    let mut stages = vec![doc! {"$match": safe_of_others(filter, own)}];
-    if surfaces {
-        stages.push(unset_reserved());
-    }
-    stages.push(doc! {"$unionWith": {"coll": collection, "pipeline": own_versions(filter, own)}});
-    stages
-}
-
-/// The safe versions of what nobody of `own` holds.
-fn safe_of_others(filter: &Document, own: &Visible) -> Document {
+/// The first in an order: those among the safe versions, by an index, then those among the own ones.
+fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
+    let sort = doc! {"$sort": top.sort.clone()};
     let not_mine = doc! {WRITER: own.holds_not(), INSERT: {"$exists": false}};
-    match filter.is_empty() {
-        true => not_mine,
-        false => doc! {"$and": [guard_filter(filter), not_mine]},
-    }
-}
-
-/// The stages that read what `own` have changed or inserted, and have not removed, where it
-/// matches.
-fn own_versions(filter: &Document, own: &Visible) -> Vec<Document> {
+    let safe = if filter.is_empty() {
+        not_mine
+    } else {
+        doc! {"$and": [guard_filter(filter), not_mine]}
+    };
     let mut mine = vec![doc! {"$match": {WRITER: own.holds(), REMOVE: {"$exists": false}}}];
     mine.extend(view::map(own.writers()));
     if !filter.is_empty() {
         mine.push(doc! {"$match": filter.clone()});
     }
-    mine
-}
-
-/// The first in an order: those among the safe versions, by an index, then those among the own
-/// ones.
-fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
-    let sort = doc! {"$sort": top.sort.clone()};
     let mut stages = vec![
-        doc! {"$match": safe_of_others(filter, own)},
+        doc! {"$match": safe},
         sort.clone(),
         doc! {"$limit": top.skip + top.limit},
         unset_reserved(),
-        doc! {"$unionWith": {"coll": collection, "pipeline": own_versions(filter, own)}},
+        doc! {"$unionWith": {"coll": collection, "pipeline": mine}},
         sort,
     ];
     if top.skip > 0 {
