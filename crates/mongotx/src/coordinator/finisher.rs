@@ -298,10 +298,11 @@ async fn dispatch(desk: Arc<Desk>) {
 /// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of
 /// who holds it.
 async fn look_for_rivals(desk: &Desk) {
-    match desk.log.was_asked().await {
-        Ok(true) => desk.backlog().met_by_rivals(Instant::now()),
-        Ok(false) => {}
-        Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
+    // What is to be finished does not wait for a server that has the records alone.
+    match tokio::time::timeout(MOMENT, desk.log.was_asked()).await {
+        Ok(Ok(true)) => desk.backlog().met_by_rivals(Instant::now()),
+        Ok(Ok(false)) | Err(_) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the client records could not be looked at"),
     }
 }
 

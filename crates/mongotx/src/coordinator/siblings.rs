@@ -172,7 +172,7 @@ impl Claims {
                 Some(_) => deadline,
                 // It goes from hand to hand. Who was ready to wait has waited, and the server would
                 // say the same.
-                None if Instant::now() >= last_moment => match self.owner_of(&key).filter(|_| is_ready_to_wait) {
+                None if Instant::now() >= last_moment => match self.rival_at(&key).filter(|_| is_ready_to_wait) {
                     Some(rival) => return Claimed::Rival(rival),
                     None => return Claimed::Ask,
                 },
@@ -250,9 +250,10 @@ impl Claims {
         (here().count(), here().filter(mine).count())
     }
 
-    /// Who holds it, or tries to lock it.
-    fn owner_of(&self, key: &Key) -> Option<TxId> {
-        self.0.siblings.lock().places.get(key).map(|place| place.owner.id)
+    /// Who else holds it, or tries to lock it.
+    fn rival_at(&self, key: &Key) -> Option<TxId> {
+        let table = self.0.siblings.lock();
+        table.places.get(key).map(|place| place.owner.id).filter(|owner| *owner != self.0.owner.id)
     }
 
     /// Who holds it, if that one is about to let go.

@@ -29,7 +29,7 @@ impl Core {
         if !["viewOn", "timeseries", "capped"].iter().any(|kind| options.contains_key(kind)) {
             // Now it costs nothing; the first query of a collection that has grown would wait for
             // it, or scan. Without it transactions work as well.
-            let _ = self.catalog.ensure_pending_index(&self.server, ns).await;
+            self.catalog.index_new(&self.server, ns).await;
         }
         Ok(())
     }

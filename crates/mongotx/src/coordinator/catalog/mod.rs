@@ -204,6 +204,12 @@ impl Catalog {
         Ok(true)
     }
 
+    /// The same for a collection that was made just now, to its end: it must not be made once more
+    /// by a build that comes late, if it is dropped again.
+    pub(super) async fn index_new(&self, server: &Arc<Server>, ns: &Namespace) {
+        index_pending(server, ns, &self.indexed).await;
+    }
+
     /// The build that is under way, or is begun now. It goes on by itself: a large collection, or
     /// members that are away, must not hold a reader up.
     fn begun_build(&self, server: &Arc<Server>, ns: &Namespace) -> Option<Build> {
