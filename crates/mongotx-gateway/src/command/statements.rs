@@ -5,7 +5,7 @@
 //! becomes of the next.
 
 use bson::Document;
-use mongotx::{BulkWriteResult, Error, ErrorKind, Namespace, WriteModel};
+use mongotx::{BulkWriteResult, Error, Namespace, WriteModel};
 
 use super::{
     call::{Call, within},
@@ -54,10 +54,15 @@ async fn run_some(
     statements: &[impl Statement],
     tally: &mut Tally,
 ) -> Answer<bool> {
-    if models.len() > 1
-        && let Some(goes_on) = run_together(call, namespace, n, models, tally).await?
-    {
-        return Ok(goes_on);
+    if models.len() > 1 {
+        let collection = call.collection::<Document>(namespace);
+        return match within!(call, collection.bulk_write(models)).await {
+            Ok(result) => {
+                note(call, n, result, tally);
+                Ok(true)
+            }
+            Err(error) => refused(call, n, &error, tally),
+        };
     }
     for (place, statement) in statements.iter().enumerate() {
         if !statement.run(call, namespace, n + place, tally).await? {
@@ -65,25 +70,6 @@ async fn run_some(
         }
     }
     Ok(true)
-}
-
-/// A bulk. False: stop here. `None`: nothing was done; one by one the statements are refused as the
-/// server refuses them.
-async fn run_together(
-    call: &mut Call<'_>,
-    namespace: &Namespace,
-    first: usize,
-    models: Vec<WriteModel>,
-    tally: &mut Tally,
-) -> Answer<Option<bool>> {
-    let collection = call.collection::<Document>(namespace);
-    match within!(call, collection.bulk_write(models)).await {
-        Ok(result) => {
-            note(call, first, result, tally);
-            Ok(Some(true))
-        }
-        Err(error) => refused(call, first, &error, tally),
-    }
 }
 
 fn note(call: &mut Call<'_>, first: usize, result: BulkWriteResult, tally: &mut Tally) {
@@ -95,16 +81,14 @@ fn note(call: &mut Call<'_>, first: usize, result: BulkWriteResult, tally: &mut 
     }
 }
 
-fn refused(call: &mut Call<'_>, first: usize, error: &Error, tally: &mut Tally) -> Answer<Option<bool>> {
-    let Some(refused) = error.write_errors().first() else {
-        return match error.kind() {
-            ErrorKind::Invalid => Ok(None),
-            _ => tally.refused(call, first, error).map(Some),
-        };
-    };
+/// One of them was refused, which ends the transaction: what those before it have upserted is not
+/// told. False: stop here.
+fn refused(call: &mut Call<'_>, first: usize, error: &Error, tally: &mut Tally) -> Answer<bool> {
+    let Some(refused) = error.write_errors().first() else { return tally.refused(call, first, error) };
     if let Some(done) = error.progress() {
+        let (matched, modified) = (done.matched + done.upserted, done.modified);
         tally.done(call, first, Done::Count(done.deleted));
-        tally.done(call, first, Done::Update { matched: done.matched, modified: done.modified, upserted: None });
+        tally.done(call, first, Done::Update { matched, modified, upserted: None });
     }
-    tally.refused(call, first + refused.index, &refused.error).map(Some)
+    tally.refused(call, first + refused.index, &refused.error)
 }

@@ -108,12 +108,17 @@ async fn several_statements_of_a_command_are_answered_as_one_by_one() {
     assert_eq!(documents(&client.ok(session.next(find())).await, "firstBatch"), expected);
     assert!(is_ok(&client.run_on("admin", session.commit()).await));
     assert_eq!(client.all("c").await, expected);
-    // Refused by the server, and refused as such.
-    for (bad, wanted) in [(doc! {"$inc": {"a": "x"}}, 14), (doc! {"$nope": 1}, 9)] {
-        let updates = vec![add(2), add(3), doc! {"q": {"_id": 4}, "u": bad}, add(2)];
+    // Refused by the server, as no update, and by the gateway: as by itself, at its place.
+    for bad in [doc! {"$inc": {"a": "x"}}, doc! {"$nope": 1}, doc! {"$set": {"_xTxId": 5}}] {
+        let refused = |reply: &Document| {
+            let refused = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
+            (refused.get_i32("index").unwrap(), refused.get_i32("code").unwrap())
+        };
+        let bad = doc! {"q": {"_id": 4}, "u": bad};
+        let alone = client.run(session.first(doc! {"update": "c", "updates": [bad.clone()]})).await;
+        let updates = vec![add(2), add(3), bad, add(2)];
         let reply = client.run(session.first(doc! {"update": "c", "updates": updates})).await;
-        let refused = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
-        assert_eq!((refused.get_i32("index").unwrap(), refused.get_i32("code").unwrap()), (2, wanted), "{reply}");
+        assert_eq!(refused(&reply), (2, refused(&alone).1), "{reply}");
         assert_eq!((reply.get_i32("n").unwrap(), reply.get_i32("nModified").unwrap()), (2, 2), "{reply}");
         assert_eq!(code(&client.run(session.next(find())).await), 251);
     }
@@ -126,6 +131,8 @@ async fn updates_and_removals_of_a_command_are_one_command_each_for_the_server()
     let client = Client::in_front_of(server.uri(), testkit::unique_db("gw_ten"), Options::default()).await;
     let documents = || (1..=10).map(|id| doc! {"_id": id, "a": 1});
     client.ok(doc! {"insert": "c", "documents": documents().collect::<Vec<_>>()}).await;
+    // A query has what was inserted finished.
+    assert_eq!(client.all("c").await.len(), 10);
     let count = async |name: &str| {
         let status = client.run_on("admin", doc! {"serverStatus": 1}).await;
         let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();

@@ -26,9 +26,21 @@ pub(crate) enum Operation {
     Insert(Document),
     Update(Box<UpdateCommand>),
     Delete(Box<DeleteCommand>),
+    /// What cannot be read: refused at its place.
+    Refused(Error),
 }
 
 impl Operation {
+    /// What is refused whatever the documents are.
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Insert(document) => Ok(sd2v::stored::check_document(document)?),
+            Self::Update(update) => update.check(),
+            Self::Delete(delete) => Ok(sd2v::filter::check_filter(&delete.filter)?),
+            Self::Refused(error) => Err(error.clone()),
+        }
+    }
+
     /// The filter and the change of an update or removal that one statement can carry out.
     fn as_statement(&self) -> Option<Statement<'_>> {
         match self {
@@ -87,16 +99,10 @@ pub(crate) async fn run(
     operations: &[Operation],
     ordered: bool,
 ) -> Result<BulkWriteResult> {
-    for operation in operations {
-        match operation {
-            Operation::Insert(document) => sd2v::stored::check_document(document)?,
-            Operation::Update(update) => update.check()?,
-            Operation::Delete(delete) => sd2v::filter::check_filter(&delete.filter)?,
-        }
-    }
     match tx {
         Some(tx) => inside(core, tx, ns, operations, ordered).await,
         None => {
+            operations.iter().try_for_each(Operation::check)?;
             implicit::run!(core, |tx| inside(core, tx, ns, operations, ordered))
         }
     }
@@ -113,7 +119,14 @@ async fn inside(
     let mut refused = Vec::new();
     let (mut index, mut keys_from) = (0, 0);
     while let Some(operation) = operations.get(index) {
-        let together = first_statements(core, tx, ns, &operations[index..], index >= keys_from).await?;
+        let together = match first_statements(core, tx, ns, &operations[index..], index >= keys_from).await {
+            Ok(together) => together,
+            Err(error) if error.ends_transaction() => return Err(error),
+            Err(error) => {
+                refused.push(WriteError::new(index, error));
+                break;
+            }
+        };
         if together.done < together.named {
             // Where the others are would be asked again for each of them.
             keys_from = index + together.named;
@@ -171,7 +184,7 @@ async fn first_statements(
     }
     let mut run = Vec::new();
     for operation in operations.iter().take(TOGETHER) {
-        let Some(statement) = operation.as_statement() else { break };
+        let Some(statement) = operation.as_statement().filter(|_| operation.check().is_ok()) else { break };
         match named(core, tx, ns, &statement).await? {
             Some(Named::Key) if !by_key => break,
             Some(named) => run.push((named, statement)),
@@ -296,6 +309,7 @@ async fn one(
             result.upserted_ids.extend(done.upserted_id.map(|id| (index, id)));
         }
         Operation::Delete(command) => result.deleted_count += delete::run(core, Some(tx), ns, command).await?,
+        Operation::Refused(error) => return Err(error.clone()),
     }
     Ok(())
 }

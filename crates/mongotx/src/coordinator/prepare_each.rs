@@ -70,7 +70,14 @@ impl Core {
         }
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let answer = self.send_prepared(tx, ns, command).await?;
-        let done = self.in_order(tx, ns, &at, &answer, me).await?;
+        let done = match self.in_order(tx, ns, &at, &answer, me).await {
+            Ok(done) => done,
+            Err(error) => {
+                // What it has changed is not known, and could be changed again.
+                tx.sending();
+                return Err(error);
+            }
+        };
         let (removed, changed) = apart(&all[..done]);
         tx.note_locked(ns, &changed, false);
         tx.note_locked(ns, &removed, true);

@@ -108,6 +108,10 @@ impl Core {
         if !asked.whole {
             statement.insert("fields", doc! {"_id": 1, WRITER: 1});
         }
+        if free == Free::First && self.finisher.has_left(ns) {
+            // What this client has committed has its place in the order when it is finished.
+            self.finisher.clear(ns).await;
+        }
         tx.check_alive()?;
         tx.hold_unknown(self, ns)?;
         let found = self.send_shown(tx, ns, &statement).await?;

@@ -401,6 +401,13 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     assert!(client.flush(LONG).await && other.flush(LONG).await);
     let left: Vec<i32> = stored(&coll).await.iter().map(|document| document.get_i32("k").unwrap()).collect();
     assert_eq!(left, [0, 3, 4, 5]);
+    // What the same client has committed a moment ago, and not finished, has its place.
+    let mut session = begun(&client);
+    coll.insert_one(&doc! {"_id": 2, "k": -1, "n": 1}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    session.begin().unwrap();
+    assert_eq!(take(&mut session).await.unwrap(), Some(-1));
+    session.commit().await.unwrap();
 }
 
 /// It has lost what it had written, and others have written since: nothing of that is taken for its own.

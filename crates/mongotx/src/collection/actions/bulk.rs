@@ -91,7 +91,8 @@ impl<'a> IntoFuture for BulkWrite<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, models, ordered, session } = self;
         Box::pin(async move {
-            let operations = models.iter().map(WriteModel::to_operation).collect::<Result<Vec<_>>>()?;
+            let parsed = models.iter().map(WriteModel::to_operation);
+            let operations: Vec<Operation> = parsed.map(|read| read.unwrap_or_else(Operation::Refused)).collect();
             if operations.is_empty() {
                 return Err(Error::invalid(9, "bulk_write needs at least one write"));
             }
