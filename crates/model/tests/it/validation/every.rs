@@ -141,7 +141,7 @@ fn every_pair_holds_beside_a_third() {
 
 #[test]
 fn every_pair_holds_in_quiet() {
-    hold(every_pair(&BY_ID, &IDS, Serializable).map(quiet));
+    hold(every_pair(some(&BY_ID, 4), &IDS, Serializable).map(quiet));
     hold(every_pair(some(&BY_ID, 4), &IDS, Serializable).map(of_one_client).map(quiet));
     hold(every_pair(some(&BY_VALUE, 3), &VALUES, Serializable).map(quiet));
     let strict = || every_pair(some(&BY_ID, 2), &IDS, Serializable);

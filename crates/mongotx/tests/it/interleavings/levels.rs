@@ -61,7 +61,7 @@ pub(crate) async fn check_ring(level: Isolation, texts: &[&str], shown: &[Anomal
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     All,
-    /// Of very long lists, every third, unless all are asked for.
+    /// Of very long lists, every fifth, unless all are asked for.
     Sample,
     /// Those that T1 begins; the others are the same with other names.
     FirstBegins,
@@ -110,9 +110,9 @@ pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], which: W
 
 /// Lists of more interleavings run in the hardest setting only, unless all of them are asked for …
 const LONG: usize = 100;
-/// … and of lists of more than these, from which nothing is to be shown, every third is enough.
-const VERY_LONG: usize = 400;
-const STRIDE: usize = 3;
+/// … and of lists of more than these, from which nothing is to be shown, every fifth is enough.
+const VERY_LONG: usize = 250;
+const STRIDE: usize = 5;
 
 /// Every setting; the hardest one only for the long lists, and where read committed, whose reads and writes they are, has been
 /// through all of them: the clients know of each other what is stored, and meet what is not finished.

@@ -20,7 +20,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The defaults at read committed: for tests of what is there at every level, which go on after a statement that is refused, and
 /// count commands.
 pub(crate) fn at_read_committed() -> ClientOptions {
-    ClientOptions { isolation: Isolation::ReadCommitted, ..ClientOptions::default() }
+    // What is committed is finished at once, as good as: tests break servers in between.
+    let finish_delay = Duration::from_millis(5);
+    ClientOptions { isolation: Isolation::ReadCommitted, finish_delay, ..ClientOptions::default() }
 }
 
 /// No sweeps, and a lease so long that no sign of life falls due.

@@ -10,7 +10,7 @@ use mongotx::{Client, Collection, Concern, ErrorKind, Fate, Step, StepHook, Tran
 use testkit::Server;
 
 use super::{Turn, alone, set, until_has};
-use crate::common::{hooks::Gate, until, world::World};
+use crate::common::{LIMIT, hooks::Gate, until, world::World};
 
 /// Long enough that no lease ends in these tests.
 const LEASE_MS: u64 = 120_000;
@@ -21,6 +21,8 @@ const TIMES_A_TO_B_TO_A: usize = 4;
 async fn two_documents(world: &World, client: &Client) -> Collection<Document> {
     let coll = world.collection(client, "a");
     coll.insert_many(&[doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}]).await.unwrap();
+    // What the members have from now on is what the tests do.
+    assert!(client.flush(LIMIT).await);
     coll
 }
 
