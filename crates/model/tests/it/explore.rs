@@ -2,7 +2,7 @@
 
 use model::{Op, Plan, Report, explore};
 
-use crate::plans;
+use crate::{DEEP, plans};
 
 fn holds(plan: Plan) -> Report {
     let report = explore(plan);
@@ -60,17 +60,10 @@ fn finished_late_holds() {
 
 #[test]
 fn bound_holds() {
-    for plan in [
-        plans::rivals(),
-        plans::restart_alone(),
-        plans::restart(),
-        plans::restart_zombie(),
-        plans::restart_late(),
-        plans::group_restart(),
-        plans::group_gives_up(),
-        plans::group_quiet_restart(),
-        plans::group_kill(),
-    ] {
+    let long =
+        [plans::rivals(), plans::restart(), plans::restart_zombie(), plans::group_gives_up(), plans::group_kill()];
+    let plans = [plans::restart_alone(), plans::restart_late(), plans::group_restart(), plans::group_quiet_restart()];
+    for plan in plans.into_iter().chain(long.into_iter().filter(|_| *DEEP)) {
         holds(plans::bound(plan));
     }
 }

@@ -365,39 +365,39 @@ async fn run(test: &str, runs: u64, change: Change, isolation: Isolation) {
 #[tokio::test]
 async fn pipelines_with_nothing_pending_answer_as_the_drivers() {
     let test = "pipelines_with_nothing_pending_answer_as_the_drivers";
-    run(test, 20, Change::Plain, Isolation::ReadCommitted).await;
+    run(test, 14, Change::Plain, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_at_repeatable_read_answer_as_the_drivers() {
     let test = "pipelines_at_repeatable_read_answer_as_the_drivers";
-    run(test, 10, Change::Plain, Isolation::RepeatableRead).await;
+    run(test, 7, Change::Plain, Isolation::RepeatableRead).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_what_rivals_have_committed_and_not_finished() {
     let test = "pipelines_see_what_rivals_have_committed_and_not_finished";
-    run(test, 20, Change::Unfinished, Isolation::ReadCommitted).await;
+    run(test, 14, Change::Unfinished, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_at_repeatable_read_see_what_rivals_have_committed_and_not_finished() {
     let test = "pipelines_at_repeatable_read_see_what_rivals_have_committed_and_not_finished";
-    run(test, 10, Change::Unfinished, Isolation::RepeatableRead).await;
+    run(test, 7, Change::Unfinished, Isolation::RepeatableRead).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_nothing_of_active_rivals() {
     let test = "pipelines_see_nothing_of_active_rivals";
-    run(test, 20, Change::ByActiveRival, Isolation::ReadCommitted).await;
+    run(test, 14, Change::ByActiveRival, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_own_writes() {
-    run("pipelines_see_own_writes", 24, Change::Own, Isolation::ReadCommitted).await;
+    run("pipelines_see_own_writes", 16, Change::Own, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_own_writes_at_repeatable_read() {
-    run("pipelines_see_own_writes_at_repeatable_read", 10, Change::Own, Isolation::RepeatableRead).await;
+    run("pipelines_see_own_writes_at_repeatable_read", 7, Change::Own, Isolation::RepeatableRead).await;
 }

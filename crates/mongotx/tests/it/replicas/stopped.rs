@@ -1,5 +1,5 @@
-//! A primary that is stopped (SIGSTOP) with a commit under way. Another one is elected meanwhile, and then the old one
-//! goes on where it stood: with a message in its hands, taking itself for the primary until it hears of the other.
+//! A primary that is stopped (SIGSTOP) before a decision. Another one is elected meanwhile, and then the old one goes
+//! on where it stood: with a message in its hands, taking itself for the primary until it hears of the other.
 
 use std::time::Duration;
 
@@ -57,13 +57,13 @@ async fn seen(world: &World, client: &Client) -> Vec<i32> {
     all.await.iter().map(|found: &Document| found.get_i32("n").unwrap()).collect()
 }
 
-/// The primary stands still from the `nth` time of `step` on; the transaction goes on at once.
-async fn stopped_at(step: Step, nth: usize, still: Still) {
+/// The primary stands still when everything is written but the decision; the transaction goes on at once.
+async fn stopped(still: Still) {
     let set = set().await;
     let world = World::new(&set.uri(), "stopped");
     let raw = world.raw().await.database(&world.db).collection::<Document>("a");
     raw.insert_many([1, 2, 3].map(|id| doc! {"_id": id, "n": 0})).await.unwrap();
-    let (gate, hook) = Gate::at(step, nth, false);
+    let (gate, hook) = Gate::at(Step::BeforeDecision, 1, false);
     let client = world.client_with(LEASE_MS, hook).await;
     let commit = tokio::spawn(add_to_both(world.clone(), client));
     gate.reached().await;
@@ -83,12 +83,12 @@ async fn stopped_at(step: Step, nth: usize, still: Still) {
     set.heal().await;
     let fate = until("a fate", async || rival.kill(id.unwrap()).await.ok()).await;
     match &told {
-        Ok(()) => assert_eq!(fate, Fate::Committed, "{step:?}: P9: acknowledged"),
+        Ok(()) => assert_eq!(fate, Fate::Committed, "P9: acknowledged"),
         Err(error) if error.kind() == ErrorKind::Indeterminate => {}
-        Err(error) => assert_ne!(fate, Fate::Committed, "{step:?}: P9: refused: {error}"),
+        Err(error) => assert_ne!(fate, Fate::Committed, "P9: refused: {error}"),
     }
     let (n, third) = (i32::from(fate == Fate::Committed), i32::from(still == Still::WhileOthersCommit));
-    assert_eq!(seen(&world, &rival).await, [n, n, third], "{step:?}: P1, P3: told {told:?}, and it is {fate:?}");
+    assert_eq!(seen(&world, &rival).await, [n, n, third], "P1, P3: told {told:?}, and it is {fate:?}");
     // P10: nothing stands in anybody's way.
     let all = world.collection(&rival, "a");
     let added = until("the locks to go", async || all.update_many(doc! {}, doc! {"$inc": {"n": 1}}).await.ok()).await;
@@ -97,26 +97,11 @@ async fn stopped_at(step: Step, nth: usize, still: Still) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn primary_that_stands_still_before_a_prepared_write_loses_nothing() {
-    stopped_at(Step::BeforeLock, 2, Still::Shortly).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_that_stands_still_before_the_decision_loses_nothing() {
-    stopped_at(Step::BeforeDecision, 1, Still::Shortly).await;
+    stopped(Still::Shortly).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_that_stands_still_before_the_decision_while_others_commit_loses_nothing() {
-    stopped_at(Step::BeforeDecision, 1, Still::WhileOthersCommit).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn primary_that_stands_still_after_the_decision_loses_nothing() {
-    stopped_at(Step::AfterDecision, 1, Still::Shortly).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn primary_that_stands_still_before_finishing_loses_nothing() {
-    stopped_at(Step::BeforeFinish, 1, Still::Shortly).await;
+    stopped(Still::WhileOthersCommit).await;
 }
