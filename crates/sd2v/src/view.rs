@@ -72,13 +72,25 @@ pub fn writers(pending: Document) -> Vec<Document> {
     vec![doc! {"$match": pending}, doc! {"$replaceWith": {"writer": writer}}, doc! {"$group": {"_id": "$writer"}}]
 }
 
+/// The condition that a document has a visible version.
+fn is_there(visible: &[Bson]) -> Document {
+    doc! {"$nor": [
+        {INSERT: true, WRITER: {"$nin": visible.to_vec()}},
+        {REMOVE: true, WRITER: {"$in": visible.to_vec()}},
+    ]}
+}
+
+/// The filter for documents of which the visible version matches, where it asks for nothing but the `_id`: that is the same in
+/// both versions, so that the index on it answers. [`map`] has to follow.
+pub fn visible_by_id(filter: &Document, visible: &[TxId]) -> Document {
+    let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
+    doc! {"$and": [filter.clone(), is_there(&visible)]}
+}
+
 /// The first stage: every stored document of which the visible version could match the filter.
 pub fn select(filter: &Document, visible: &[TxId]) -> Document {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
-    let mut conditions = vec![doc! {"$nor": [
-        {INSERT: true, WRITER: {"$nin": visible.clone()}},
-        {REMOVE: true, WRITER: {"$in": visible.clone()}},
-    ]}];
+    let mut conditions = vec![is_there(&visible)];
     // What reads the document as a whole would see the locks, too: it is left to the stage after the map.
     let filter = easily_asked(filter);
     if !filter.is_empty() {

@@ -1,6 +1,6 @@
 //! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided. If it meets what this
 //! client has committed itself and not finished, that is finished, with everything else that waits in the collection, and the query sent
-//! again; the next ones have it finished before.
+//! again; the next ones have it finished before. A query by nothing but the `_id` sees it where it is.
 //!
 //! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
 //! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A transaction with
@@ -30,11 +30,40 @@ use crate::{
 
 /// Transactions with pending documents of which one command tells.
 const MAX_WRITERS: usize = 90;
+/// Transactions that this client has committed, and not finished, whose versions one command shows.
+const MAX_SHOWN: usize = 40;
 
 /// `None`: something decided is pending, or the query has parts that an aggregation cannot take over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
+    let shown = core.finisher.committed_in(ns, MAX_SHOWN).filter(|shown| !shown.is_empty() && query.is_by_id_alone());
+    if let Some(shown) = shown {
+        return find_shown(core, ns, query, me, &shown).await;
+    }
     match find_command(core, ns, query, me).await? {
         Some(command) => ask(core, ns, command, me).await,
+        None => Ok(None),
+    }
+}
+
+/// The same by nothing but the `_id`, whose versions are where these committed ones have left them.
+async fn find_shown(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+    shown: &[TxId],
+) -> Result<Option<Documents>> {
+    let Some(shape) = shape_of(query)? else { return Ok(None) };
+    if !is_answered_by_aggregation(core, ns, query).await? {
+        return Ok(None);
+    }
+    let mut answer = vec![doc! {"$match": view::visible_by_id(&query.filter, shown)}];
+    answer.extend(order_of(query));
+    answer.extend(view::map(shown));
+    answer.extend(shape);
+    let sees: Vec<TxId> = shown.iter().copied().chain(me).collect();
+    match after_probe(core, ns, query, me, answer).await? {
+        Some(command) => ask_seeing(core, ns, command, &sees).await,
         None => Ok(None),
     }
 }
@@ -102,18 +131,24 @@ pub(crate) async fn find_stages(
 
 /// Order, bounds and projection; `None`: only a `find` knows the projection.
 fn tail_of(query: &Query) -> Result<Option<Vec<Document>>> {
-    if query.projection.as_ref().is_some_and(projection::is_find_only) {
-        return Ok(None);
-    }
-    let mut tail = Vec::new();
-    if let Some(sort) = query.sort.as_ref().filter(|sort| !sort.is_empty()) {
-        tail.push(doc! {"$sort": sort.clone()});
-    }
-    tail.extend(skip_and_limit(query));
-    if let Some(projection) = query.projection.as_ref().filter(|projection| !projection.is_empty()) {
-        tail.extend(projection::as_stages(projection)?);
-    }
+    let Some(shape) = shape_of(query)? else { return Ok(None) };
+    let mut tail = order_of(query);
+    tail.extend(shape);
     Ok(Some(tail))
+}
+
+fn order_of(query: &Query) -> Vec<Document> {
+    let sort = query.sort.as_ref().filter(|sort| !sort.is_empty());
+    sort.map(|sort| doc! {"$sort": sort.clone()}).into_iter().chain(skip_and_limit(query)).collect()
+}
+
+/// The projection; `None`: only a `find` knows it.
+fn shape_of(query: &Query) -> Result<Option<Vec<Document>>> {
+    match query.projection.as_ref().filter(|projection| !projection.is_empty()) {
+        None => Ok(Some(Vec::new())),
+        Some(projection) if projection::is_find_only(projection) => Ok(None),
+        Some(projection) => Ok(Some(projection::as_stages(projection)?)),
+    }
 }
 
 /// The stages that pass over documents and stop.
@@ -174,6 +209,17 @@ async fn behind_probe(
     answer: Vec<Document>,
 ) -> Result<Option<Document>> {
     core.finisher.clear_before_query(ns).await;
+    after_probe(core, ns, query, me, answer).await
+}
+
+/// The same without having anything finished before.
+async fn after_probe(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    me: Option<TxId>,
+    answer: Vec<Document>,
+) -> Result<Option<Document>> {
     let probes = [(ns.coll.as_str(), core.pending_filter(ns, &query.filter, me).await?)];
     let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {
@@ -218,11 +264,16 @@ fn probe(pending: Document) -> Vec<Document> {
 /// The answer; `None` when something is pending that is decided, or when the server refuses to give one: an expression may
 /// have failed on a version that is not the latest, behind a mark that did not arrive. The long way finds out.
 pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
+    ask_seeing(core, ns, command, me.as_slice()).await
+}
+
+/// The same where the answer shows what `sees` have left.
+async fn ask_seeing(core: &Core, ns: &Namespace, command: Document, sees: &[TxId]) -> Result<Option<Documents>> {
     let again = core.finisher.has_left(ns).then(|| command.clone());
-    let answer = match unless_marked(core, ns, command, me).await {
+    let answer = match unless_marked(core, ns, command, sees).await {
         Ok(Marked::ByOwn(committed)) => match again {
             Some(command) if core.finisher.finish_for_query(ns, committed).await => {
-                unless_marked(core, ns, command, me).await
+                unless_marked(core, ns, command, sees).await
             }
             _ => Ok(Marked::ByOthers),
         },
@@ -244,14 +295,17 @@ enum Marked {
     ByOthers,
 }
 
-async fn unless_marked(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Marked> {
+async fn unless_marked(core: &Core, ns: &Namespace, command: Document, sees: &[TxId]) -> Result<Marked> {
     let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
-    let mut writers = Vec::new();
+    let (mut marks, mut writers) = (0, Vec::new());
     while let Some(mark) = answer.next_if(is_mark).await? {
+        marks += 1;
         match document::parse(&mark)?.get(WRITER).and_then(tx_id_from_bson) {
-            Some(writer) if Some(writer) == me => {}
-            Some(writer) if writers.len() < MAX_WRITERS => writers.push(writer),
-            _ => return Ok(Marked::ByOthers),
+            // There may be more than it tells of.
+            Some(_) if marks > MAX_WRITERS => return Ok(Marked::ByOthers),
+            Some(writer) if sees.contains(&writer) => {}
+            Some(writer) => writers.push(writer),
+            None => return Ok(Marked::ByOthers),
         }
     }
     if writers.is_empty() {

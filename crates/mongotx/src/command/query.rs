@@ -57,6 +57,12 @@ impl Query {
         by_id && self.skip == 0 && self.terms.hint.is_none()
     }
 
+    /// Are filter and order about nothing but the `_id`, so that they say the same of both versions of a document?
+    pub(crate) fn is_by_id_alone(&self) -> bool {
+        let names = self.filter.keys().chain(self.sort.iter().flat_map(Document::keys));
+        !self.filter.is_empty() && names.into_iter().all(|name| name == "_id")
+    }
+
     /// Is its answer one document, as the application wrote it, or none, and nothing else?
     pub(crate) fn is_whole_document(&self) -> bool {
         let bare = self.skip == 0 && self.projection.is_none() && self.terms.collation.is_none();

@@ -212,6 +212,12 @@ impl Finisher {
         self.desk().backlog().has_left(ns)
     }
 
+    /// Whom this client has committed by now that may have left something in this collection: the unsafe versions in documents
+    /// that they hold from now on are the latest. `None`: they are more than `most`.
+    pub(crate) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
+        self.desk().backlog().committed_in(ns, most)
+    }
+
     /// A query of a collection has met these transactions. True if all of them have been finished for it.
     pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
         self.desk().backlog().met_by_query(ns);

@@ -172,6 +172,45 @@ async fn a_query_has_its_collection_finished_and_no_other() {
     assert_eq!(lazy.commands_of(nothing).await, only([("aggregate", 1)]));
 }
 
+/// A query by nothing but the `_id` sees what the same client has committed where it is, and what others hold as it was.
+#[tokio::test]
+async fn a_query_by_ids_sees_what_is_committed_and_locked_by_one_command() {
+    let lazy = Lazy::new().await;
+    let mut first = lazy.begun();
+    lazy.add(&mut first, 1).await;
+    lazy.coll.delete_one(doc! {"_id": 3}).session(&mut first).await.unwrap();
+    lazy.coll.insert_one(&doc! {"_id": 2.5, "n": 7}).session(&mut first).await.unwrap();
+    first.commit().await.unwrap();
+    lazy.commit(&[4]).await;
+    let (other, mut rival) = (connect(longest()).await, lazy.begun());
+    let theirs = through(&other, &lazy.coll);
+    let mut others_rival = other.session();
+    others_rival.begin().unwrap();
+    theirs.delete_one(doc! {"_id": 5}).session(&mut others_rival).await.unwrap();
+    lazy.coll.insert_one(&doc! {"_id": 5.5}).session(&mut rival).await.unwrap();
+    let range = async {
+        let all = lazy.coll.find(doc! {"_id": {"$lte": 6}}).sort(doc! {"_id": -1}).skip(1).limit(5);
+        let seen = all.await.unwrap().try_collect().await.unwrap();
+        let document = |id: i32, n: i32| doc! {"_id": id, "n": n};
+        let between = doc! {"_id": 2.5, "n": 7};
+        assert_eq!(seen, [document(5, 1), document(4, 2), between, document(2, 1), document(1, 2)]);
+        let some = lazy.coll.find(doc! {"_id": {"$lte": 4}}).sort(doc! {"_id": 1}).projection(doc! {"_id": 0, "n": 1});
+        let seen = some.await.unwrap().try_collect().await.unwrap();
+        assert_eq!(seen, [2, 1, 7, 2].map(|n: i32| doc! {"n": n}));
+    };
+    // And one that reads the record of the other client.
+    assert_eq!(lazy.commands_of(range).await, only([("aggregate", 3)]));
+    assert_eq!(lazy.locked().await, 6, "and nothing was finished for that");
+    rival.rollback().await.unwrap();
+    others_rival.commit().await.unwrap();
+    let after = async {
+        let seen = lazy.coll.find(doc! {"_id": {"$gte": 4, "$lte": 6}}).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(seen, [doc! {"_id": 4, "n": 2}, doc! {"_id": 6, "n": 1}]);
+    };
+    after.await;
+    lazy.flush().await;
+}
+
 /// At snapshot, a document that was read is compared with what is committed, finished or not.
 #[tokio::test]
 async fn validation_takes_what_is_committed_for_the_same_finished_or_not() {

@@ -347,6 +347,16 @@ impl Backlog {
         self.numbers
     }
 
+    /// Those that were committed and may have left something in this collection. `None`: they are more than `most`.
+    pub(super) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
+        if !self.has_left(ns) {
+            return Some(Vec::new());
+        }
+        let left = self.open.iter().filter(|(_, open)| open.work.committed && open.namespaces.contains(ns));
+        let left: Vec<TxId> = left.map(|(id, _)| *id).take(most + 1).collect();
+        (left.len() <= most).then_some(left)
+    }
+
     /// Was it committed, and among the first so many that were handed over?
     pub(super) fn was_committed(&self, id: TxId, handed_over: u64) -> bool {
         self.open.get(&id).is_some_and(|open| open.work.committed && open.number <= handed_over)
