@@ -122,9 +122,10 @@ async fn inside(
         let together = match first_statements(core, tx, ns, &operations[index..], index >= keys_from).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
+            // One by one they are refused where they stand.
             Err(error) => {
-                refused.push(WriteError::new(index, error));
-                break;
+                tracing::debug!(%error, "the statements of a bulk could not be sent together");
+                Together::default()
             }
         };
         if together.done < together.named {

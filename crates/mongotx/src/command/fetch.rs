@@ -110,6 +110,8 @@ pub(crate) async fn by_id(
         let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
         if core.finisher.was_committed(writer, by_now) {
             committed = Some(writer);
+        } else if status == TxStatus::Committed {
+            core.freshness.saw_unfinished(ns);
         }
         match visible_version(&lock, me, |_| status) {
             // It may have written to the document again, or inserted it again, before it committed.

@@ -203,7 +203,7 @@ pub(crate) async fn addresses(
 pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
     let mut projection = doc! {"_id": 1};
     key.show_in(&mut projection);
-    Query { projection: Some(projection), ..query.clone() }
+    Query { projection: Some(projection), is_for_locks: true, ..query.clone() }
 }
 
 /// The addresses in the answer of [`of_addresses`], at most `limit`.

@@ -29,6 +29,8 @@ pub(crate) struct Query {
     pub(crate) limit: u64,
     pub(crate) projection: Option<Document>,
     pub(crate) batch_size: Option<u32>,
+    /// What it finds is going to be locked: better finished than shown where it is.
+    pub(crate) is_for_locks: bool,
     pub(crate) terms: Terms,
 }
 
@@ -57,10 +59,11 @@ impl Query {
         by_id && self.skip == 0 && self.terms.hint.is_none()
     }
 
-    /// Are filter and order about nothing but the `_id`, so that they say the same of both versions of a document?
+    /// Are filter and order about nothing but the `_id`, so that they say the same of both versions of a document, which is to be
+    /// shown?
     pub(crate) fn is_by_id_alone(&self) -> bool {
         let names = self.filter.keys().chain(self.sort.iter().flat_map(Document::keys));
-        !self.filter.is_empty() && names.into_iter().all(|name| name == "_id")
+        !self.is_for_locks && !self.filter.is_empty() && names.into_iter().all(|name| name == "_id")
     }
 
     /// Is its answer one document, as the application wrote it, or none, and nothing else?

@@ -224,6 +224,11 @@ impl Finisher {
         self.unfinished(ids).await.is_empty()
     }
 
+    /// Is something that was handed over by then not finished in this collection?
+    pub(crate) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
+        self.desk().backlog().has_open(ns, by.0)
+    }
+
     /// What is committed by now, for [`Finisher::was_committed`].
     pub(crate) fn by_now(&self) -> ByNow {
         ByNow(self.desk().backlog().handed_over())
@@ -303,13 +308,21 @@ async fn dispatch(desk: Arc<Desk>) {
 
 /// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of
 /// who holds it.
-async fn look_for_rivals(desk: &Desk) {
-    // What is to be finished does not wait for a server that has the records alone.
-    match tokio::time::timeout(MOMENT, desk.log.was_asked()).await {
-        Ok(Ok(true)) => desk.backlog().met_by_rivals(Instant::now()),
-        Ok(Ok(false)) | Err(_) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the client records could not be looked at"),
-    }
+async fn look_for_rivals(desk: &Arc<Desk>) {
+    let looking = Arc::clone(desk);
+    let look = tokio::spawn(async move {
+        let asked = looking.log.was_asked().await;
+        let mut backlog = looking.backlog();
+        backlog.has_looked();
+        match asked {
+            Ok(true) => backlog.met_by_rivals(Instant::now()),
+            Ok(false) => {}
+            Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
+        }
+    });
+    // What is to be finished does not wait for a server that has the records alone. The look goes on: given up half-way it
+    // would take its connection along.
+    let _ = tokio::time::timeout(MOMENT, look).await;
 }
 
 async fn fly(desk: Arc<Desk>, mut flight: Flight) {

@@ -6,7 +6,8 @@
 //!
 //! A read that may be `t` old looks at `S`: recent enough, and it costs its own command only. When more than half of `t`
 //! has passed, the collection is settled again in the background, so that reads in a row never wait. Otherwise (the
-//! first one, or one after a long pause) the read settles the collection itself.
+//! first one, or one after a long pause) the read settles the collection itself. So it does when another read has shown since `S` what
+//! was committed and not finished: no read goes back behind that.
 
 use std::{
     collections::HashMap,
@@ -26,6 +27,8 @@ const MAX_COLLECTIONS: usize = 10_000;
 struct Known {
     /// When the last settling that has ended began.
     settled: Option<Instant>,
+    /// When somebody here last saw what is committed and not finished: safe versions that were settled before would go back behind that.
+    seen: Option<Instant>,
     /// One is under way in the background.
     refreshing: bool,
 }
@@ -49,11 +52,16 @@ impl Freshness {
         self.change(ns, |known| known.settled = known.settled.max(Some(began)));
     }
 
+    /// What is committed and not finished is shown to somebody.
+    pub(crate) fn saw_unfinished(&self, ns: &Namespace) {
+        self.change(ns, |known| known.seen = Some(Instant::now()));
+    }
+
     /// Is it fresh enough, and is it time to settle it again?
     fn look(&self, ns: &Namespace, limit: Duration) -> (bool, bool) {
         let looked = self.change(ns, |known| {
             let age = known.settled.map(|settled| settled.elapsed());
-            let fresh = age.is_some_and(|age| age <= limit);
+            let fresh = age.is_some_and(|age| age <= limit) && known.settled > known.seen;
             let refresh = fresh && !known.refreshing && age.is_some_and(|age| age > limit / 2);
             known.refreshing |= refresh;
             (fresh, refresh)
@@ -106,5 +114,9 @@ mod tests {
         freshness.note(&ns, ago(2_000));
         assert_eq!(freshness.look(&ns, limit), (true, false), "an older settling takes nothing back");
         assert_eq!(freshness.look(&ns, Duration::from_secs(50)), (false, false));
+        freshness.saw_unfinished(&ns);
+        assert_eq!(freshness.look(&ns, limit), (false, false), "somebody has seen more");
+        freshness.note(&ns, Instant::now());
+        assert_eq!(freshness.look(&ns, limit), (true, false));
     }
 }

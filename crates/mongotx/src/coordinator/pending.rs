@@ -56,8 +56,12 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if let Some(limit) = terms.staleness {
-            // What this client has committed is not hidden from it again.
+            // What this client has committed, and may have seen, is not hidden from it again.
+            let by_now = self.finisher.by_now();
             self.finisher.clear(ns).await;
+            if self.finisher.has_open(ns, by_now) {
+                self.freshness.saw_unfinished(ns);
+            }
             return self.freshen(ns, limit).await;
         }
         self.settle_now(ns, filter, terms, me).await

@@ -59,6 +59,11 @@ impl Attempts {
         *self.state() = Lost::default();
     }
 
+    /// Has the last transaction of the session lost its validation?
+    pub(crate) fn has_lost(&self) -> bool {
+        self.state().in_a_row > 0
+    }
+
     /// Where the next one needs quiet. It is given once, and again only after another loss.
     fn take_wanted(&self) -> Option<HashSet<String>> {
         let mut lost = self.state();

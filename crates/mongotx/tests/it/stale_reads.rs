@@ -94,6 +94,38 @@ async fn read_is_never_older_than_it_may_be() {
     assert_eq!(n(HOUR).await, 1, "what was seen stays seen");
 }
 
+/// Reads by `_id` finish nothing, so that safe versions are older than what they have shown.
+#[tokio::test]
+async fn stale_read_does_not_go_back_behind_what_was_read_by_id() {
+    let place = place("stale_by_id").await;
+    let server = testkit::shared_standalone().await.unwrap();
+    let (ns, n) = (place.coll.namespace(), async |coll: &Collection<Document>, age: Option<Duration>| {
+        let query = coll.find(doc! {"n": {"$gte": 0}, "_id": {"$lte": 0}});
+        let query = age.map_or(coll.find(doc! {"_id": 0}), |age| query.max_staleness(age));
+        query.await.unwrap().try_collect().await.unwrap()[0].get_i32("n").unwrap()
+    });
+    for other in [true, false] {
+        let hook: Arc<dyn StepHook> = Arc::new(NeverFinishes);
+        let options = ClientOptions { sweep: false, hook: Some(hook), ..crate::quiet::at_read_committed() };
+        let writer = Client::connect_with(&server.uri(), options).await.unwrap();
+        let written: Collection<Document> = writer.database(&ns.db).collection(&ns.coll);
+        let reader = if other { &place.coll } else { &written };
+        let before = n(reader, Some(HOUR)).await;
+        let mut session = writer.session();
+        session.begin().unwrap();
+        written.update_one(doc! {"_id": 0}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+        assert_eq!(n(reader, None).await, before + 1);
+        if other {
+            assert_eq!(n(reader, Some(HOUR)).await, before + 1, "by another client");
+        } else {
+            // It cannot be finished here, so that it takes as long as it is waited for.
+            let reading = tokio::time::timeout(Duration::from_secs(2), n(reader, Some(HOUR)));
+            assert!(reading.await.is_ok_and(|seen| seen == before + 1), "by the same client");
+        }
+    }
+}
+
 #[tokio::test]
 async fn stale_read_sees_the_transactions_own_writes() {
     let place = place("stale_own").await;

@@ -107,6 +107,8 @@ pub(super) struct Backlog {
     eager_until: Option<Instant>,
     /// When it was looked at last whether they have.
     looked: Option<Instant>,
+    /// That look is under way.
+    is_looking: bool,
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
     open: HashMap<TxId, Open>,
@@ -134,6 +136,7 @@ impl Backlog {
             delay,
             eager_until: None,
             looked: None,
+            is_looking: false,
             lanes: HashMap::new(),
             at_once: Vec::new(),
             open: HashMap::new(),
@@ -180,12 +183,18 @@ impl Backlog {
 
     /// Is it time to look whether rivals have met what waited? Then it is done now.
     pub(super) fn looks_now(&mut self, now: Instant) -> bool {
-        let is_time = self.looked.is_none_or(|last| now >= last + LOOKS);
+        let is_time = !self.is_looking && self.looked.is_none_or(|last| now >= last + LOOKS);
         let looks = is_time && self.delay(now) > UNNOTICED;
         if looks {
             self.looked = Some(now);
+            self.is_looking = true;
         }
         looks
+    }
+
+    /// The look has ended.
+    pub(super) fn has_looked(&mut self) {
+        self.is_looking = false;
     }
 
     /// Somebody else has finished what waited here: he had to find out what became of it, which is dear.
@@ -355,6 +364,11 @@ impl Backlog {
         let left = self.open.iter().filter(|(_, open)| open.work.committed && open.namespaces.contains(ns));
         let left: Vec<TxId> = left.map(|(id, _)| *id).take(most + 1).collect();
         (left.len() <= most).then_some(left)
+    }
+
+    /// Is one of the first so many that were handed over not done, and has documents of this collection?
+    pub(super) fn has_open(&self, ns: &Namespace, handed_over: u64) -> bool {
+        self.open.values().any(|open| open.number <= handed_over && open.namespaces.contains(ns))
     }
 
     /// Was it committed, and among the first so many that were handed over?

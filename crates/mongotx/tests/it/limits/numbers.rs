@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Concern, ErrorKind, Isolation, TransactionOptions};
+use mongotx::{Client, ClientOptions, Concern, ErrorKind, Isolation, TransactionOptions, WriteModel};
 
 use crate::common::{until, world::World};
 use crate::limits::Scene;
@@ -14,6 +14,28 @@ async fn scene_with_three() -> Scene {
     let options = ClientOptions { max_documents: 3, ..world.options(5_000) };
     let client = Client::connect_with(&world.uri, options).await.unwrap();
     Scene::with(world, client).await
+}
+
+/// The statements of a bulk are refused where they stand, and what is unordered goes on.
+#[tokio::test]
+async fn documents_too_many_in_a_bulk_are_refused_where_they_stand() {
+    let scene = scene_with_three().await;
+    let mut session = scene.client.session();
+    session.begin().unwrap();
+    scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    let add = |id: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id},
+        update: doc! {"$inc": {"n": 1}}.into(),
+        upsert: false,
+    };
+    let bulk = scene.a.bulk_write([2, 3, 4, 5, 1].map(add)).ordered(false).session(&mut session);
+    let error = bulk.await.unwrap_err();
+    let places: Vec<usize> = error.write_errors().iter().map(|refused| refused.index).collect();
+    assert_eq!(places, [2, 3], "{error}");
+    session.commit().await.unwrap();
+    for (id, n) in [(1, 2), (2, 1), (3, 1), (4, 0)] {
+        assert_eq!(scene.seen(id).await, Some(doc! {"_id": id, "n": n}));
+    }
 }
 
 #[tokio::test]

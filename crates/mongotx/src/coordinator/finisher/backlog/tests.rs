@@ -211,7 +211,11 @@ fn only_what_was_committed_before_is_known_to_be() {
 #[test]
 fn looks_for_rivals_now_and_then_and_not_where_nothing_waits_for_long() {
     let (mut backlog, now) = (Backlog::new(DELAY * 10), Instant::now());
-    assert!(backlog.looks_now(now) && !backlog.looks_now(now + LOOKS / 2) && backlog.looks_now(now + LOOKS));
+    assert!(backlog.looks_now(now));
+    assert!(!backlog.looks_now(now + LOOKS), "one look at a time");
+    backlog.has_looked();
+    assert!(!backlog.looks_now(now + LOOKS / 2) && backlog.looks_now(now + LOOKS));
+    backlog.has_looked();
     backlog.met_by_rivals(now + LOOKS);
     assert!(!backlog.looks_now(now + LOOKS * 2), "nothing waits for a second");
     assert!(backlog.looks_now(now + LOOKS + EAGER));
