@@ -80,8 +80,9 @@ fn is_there(visible: &[Bson]) -> Document {
     ]}
 }
 
-/// The filter for documents of which the visible version matches, where it asks for nothing but the `_id`: that is the same in
-/// both versions, so that the index on it answers. [`map`] has to follow.
+/// The filter for documents of which the visible version matches, where it asks for nothing but the
+/// `_id`: that is the same in both versions, so that the index on it answers. [`map`] has to
+/// follow.
 pub fn visible_by_id(filter: &Document, visible: &[TxId]) -> Document {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
     doc! {"$and": [filter.clone(), is_there(&visible)]}

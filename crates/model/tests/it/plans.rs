@@ -187,7 +187,8 @@ pub(crate) fn restart_zombie() -> Plan {
     Plan { name: "restart_zombie", faults, ..restart_late() }
 }
 
-/// The server restarts, and a client dies; with one document in common, unless long explorations were asked for.
+/// The server restarts, and a client dies; with one document in common, unless long explorations
+/// were asked for.
 pub(crate) fn restart_death() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.client_deaths) = (1, 1));
     Plan { name: "restart_death", faults, ..if *DEEP { rivals() } else { restart_late() } }

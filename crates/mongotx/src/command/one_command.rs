@@ -1,6 +1,7 @@
-//! A query answered by one command when nothing is pending, and by two when nothing of what is pending is decided. If it meets what this
-//! client has committed itself and not finished, that is finished, with everything else that waits in the collection, and the query sent
-//! again; the next ones have it finished before. A query by nothing but the `_id` sees it where it is.
+//! A query answered by one command when nothing is pending, and by two when nothing of what is
+//! pending is decided. If it meets what this client has committed itself and not finished, that is
+//! finished, with everything else that waits in the collection, and the query sent again; the next
+//! ones have it finished before. A query by nothing but the `_id` sees it where it is.
 //!
 //! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
 //! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A transaction with

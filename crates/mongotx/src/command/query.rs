@@ -59,8 +59,8 @@ impl Query {
         by_id && self.skip == 0 && self.terms.hint.is_none()
     }
 
-    /// Are filter and order about nothing but the `_id`, so that they say the same of both versions of a document, which is to be
-    /// shown?
+    /// Are filter and order about nothing but the `_id`, so that they say the same of both versions
+    /// of a document, which is to be shown?
     pub(crate) fn is_by_id_alone(&self) -> bool {
         let names = self.filter.keys().chain(self.sort.iter().flat_map(Document::keys));
         !self.is_for_locks && !self.filter.is_empty() && names.into_iter().all(|name| name == "_id")

@@ -212,8 +212,9 @@ impl Finisher {
         self.desk().backlog().has_left(ns)
     }
 
-    /// Whom this client has committed by now that may have left something in this collection: the unsafe versions in documents
-    /// that they hold from now on are the latest. `None`: they are more than `most`.
+    /// Whom this client has committed by now that may have left something in this collection: the
+    /// unsafe versions in documents that they hold from now on are the latest. `None`: they are
+    /// more than `most`.
     pub(crate) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
         self.desk().backlog().committed_in(ns, most)
     }
@@ -320,8 +321,8 @@ async fn look_for_rivals(desk: &Arc<Desk>) {
             Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
         }
     });
-    // What is to be finished does not wait for a server that has the records alone. The look goes on: given up half-way it
-    // would take its connection along.
+    // What is to be finished does not wait for a server that has the records alone. The look goes
+    // on: given up half-way it would take its connection along.
     let _ = tokio::time::timeout(MOMENT, look).await;
 }
 

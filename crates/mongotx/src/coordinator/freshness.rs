@@ -4,10 +4,11 @@
 //! every transaction whose commit was answered before `S` is finished there; a read of safe versions that begins at
 //! `now` is then at most `now - S` old, whatever has been committed since, and needs to ask nobody.
 //!
-//! A read that may be `t` old looks at `S`: recent enough, and it costs its own command only. When more than half of `t`
-//! has passed, the collection is settled again in the background, so that reads in a row never wait. Otherwise (the
-//! first one, or one after a long pause) the read settles the collection itself. So it does when another read has shown since `S` what
-//! was committed and not finished: no read goes back behind that.
+//! A read that may be `t` old looks at `S`: recent enough, and it costs its own command only. When
+//! more than half of `t` has passed, the collection is settled again in the background, so that
+//! reads in a row never wait. Otherwise (the first one, or one after a long pause) the read settles
+//! the collection itself. So it does when another read has shown since `S` what was committed and
+//! not finished: no read goes back behind that.
 
 use std::{
     collections::HashMap,
@@ -27,7 +28,8 @@ const MAX_COLLECTIONS: usize = 10_000;
 struct Known {
     /// When the last settling that has ended began.
     settled: Option<Instant>,
-    /// When somebody here last saw what is committed and not finished: safe versions that were settled before would go back behind that.
+    /// When somebody here last saw what is committed and not finished: safe versions that were
+    /// settled before would go back behind that.
     seen: Option<Instant>,
     /// One is under way in the background.
     refreshing: bool,

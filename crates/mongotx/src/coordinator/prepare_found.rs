@@ -172,7 +172,8 @@ fn free_one(tx: &Transaction, collection: &Collection, ns: &Namespace, query: &Q
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
         return Some(Free::Wanted);
     }
-    // The first may be a document whose version is committed and cannot be finished, which only the commit sees.
+    // The first may be a document whose version is committed and cannot be finished, which only the
+    // commit sees.
     let may_be_first = tx.validates() && !tx.attempts.has_lost();
     let in_order = query.sort.is_some() && asked.can_note_first && may_be_first && tx.only_removed(ns);
     (in_order && !chance::is_in_query(query)).then_some(Free::First)

@@ -172,7 +172,8 @@ async fn a_query_has_its_collection_finished_and_no_other() {
     assert_eq!(lazy.commands_of(nothing).await, only([("aggregate", 1)]));
 }
 
-/// A query by nothing but the `_id` sees what the same client has committed where it is, and what others hold as it was.
+/// A query by nothing but the `_id` sees what the same client has committed where it is, and what
+/// others hold as it was.
 #[tokio::test]
 async fn a_query_by_ids_sees_what_is_committed_and_locked_by_one_command() {
     let lazy = Lazy::new().await;

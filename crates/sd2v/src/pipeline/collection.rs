@@ -178,7 +178,8 @@ fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
     stages
 }
 
-/// The first in an order: those among the safe versions, by an index, then those among the own ones.
+/// The first in an order: those among the safe versions, by an index, then those among the own
+/// ones.
 fn own_top(collection: &str, filter: &Document, top: &Top<'_>, own: &Visible) -> Vec<Document> {
     let sort = doc! {"$sort": top.sort.clone()};
     let not_mine = doc! {WRITER: own.holds_not(), INSERT: {"$exists": false}};

@@ -356,7 +356,8 @@ impl Backlog {
         self.numbers
     }
 
-    /// Those that were committed and may have left something in this collection. `None`: they are more than `most`.
+    /// Those that were committed and may have left something in this collection. `None`: they are
+    /// more than `most`.
     pub(super) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
         if !self.has_left(ns) {
             return Some(Vec::new());
@@ -366,7 +367,8 @@ impl Backlog {
         (left.len() <= most).then_some(left)
     }
 
-    /// Is one of the first so many that were handed over not done, and has documents of this collection?
+    /// Is one of the first so many that were handed over not done, and has documents of this
+    /// collection?
     pub(super) fn has_open(&self, ns: &Namespace, handed_over: u64) -> bool {
         self.open.values().any(|open| open.number <= handed_over && open.namespaces.contains(ns))
     }

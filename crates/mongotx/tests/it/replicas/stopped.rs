@@ -1,5 +1,6 @@
-//! A primary that is stopped (SIGSTOP) before a decision. Another one is elected meanwhile, and then the old one goes
-//! on where it stood: with a message in its hands, taking itself for the primary until it hears of the other.
+//! A primary that is stopped (SIGSTOP) before a decision. Another one is elected meanwhile, and
+//! then the old one goes on where it stood: with a message in its hands, taking itself for the
+//! primary until it hears of the other.
 
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ async fn seen(world: &World, client: &Client) -> Vec<i32> {
     all.await.iter().map(|found: &Document| found.get_i32("n").unwrap()).collect()
 }
 
-/// The primary stands still when everything is written but the decision; the transaction goes on at once.
+/// The primary stands still when everything is written but the decision; the transaction goes on at
+/// once.
 async fn stopped(still: Still) {
     let set = set().await;
     let world = World::new(&set.uri(), "stopped");
