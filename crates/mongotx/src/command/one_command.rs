@@ -33,12 +33,15 @@ use crate::{
 const MAX_WRITERS: usize = 90;
 /// Transactions that this client has committed, and not finished, whose versions one command shows.
 const MAX_SHOWN: usize = 40;
+/// Times that a query is sent which shows these.
+const SHOWN_AGAIN: usize = 3;
 
 /// `None`: something decided is pending, or the query has parts that an aggregation cannot take over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
-    let shown = core.finisher.committed_in(ns, MAX_SHOWN).filter(|shown| !shown.is_empty() && query.is_by_id_alone());
-    if let Some(shown) = shown {
-        return find_shown(core, ns, query, me, &shown).await;
+    match find_shown(core, ns, query, me).await? {
+        Some(Marked::No(answer)) => return Ok(Some(*answer)),
+        Some(Marked::ByOthers) => return Ok(None),
+        Some(Marked::ByOwn(_)) | None => {}
     }
     match find_command(core, ns, query, me).await? {
         Some(command) => ask(core, ns, command, me).await,
@@ -46,27 +49,31 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     }
 }
 
-/// The same by nothing but the `_id`, whose versions are where these committed ones have left them.
-async fn find_shown(
-    core: &Core,
-    ns: &Namespace,
-    query: &Query,
-    me: Option<TxId>,
-    shown: &[TxId],
-) -> Result<Option<Documents>> {
-    let Some(shape) = shape_of(query)? else { return Ok(None) };
-    if !is_answered_by_aggregation(core, ns, query).await? {
+/// The same by nothing but the `_id`, while something waits to be finished: what this client has
+/// committed is shown where it is. What is committed while the query is under way is shown by the
+/// next one. `None`: not a query for this way.
+async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Marked>> {
+    if !query.is_by_id_alone() || !core.finisher.has_left(ns) || !is_answered_by_aggregation(core, ns, query).await? {
         return Ok(None);
     }
-    let mut answer = vec![doc! {"$match": view::visible_by_id(&query.filter, shown)}];
-    answer.extend(order_of(query));
-    answer.extend(view::map(shown));
-    answer.extend(shape);
-    let sees: Vec<TxId> = shown.iter().copied().chain(me).collect();
-    match after_probe(core, ns, query, me, answer).await? {
-        Some(command) => ask_seeing(core, ns, command, &sees).await,
-        None => Ok(None),
+    let Some(shape) = shape_of(query)? else { return Ok(None) };
+    let mut met = None;
+    for _ in 0..SHOWN_AGAIN {
+        let Some(shown) = core.finisher.committed_in(ns, MAX_SHOWN) else { return Ok(None) };
+        let mut answer = vec![doc! {"$match": view::visible_by_id(&query.filter, &shown)}];
+        answer.extend(order_of(query));
+        answer.extend(view::map(&shown));
+        answer.extend(shape.iter().cloned());
+        let sees: Vec<TxId> = shown.into_iter().chain(me).collect();
+        let Some(command) = after_probe(core, ns, query, me, answer).await? else { return Ok(None) };
+        match unless_marked(core, ns, command, &sees).await {
+            Ok(Marked::ByOwn(writers)) => met = Some(Marked::ByOwn(writers)),
+            Ok(answer) => return Ok(Some(answer)),
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(Some(Marked::ByOthers)),
+            Err(error) => return Err(error),
+        }
     }
+    Ok(met)
 }
 
 /// The same in the view of a transaction that has written to the collection: its own versions are where it can see them, and
@@ -265,11 +272,7 @@ fn probe(pending: Document) -> Vec<Document> {
 /// The answer; `None` when something is pending that is decided, or when the server refuses to give one: an expression may
 /// have failed on a version that is not the latest, behind a mark that did not arrive. The long way finds out.
 pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
-    ask_seeing(core, ns, command, me.as_slice()).await
-}
-
-/// The same where the answer shows what `sees` have left.
-async fn ask_seeing(core: &Core, ns: &Namespace, command: Document, sees: &[TxId]) -> Result<Option<Documents>> {
+    let sees = me.as_slice();
     let again = core.finisher.has_left(ns).then(|| command.clone());
     let answer = match unless_marked(core, ns, command, sees).await {
         Ok(Marked::ByOwn(committed)) => match again {
@@ -317,7 +320,9 @@ async fn unless_marked(core: &Core, ns: &Namespace, command: Document, sees: &[T
     let statuses = core.log.statuses(&writers).await?;
     let decided: Vec<(TxId, TxStatus)> =
         writers.into_iter().zip(statuses).filter(|(_, status)| *status != TxStatus::Active).collect();
-    let is_own = |(writer, status): &(TxId, TxStatus)| *status == TxStatus::Committed && core.log.owns(writer.client);
+    // Finished since: the next answer has it.
+    let is_over = |status| matches!(status, TxStatus::Committed | TxStatus::Finished);
+    let is_own = |(writer, status): &(TxId, TxStatus)| is_over(*status) && core.log.owns(writer.client);
     Ok(match decided.is_empty() {
         true => Marked::No(Box::new(answer)),
         false if decided.iter().all(is_own) => Marked::ByOwn(decided.into_iter().map(|(writer, _)| writer).collect()),
