@@ -187,6 +187,13 @@ impl Error {
         error
     }
 
+    /// The server began with it, and has ended it.
+    pub(crate) fn interrupted(code: i32, message: &str) -> Self {
+        let mut error = Self::new(ErrorKind::Unavailable, message).maybe_done();
+        error.0.code = Some(code);
+        error
+    }
+
     /// Done, and not known to last.
     pub(crate) fn unreplicated(what: Unreplicated) -> Self {
         let code = what.concern_error.get("code").map_or(64, as_i64) as i32;

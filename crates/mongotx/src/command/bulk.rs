@@ -117,14 +117,16 @@ async fn inside(
 ) -> Result<BulkWriteResult> {
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
-    let (mut index, mut keys_from) = (0, 0);
+    let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
     while let Some(operation) = operations.get(index) {
-        let together = match first_statements(core, tx, ns, &operations[index..], index >= keys_from).await {
+        let rest = if index < together_from { &[] } else { &operations[index..] };
+        let together = match first_statements(core, tx, ns, rest, index >= keys_from).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
             // One by one they are refused where they stand.
             Err(error) => {
                 tracing::debug!(%error, "the statements of a bulk could not be sent together");
+                together_from = index + TOGETHER;
                 Together::default()
             }
         };

@@ -316,7 +316,10 @@ async fn look_for_rivals(desk: &Arc<Desk>) {
         let mut backlog = looking.backlog();
         backlog.has_looked();
         match asked {
-            Ok(true) => backlog.met_by_rivals(Instant::now()),
+            Ok(true) => {
+                backlog.met_by_rivals(Instant::now());
+                looking.wake.notify_one();
+            }
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
         }

@@ -104,6 +104,9 @@ impl Core {
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
             self.roll_pending(ns, &decided(&orphans, TxStatus::Finished), false).await?;
             if finished.is_empty() {
+                if !unfinished.is_empty() {
+                    self.freshness.saw_unfinished(ns);
+                }
                 return Ok(Settled { was_pending: true, unfinished });
             }
             finished_before = finished;

@@ -63,8 +63,9 @@ impl Core {
         tx.check_alive()?;
         let all = &all[..statements.len()];
         let at: Vec<Address> = all.iter().map(|each| each.target.at.clone()).collect();
-        let (removed, changed) = apart(all);
-        tx.hold(self, ns, &changed, Hold::Change)?;
+        let (removed, _) = apart(all);
+        // All have room, or none takes any.
+        tx.hold(self, ns, &at, Hold::Change)?;
         if !removed.is_empty() {
             tx.hold(self, ns, &removed, Hold::Remove)?;
         }

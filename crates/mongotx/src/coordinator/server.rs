@@ -200,7 +200,7 @@ impl Server {
     /// A change of documents that carry locks, as durable as it has to be.
     async fn prepare(&self, ns: &Namespace, mut command: Document) -> Result<WriteAnswer> {
         self.nodes.on_majority(&mut command);
-        WriteAnswer::parse_write(&self.send_kept(&ns.db, command).await?)
+        WriteAnswer::parse_write(&self.send_kept(&ns.db, command).await.map_err(interrupted)?)
     }
 
     /// The command without the collection's validator.
@@ -351,6 +351,20 @@ fn refused_by_server(code: i32, message: &str) -> Error {
         Error::new(ErrorKind::Unavailable, format!("the server is not serving (code {code}): {}", shown(message)))
     } else {
         invalid(code, message)
+    }
+}
+
+/// LockTimeout, MaxTimeMSExpired, CursorKilled, ClientDisconnect, Interrupted: the server gave the whole command up, wherever
+/// it was.
+const INTERRUPTED: [i32; 5] = [24, 50, 237, 279, 11_601];
+
+/// Some documents may have been changed before the command was given up, so that this is no answer.
+fn interrupted(error: Error) -> Error {
+    match error.code() {
+        Some(code) if error.kind() == ErrorKind::Invalid && INTERRUPTED.contains(&code) => {
+            Error::interrupted(code, &format!("a write was interrupted, and may be half done: {error}"))
+        }
+        _ => error,
     }
 }
 

@@ -292,3 +292,47 @@ async fn what_comes_after_a_locked_document_is_given_back() {
     assert!(other.flush(LONG).await);
     assert_eq!(numbers(&client, &coll).await, [2, 12, 12, 1, 1, 1]);
 }
+
+/// The server gives a bulk up when it has done a part of it: nothing of that is done again, and
+/// nothing of it stays.
+#[tokio::test]
+async fn bulk_that_the_server_interrupts_is_not_done_twice() {
+    let options = testkit::Options::standalone().arg("--setParameter").arg("enableTestCommands=1");
+    let server = options.start().await.unwrap();
+    let admin = server.client().await.unwrap().database("admin");
+    let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
+    let coll: Collection<Document> = client.database("bulks").collection("c");
+    coll.insert_many(&[1, 2, 3, 4].map(|id| doc! {"_id": id, "n": 1})).await.unwrap();
+    for outside in [false, true] {
+        // A bulk within a transaction waits before its third document, one outside before the last.
+        let hang =
+            doc! {"configureFailPoint": "hangDuringBatchUpdate", "mode": {"skip": 2}, "data": {"nss": "bulks.c"}};
+        let mut session = client.session();
+        session.begin().unwrap();
+        coll.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 10}}).session(&mut session).await.unwrap();
+        let entered = admin.run_command(hang).await.unwrap().get_i32("count").unwrap();
+        let bulk = coll.bulk_write([add(1, 1), add(2, 1), add(3, 1)]);
+        let killing = async {
+            let wait =
+                doc! {"waitForFailPoint": "hangDuringBatchUpdate", "timesEntered": entered + 1, "maxTimeMS": 60_000};
+            admin.run_command(wait).await.unwrap();
+            let mine = doc! {"$match": {"ns": "bulks.c", "op": {"$in": ["command", "update"]}, "failpointMsg": {"$exists": true}}};
+            let mut found = admin.aggregate(vec![doc! {"$currentOp": {}}, mine]).await.unwrap();
+            assert!(found.advance().await.unwrap(), "it waits");
+            let op = found.deserialize_current().unwrap().get("opid").unwrap().clone();
+            admin.run_command(doc! {"killOp": 1, "op": op}).await.unwrap();
+            admin.run_command(doc! {"configureFailPoint": "hangDuringBatchUpdate", "mode": "off"}).await.unwrap();
+        };
+        let done = match outside {
+            false => tokio::join!(bulk.session(&mut session), killing).0,
+            true => tokio::join!(bulk, killing).0,
+        };
+        let error = done.unwrap_err();
+        assert_eq!(error.code(), Some(11_601), "{error}");
+        match outside {
+            false => assert!(session.commit().await.is_err(), "nobody knows what it has done"),
+            true => session.commit().await.unwrap(),
+        }
+    }
+    assert_eq!(numbers(&client, &coll).await, [1, 1, 1, 11]);
+}

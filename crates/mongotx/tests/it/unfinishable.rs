@@ -44,7 +44,11 @@ struct Scene {
     world: World,
     way: Way,
     owner: Client,
+    other: Client,
 }
+
+/// How old what is read may be.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Committed and acknowledged: documents 1 (not finishable) and 2; 3 was never touched.
 async fn scene(way: Way) -> Scene {
@@ -54,7 +58,12 @@ async fn scene(way: Way) -> Scene {
     raw.insert_many([1, 2, 3].map(|id| doc! {"_id": id, "words": "some", "n": 0})).await.unwrap();
     let (gate, hook) = Gate::at(Step::BeforeFinish, 1, true);
     let owner = world.client_with(2_000, hook).await;
+    let other = world.client(10_000).await;
     let a = world.collection(&owner, "a");
+    for client in [&owner, &other] {
+        // From now on both know how fresh the collection is.
+        world.collection(client, "a").find(doc! {}).max_staleness(HOUR).await.unwrap();
+    }
     let mut session = owner.session();
     session.begin().unwrap();
     a.update_one(doc! {"_id": 1}, doc! {"$set": way.change()}).session(&mut session).await.unwrap();
@@ -62,7 +71,7 @@ async fn scene(way: Way) -> Scene {
     raw.create_index(way.index()).await.unwrap();
     session.commit().await.unwrap();
     gate.open();
-    Scene { world, way, owner }
+    Scene { world, way, owner, other }
 }
 
 impl Scene {
@@ -81,10 +90,12 @@ impl Scene {
                 .map(|document| document.into_iter().collect::<std::collections::BTreeMap<_, _>>())
                 .collect::<Vec<_>>()
         };
-        let one = a.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
-        assert_eq!(sorted(vec![one]), sorted(vec![self.way.changed(1)]), "by _id, {at}");
         let all = a.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
         assert_eq!(sorted(all), sorted(self.all()), "all, {at}");
+        let stale = a.find(doc! {"_id": {"$gte": 0}}).max_staleness(HOUR).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(sorted(stale), sorted(self.all()), "not behind what was seen, {at}");
+        let one = a.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
+        assert_eq!(sorted(vec![one]), sorted(vec![self.way.changed(1)]), "by _id, {at}");
         let few = a.find(doc! {"_id": {"$in": [1, 2]}}).await.unwrap().try_collect().await.unwrap();
         assert_eq!(sorted(few), sorted(self.all()[..2].to_vec()), "by two _ids, {at}");
         let found = a.find(doc! {"n": 7}).await.unwrap().try_collect().await.unwrap();
@@ -120,13 +131,13 @@ async fn assert_seen_and_not_written(scene: &Scene, client: &Client) {
 
 async fn committed_and_read(way: Way) {
     let scene = scene(way).await;
-    let other = scene.world.client(10_000).await;
-    scene.assert_read(&other).await;
+    let other = &scene.other;
+    scene.assert_read(other).await;
     scene.assert_read(&scene.owner).await;
 
-    let a = scene.world.collection(&other, "a");
+    let a = scene.world.collection(other, "a");
     match way {
-        Way::Text => assert_seen_and_not_written(&scene, &other).await,
+        Way::Text => assert_seen_and_not_written(&scene, other).await,
         Way::Compound => {
             // The same index on the unsafe versions cannot be made: nothing is written in transactions meanwhile.
             let mut session = other.session();
@@ -163,8 +174,7 @@ async fn compound_index_in_the_way() {
 /// A sweep cleans what it can, goes on, and keeps the record without which the rest would be taken for dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweep_goes_on_and_keeps_the_record() {
-    let Scene { world, owner, way } = scene(Way::Text).await;
-    let other = world.client(10_000).await;
+    let Scene { world, owner, way, other } = scene(Way::Text).await;
     assert!(owner.flush(Duration::from_secs(60)).await);
     drop(owner);
     let sweep = until("the lease of the first client ends, and it is swept", async || {

@@ -9,7 +9,7 @@
 //! A collection is finished by one flight at a time: what comes meanwhile goes with the next.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -122,6 +122,10 @@ pub(super) struct Backlog {
     /// Before how many more queries of a collection it is finished.
     met: HashMap<Namespace, u8>,
     refused: Vec<Part>,
+    /// Collections that these have documents of.
+    refused_in: HashSet<Namespace>,
+    /// There were more than [`MAX_REFUSED`], in whatever collections.
+    has_left_refused: bool,
     again: Option<(Instant, Duration)>,
     closed: bool,
 }
@@ -146,6 +150,8 @@ impl Backlog {
             flying: 0,
             met: HashMap::new(),
             refused: Vec::new(),
+            refused_in: HashSet::new(),
+            has_left_refused: false,
             again: None,
             closed: false,
         }
@@ -275,11 +281,13 @@ impl Backlog {
     pub(super) fn keep(&mut self, part: Part, now: Instant) {
         if self.refused.len() >= MAX_REFUSED {
             tracing::warn!(transaction = %part.work.id.id(), "left a transaction that cannot be finished to others");
+            self.has_left_refused = true;
             return;
         }
         if self.refused.is_empty() {
             self.again = Some((now + REFUSED_PAUSE.0, REFUSED_PAUSE.0));
         }
+        self.refused_in.extend(part.namespaces());
         self.refused.push(part);
     }
 
@@ -287,6 +295,7 @@ impl Backlog {
     pub(super) fn keep_again(&mut self, left: Vec<Part>, now: Instant) {
         let pause = self.again.map_or(REFUSED_PAUSE.0, |(_, pause)| (pause * 2).min(REFUSED_PAUSE.1));
         self.refused.extend(left);
+        self.refused_in = self.refused.iter().flat_map(Part::namespaces).collect();
         self.again = (!self.refused.is_empty()).then_some((now + pause, pause));
     }
 
@@ -367,10 +376,12 @@ impl Backlog {
         (left.len() <= most).then_some(left)
     }
 
-    /// Is one of the first so many that were handed over not done, and has documents of this
-    /// collection?
+    /// Is one of the first so many that were handed over not done, and has documents of this collection? Or has the server
+    /// refused to finish one?
     pub(super) fn has_open(&self, ns: &Namespace, handed_over: u64) -> bool {
-        self.open.values().any(|open| open.number <= handed_over && open.namespaces.contains(ns))
+        self.has_left_refused
+            || self.refused_in.contains(ns)
+            || self.open.values().any(|open| open.number <= handed_over && open.namespaces.contains(ns))
     }
 
     /// Was it committed, and among the first so many that were handed over?

@@ -85,6 +85,10 @@ pub(super) struct Part {
 }
 
 impl Part {
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace> {
+        self.held.iter().map(|(ns, _)| ns.clone())
+    }
+
     /// How many documents there are to finish, unless somebody else does.
     pub(super) fn locked(&self) -> usize {
         if self.work.committed { self.work.locked(&self.held) } else { 0 }

@@ -38,6 +38,29 @@ async fn documents_too_many_in_a_bulk_are_refused_where_they_stand() {
     }
 }
 
+/// A bulk that is too large takes no room for what stands behind the first document that fits.
+#[tokio::test]
+async fn removals_too_many_in_a_bulk_are_refused_where_they_stand() {
+    let scene = scene_with_three().await;
+    let mut session = scene.client.session();
+    session.begin().unwrap();
+    scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    let add = |id: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id},
+        update: doc! {"$inc": {"n": 1}}.into(),
+        upsert: false,
+    };
+    let bulk = [WriteModel::DeleteOne { filter: doc! {"_id": 2} }, add(3), add(4)];
+    let error = scene.a.bulk_write(bulk).session(&mut session).await.unwrap_err();
+    let places: Vec<usize> = error.write_errors().iter().map(|refused| refused.index).collect();
+    assert_eq!(places, [2], "{error}");
+    session.commit().await.unwrap();
+    assert_eq!(scene.seen(2).await, None);
+    for (id, n) in [(1, 1), (3, 1), (4, 0)] {
+        assert_eq!(scene.seen(id).await, Some(doc! {"_id": id, "n": n}));
+    }
+}
+
 #[tokio::test]
 async fn one_document_too_many_is_refused_and_the_rest_commits() {
     let scene = scene_with_three().await;
