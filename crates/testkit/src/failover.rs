@@ -23,7 +23,7 @@ const FAIL_POINT: &str = "stopReplProducer";
 impl ReplicaSet {
     /// Options of a set whose replication can be stopped.
     pub fn breakable() -> Options {
-        Options::replica_set().arg("--setParameter").arg("enableTestCommands=1")
+        Options::replica_set().in_memory().arg("--setParameter").arg("enableTestCommands=1")
     }
 
     /// The primary.

@@ -13,6 +13,7 @@ mod fetch;
 mod locate;
 mod logs;
 pub mod lookalikes;
+mod memory;
 mod options;
 mod ready;
 mod replica_set;

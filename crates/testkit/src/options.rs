@@ -23,6 +23,7 @@ pub struct Options {
     pub(crate) port: Option<u16>,
     pub(crate) cache_gb: f64,
     pub(crate) mongod: Option<PathBuf>,
+    pub(crate) in_memory: bool,
 }
 
 impl Options {
@@ -36,6 +37,7 @@ impl Options {
             port: None,
             cache_gb: 0.25,
             mongod: None,
+            in_memory: false,
         }
     }
 
@@ -71,6 +73,14 @@ impl Options {
     #[must_use]
     pub fn cache_size_gb(mut self, size_gb: f64) -> Self {
         self.cache_gb = size_gb;
+        self
+    }
+
+    /// Keeps the data in memory where the machine has plenty of it: the journal costs nothing then, and what is killed
+    /// finds its data again all the same. No server that is measured should.
+    #[must_use]
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
         self
     }
 

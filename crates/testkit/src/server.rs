@@ -193,7 +193,9 @@ impl Launch {
                 .await
                 .map_err(|error| Error::Io { action: "look for mongod".to_owned(), source: error.into() })??,
         };
-        let folder = tempfile::Builder::new().prefix("mongotx-").tempdir().map_err(Error::io("create a folder"))?;
+        let place = if options.in_memory { crate::memory::folder() } else { None }.unwrap_or_else(std::env::temp_dir);
+        let folder = tempfile::Builder::new().prefix("mongotx-").tempdir_in(place);
+        let folder = folder.map_err(Error::io("create a folder"))?;
         let dbpath = options.dbpath.clone().unwrap_or_else(|| folder.path().join("data"));
         std::fs::create_dir_all(&dbpath).map_err(Error::io(format!("create {}", dbpath.display())))?;
         let port = match options.port {

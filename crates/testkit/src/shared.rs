@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::OnceCell;
 
 use crate::error::Error;
+use crate::options::Options;
 use crate::server::Server;
 
 static STANDALONE: OnceCell<Server> = OnceCell::const_new();
@@ -21,7 +22,7 @@ const NAME_LIMIT: usize = 30;
 /// # Errors
 /// As [`crate::Options::start`]; the next call then tries again.
 pub async fn shared_standalone() -> Result<&'static Server, Error> {
-    STANDALONE.get_or_try_init(Server::standalone).await
+    STANDALONE.get_or_try_init(|| Options::standalone().in_memory().start()).await
 }
 
 /// The one-node replica set of this process, started at the first call.
@@ -29,7 +30,7 @@ pub async fn shared_standalone() -> Result<&'static Server, Error> {
 /// # Errors
 /// As [`shared_standalone`].
 pub async fn shared_replica_set() -> Result<&'static Server, Error> {
-    REPLICA_SET.get_or_try_init(Server::replica_set).await
+    REPLICA_SET.get_or_try_init(|| Options::replica_set().in_memory().start()).await
 }
 
 /// A database name that no other call in this or any other running process gets. `name` says which test it belongs to;

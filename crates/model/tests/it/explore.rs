@@ -60,9 +60,15 @@ fn finished_late_holds() {
 
 #[test]
 fn bound_holds() {
-    let long =
-        [plans::rivals(), plans::restart(), plans::restart_zombie(), plans::group_gives_up(), plans::group_kill()];
-    let plans = [plans::restart_alone(), plans::restart_late(), plans::group_restart(), plans::group_quiet_restart()];
+    let long = [
+        plans::rivals(),
+        plans::restart(),
+        plans::restart_late(),
+        plans::restart_zombie(),
+        plans::group_gives_up(),
+        plans::group_kill(),
+    ];
+    let plans = [plans::restart_alone(), plans::restart_death(), plans::group_restart(), plans::group_quiet_restart()];
     for plan in plans.into_iter().chain(long.into_iter().filter(|_| *DEEP)) {
         holds(plans::bound(plan));
     }

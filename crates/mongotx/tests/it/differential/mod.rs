@@ -65,14 +65,14 @@ fn in_transactions(groups: usize, group_size: usize, rolled_back: usize) -> Plan
 #[tokio::test]
 async fn operations_outside_transactions_are_the_drivers() {
     let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0, every_index: false };
-    run("operations_outside_transactions_are_the_drivers", 17, crate::quiet::at_read_committed(), plan).await;
+    run("operations_outside_transactions_are_the_drivers", 12, crate::quiet::at_read_committed(), plan).await;
 }
 
 #[tokio::test]
 async fn operations_in_committed_transactions_are_the_drivers() {
     run(
         "operations_in_committed_transactions_are_the_drivers",
-        14,
+        10,
         crate::quiet::at_read_committed(),
         in_transactions(15, 4, 0),
     )
@@ -81,7 +81,7 @@ async fn operations_in_committed_transactions_are_the_drivers() {
 
 #[tokio::test]
 async fn own_writes_look_as_if_made_directly() {
-    run("own_writes_look_as_if_made_directly", 12, crate::quiet::at_read_committed(), in_transactions(3, 25, 50)).await;
+    run("own_writes_look_as_if_made_directly", 8, crate::quiet::at_read_committed(), in_transactions(3, 25, 50)).await;
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn own_writes_at_repeatable_read_look_as_if_made_directly() {
     let mut plan = in_transactions(6, 8, 40);
     plan.transaction =
         Some(TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() });
-    run("own_writes_at_repeatable_read_look_as_if_made_directly", 8, crate::quiet::at_read_committed(), plan).await;
+    run("own_writes_at_repeatable_read_look_as_if_made_directly", 6, crate::quiet::at_read_committed(), plan).await;
 }
 
 #[tokio::test]
@@ -113,6 +113,6 @@ async fn every_index_finds_and_refuses_the_same() {
     ];
     for (name, plan) in plans {
         let test = format!("every_index_finds_and_refuses_the_same, {name}");
-        run(&test, 10, crate::quiet::at_read_committed(), plan).await;
+        run(&test, 7, crate::quiet::at_read_committed(), plan).await;
     }
 }

@@ -117,12 +117,12 @@ async fn run(kind: Kind, isolation: Isolation, seeds: std::ops::Range<u64>) {
 
 #[tokio::test]
 async fn near_on_a_sphere_is_what_brute_force_finds() {
-    run(Kind::Sphere, Isolation::ReadCommitted, 0..5).await;
+    run(Kind::Sphere, Isolation::ReadCommitted, 0..3).await;
 }
 
 #[tokio::test]
 async fn near_on_a_plane_is_what_brute_force_finds() {
-    run(Kind::Plane, Isolation::ReadCommitted, 100..105).await;
+    run(Kind::Plane, Isolation::ReadCommitted, 100..103).await;
 }
 
 #[tokio::test]

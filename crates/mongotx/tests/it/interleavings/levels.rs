@@ -48,36 +48,21 @@ pub(crate) fn forbids(level: Isolation, anomaly: Anomaly) -> bool {
 /// Runs every interleaving of a history in every setting at one level. What the level forbids never happens; exactly
 /// `shown` of what it allows does happen, in one interleaving at least.
 pub(crate) async fn check(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
-    let which = if shown.is_empty() { Which::Sample } else { Which::All };
-    compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, which).await);
+    compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Begins::Anybody).await);
 }
 
 /// The same for a ring of transactions, in which it does not matter who begins.
 pub(crate) async fn check_ring(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
-    let which = if shown.is_empty() { Which::SampleFirstBegins } else { Which::FirstBegins };
-    compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, which).await);
+    compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Begins::First).await);
 }
 
 /// Which interleavings are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    All,
-    /// Of very long lists, every fifth, unless all are asked for.
-    Sample,
+pub(crate) enum Begins {
+    /// All.
+    Anybody,
     /// Those that T1 begins; the others are the same with other names.
-    FirstBegins,
-    /// Of very long lists of those that T1 begins, every fifth.
-    SampleFirstBegins,
-}
-
-impl Which {
-    fn is_sample(self) -> bool {
-        matches!(self, Self::Sample | Self::SampleFirstBegins)
-    }
-
-    fn begins(self, order: &[usize]) -> bool {
-        !matches!(self, Self::FirstBegins | Self::SampleFirstBegins) || order.first() == Some(&0)
-    }
+    First,
 }
 
 fn compare(level: Isolation, texts: &[&str], shown: &[Anomaly], found: BTreeMap<Anomaly, String>) {
@@ -91,11 +76,11 @@ fn compare(level: Isolation, texts: &[&str], shown: &[Anomaly], found: BTreeMap<
 }
 
 /// Every anomaly in any interleaving, each with an example.
-pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], which: Which) -> BTreeMap<Anomaly, String> {
+pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], begins: Begins) -> BTreeMap<Anomaly, String> {
     let plans = parse_plans(texts).unwrap();
     let mut orders = interleavings(&plans, MOST).unwrap();
-    orders.retain(|order| which.begins(order));
-    if which.is_sample() && orders.len() > VERY_LONG && !are_all_asked_for() {
+    orders.retain(|order| begins == Begins::Anybody || order.first() == Some(&0));
+    if orders.len() > VERY_LONG && !are_all_asked_for() {
         orders = orders.into_iter().step_by(STRIDE).collect();
     }
     let start = Instant::now();
@@ -122,9 +107,9 @@ pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], which: W
 }
 
 /// Lists of more interleavings run in the hardest setting only, unless all of them are asked for …
-const LONG: usize = 100;
-/// … and of lists of more than these, from which nothing is to be shown, every fifth is enough.
-const VERY_LONG: usize = 150;
+const LONG: usize = 60;
+/// … and of lists of more than these every fifth is enough.
+const VERY_LONG: usize = 60;
 const STRIDE: usize = 5;
 
 /// Every setting; the hardest one only for the long lists, and where read committed, whose reads and writes they are, has been
