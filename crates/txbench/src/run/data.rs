@@ -4,7 +4,7 @@ use super::RunArgs;
 use crate::{
     error::BenchError,
     measure::server::Bench,
-    target::{Connection, Target, registry::TargetName},
+    target::{Connection, Isolation, Target, registry::TargetName},
     workload::{Broken, Totals, Workload},
 };
 use mongotx::drop_record_database;
@@ -25,6 +25,7 @@ impl Data {
         server: &Bench,
         name: TargetName,
         workload: &dyn Workload,
+        isolation: Isolation,
         args: &RunArgs,
         db: String,
         show: &(dyn Fn(u64, u64) + Send + Sync),
@@ -34,7 +35,7 @@ impl Data {
             db,
             sessions: 1,
             durability: args.durability(),
-            isolation: args.isolation,
+            isolation,
             lock_wait_ms: args.lock_wait_ms(),
         };
         server.admin.database(&connection.db).drop().await?;

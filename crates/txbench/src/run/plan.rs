@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{RunArgs, crew::Crew, data::Data, job::Job, live::Live, servers::Servers};
+use super::{RunArgs, contestant::Contestant, crew::Crew, data::Data, job::Job, live::Live, servers::Servers};
 use crate::{
     error::BenchError,
     measure::{machine, server::Bench},
@@ -58,8 +58,8 @@ pub async fn run_on(
     let mut plan = Plan { servers, spec, workload, args, data: BTreeMap::new(), live: Live::new(args) };
     let runs = plan.all().await?;
     plan.live.end();
-    for (target, data) in plan.data {
-        data.drop(servers.of(target)?).await?;
+    for (contestant, data) in plan.data {
+        data.drop(servers.of(contestant.target)?).await?;
     }
     Ok(BenchResult { format: FORMAT, title, command: command.to_owned(), facts, runs })
 }
@@ -76,12 +76,12 @@ fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchEr
             )));
         }
         traits.check_durability(args.durability())?;
-        traits.check_isolation(args.isolation)?;
         for options in workload.transactions() {
             traits.check_durability(options.durability.unwrap_or(args.durability()))?;
-            traits.check_isolation(options.isolation.unwrap_or(args.isolation))?;
+            options.isolation.map_or(Ok(()), |isolation| traits.check_isolation(isolation))?;
         }
     }
+    Contestant::all(args)?;
     if args.lock_wait_ms.is_some() && !args.targets.iter().any(|target| target.traits().waits) {
         let names: Vec<&str> = args.targets.iter().map(|target| target.as_str()).collect();
         let reason = format!("--lock-wait-ms: of the targets {} none waits for a rival's lock", names.join(", "));
@@ -118,16 +118,18 @@ async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Re
          {processes} client process(es)."
     ));
     facts.push(format!("Durability, the same for all: an answer waits for {}.", args.durability()));
-    facts.extend(args.targets.iter().map(|target| about(target.traits(), args)));
+    facts.extend(Contestant::all(args)?.iter().map(|contestant| about(contestant, args)));
     facts.extend(servers.facts().await?);
     Ok(facts)
 }
 
 /// What a target is, and what it makes of the options.
-fn about(target: &Traits, args: &RunArgs) -> String {
-    let Traits { name, about, .. } = target;
+fn about(contestant: &Contestant, args: &RunArgs) -> String {
+    let target = contestant.target.traits();
+    let (Traits { about, .. }, name) = (target, &contestant.name);
     let unit = if target.commit_waits { "commit" } else { "single write" };
-    let isolation = if target.isolations.is_empty() { "no isolation".to_owned() } else { args.isolation.to_string() };
+    let isolation =
+        if target.isolations.is_empty() { "no isolation".to_owned() } else { contestant.isolation.to_string() };
     let wait = match target.waits {
         true => format!("; a write waits up to {} ms for a rival", args.lock_wait_ms()),
         false => String::new(),
@@ -145,19 +147,19 @@ struct Plan<'a> {
     spec: &'a WorkloadSpec,
     workload: Box<dyn Workload>,
     args: &'a RunArgs,
-    data: BTreeMap<TargetName, Data>,
+    data: BTreeMap<Contestant, Data>,
     live: Live,
 }
 
 impl Plan<'_> {
     /// Step 3.
     async fn all(&mut self) -> Result<Vec<RunResult>, BenchError> {
-        let mut runs = Vec::new();
+        let (mut runs, contestants) = (Vec::new(), Contestant::all(self.args)?);
         for round in 1..=self.args.rounds.get() {
             for clients in self.args.clients.clone() {
-                for target in self.args.targets.clone() {
-                    self.live.begin(&format!("round {round}, {clients} clients, {}", target.as_str()));
-                    runs.push(self.one(target, clients, round).await?);
+                for contestant in &contestants {
+                    self.live.begin(&format!("round {round}, {clients} clients, {}", contestant.name));
+                    runs.push(self.one(contestant, clients, round).await?);
                     self.live.done();
                 }
             }
@@ -166,13 +168,13 @@ impl Plan<'_> {
     }
 
     /// Step 4.
-    async fn one(&mut self, target: TargetName, clients: u32, round: u32) -> Result<RunResult, BenchError> {
-        let server = self.servers.of(target)?;
-        let mut data = match self.data.remove(&target) {
+    async fn one(&mut self, contestant: &Contestant, clients: u32, round: u32) -> Result<RunResult, BenchError> {
+        let server = self.servers.of(contestant.target)?;
+        let mut data = match self.data.remove(contestant) {
             Some(data) => data,
-            None => self.load(server, target).await?,
+            None => self.load(server, contestant).await?,
         };
-        let job = self.job(&data, target, clients, round);
+        let job = self.job(&data, contestant.target, clients, round);
         let mut crew = Crew::start(&job, self.args.processes).await?;
         let (seconds, mut used) = self.measure(server, &mut crew).await?;
         let result = crew.finish().await?;
@@ -182,10 +184,10 @@ impl Plan<'_> {
         if broken.is_some() || !self.workload.reusable() {
             data.drop(server).await?;
         } else {
-            self.data.insert(target, data);
+            self.data.insert(contestant.clone(), data);
         }
         Ok(RunResult {
-            target: target.as_str().to_owned(),
+            target: contestant.name.clone(),
             workload: self.workload.title(),
             clients,
             processes: self.args.processes.min(clients),
@@ -199,11 +201,12 @@ impl Plan<'_> {
         })
     }
 
-    async fn load(&self, server: &Bench, target: TargetName) -> Result<Data, BenchError> {
+    async fn load(&self, server: &Bench, contestant: &Contestant) -> Result<Data, BenchError> {
+        let (target, isolation) = (contestant.target, contestant.isolation);
         let nth = LOADED.fetch_add(1, Relaxed);
         let db = format!("mongotx_bench_{}_{nth}_{}", std::process::id(), target.as_str().replace('-', "_"));
         let show = |done, of| self.live.loading(done, of);
-        Data::load(server, target, &*self.workload, self.args, db, &show).await
+        Data::load(server, target, &*self.workload, isolation, self.args, db, &show).await
     }
 
     fn job(&self, data: &Data, target: TargetName, clients: u32, round: u32) -> Job {

@@ -49,7 +49,9 @@ impl fmt::Display for Durability {
 }
 
 /// The isolation that is asked of targets that have a choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// Read committed.

@@ -41,6 +41,27 @@ async fn transfers_that_read_first_and_audits_beside_them_are_right_where_nothin
     }
 }
 
+/// One run compares levels, each target at those that it has.
+#[tokio::test]
+async fn levels_take_turns_as_targets_do() {
+    let line = "ycsb --core c --records 50 --targets plain,mvcc,mongotx --isolation read-committed,snapshot";
+    let result = run(&format!("{line} --clients 1 --rounds 1")).await.unwrap();
+    let order: Vec<&str> = result.runs.iter().map(|run| run.target.as_str()).collect();
+    assert_eq!(order, ["plain", "mvcc, read committed", "mongotx, read committed", "mongotx, snapshot"]);
+    let commands = |at: usize| {
+        let run = &result.runs[at];
+        assert_eq!(run.broken, None, "{}", run.target);
+        run.commands.values().sum::<u64>() as f64 / run.counts.committed() as f64
+    };
+    // Somebody has to look whether what was read is of one moment.
+    assert!(commands(3) > commands(2) + 0.5, "{} and {}", commands(2), commands(3));
+    for told in ["mvcc, read committed: ", "mongotx, snapshot: "] {
+        assert!(result.facts.iter().any(|fact| fact.starts_with(told)), "{told}: {:?}", result.facts);
+    }
+    let none = run("transfer --targets mvcc --isolation snapshot,serializable --clients 1").await.unwrap_err();
+    assert!(none.to_string().contains("mvcc") && none.to_string().contains("snapshot"), "{none}");
+}
+
 #[tokio::test]
 async fn auditors_are_refused_where_nothing_is_summed() {
     let refused = run("transfer --auditors 1 --clients 2 --rounds 1 --targets recipe").await.unwrap_err();

@@ -139,10 +139,15 @@ fn broken(runs: &[&RunResult]) -> Option<String> {
     })
 }
 
+/// Is it the target itself, or the target at one of several levels?
+fn is_at_some_level(name: &str, target: &str) -> bool {
+    name.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+}
+
 /// Notes in each line how it compares with the baselines of the same setting.
 fn compare(lines: &mut [Line]) {
     for baseline in BASELINES {
-        let of = lines.iter().find(|line| line.target == baseline).and_then(Line::figures);
+        let of = lines.iter().find(|line| is_at_some_level(&line.target, baseline)).and_then(Line::figures);
         let Some(base) = of.map(|figures| figures.rate.median).filter(|rate| *rate > 0.0) else { continue };
         for figures in lines.iter_mut().filter_map(|line| line.outcome.as_mut().ok()) {
             figures.against.insert(baseline, figures.rate.median / base);
