@@ -19,6 +19,7 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
+        by_key::WantedKeys,
         catalog::{Catalog, Shards},
         client_record::ClientRecordLog,
         finisher::Finisher,
@@ -168,6 +169,7 @@ impl Client {
             freshness: Freshness::default(),
             looks: Looks::default(),
             siblings: Arc::default(),
+            wanted: WantedKeys::default(),
             options,
             reaper: Arc::default(),
             runtime: tokio::runtime::Handle::current(),

@@ -196,7 +196,7 @@ pub(crate) fn unsafe_version(raw: &RawDocument) -> Option<RawDocumentBuf> {
 }
 
 /// The fields with these names, byte for byte.
-fn picked(raw: &RawDocument, is_wanted: impl Fn(&str) -> bool) -> Result<RawDocumentBuf> {
+pub(crate) fn picked(raw: &RawDocument, is_wanted: impl Fn(&str) -> bool) -> Result<RawDocumentBuf> {
     const LENGTH: usize = 4;
     const KIND_AND_END: usize = 2;
     let bytes = raw.as_bytes();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
-use super::{Terms, delete, delete::DeleteCommand, implicit, insert, query, update, update::UpdateCommand};
+use super::{
+    Terms, delete, delete::DeleteCommand, fetch_key::is_values, implicit, insert, query, update, update::UpdateCommand,
+};
 use crate::{
     coordinator::{
         Core,
@@ -229,14 +231,6 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statemen
     let plain = is_values(command.filter) && !tx.has_new_keys(ns);
     let is_key = plain && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(command.filter);
     Ok(is_key.then_some(Named::Key))
-}
-
-/// Does the filter demand plain values of fields at the top, and nothing else?
-fn is_values(filter: &Document) -> bool {
-    filter.iter().all(|(field, value)| {
-        let is_plain = !matches!(value, Bson::Document(_) | Bson::Array(_) | Bson::RegularExpression(_));
-        is_plain && !field.starts_with('$') && !field.contains('.')
-    })
 }
 
 /// Where the documents of the first of these are, as long as the transaction has not written to them. What is told of others than `_id`s is

@@ -5,6 +5,7 @@
 //! | of one `_id` and nothing else, written by this transaction | fetch it: the lock on it is the transaction's own | 1 |
 //! | of one `_id`, not written by this transaction | fetch it ([`fetch`]); a lock is looked into when there is one | 1 when clean |
 //! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]); the next way when one is locked | 1 when clean |
+//! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
@@ -24,7 +25,7 @@ use sd2v::{
 
 use super::{
     aggregate::{self, AggregateCommand},
-    fetch, one_command, own_view,
+    fetch, fetch_key, one_command, own_view,
     query::{Documents, Query},
     repeatable, validated, views,
 };
@@ -71,7 +72,12 @@ pub(crate) async fn committed(
     if !own_writes && let Some(answer) = fetch::by_ids(core, ns, query).await? {
         return Ok(answer);
     }
-    let Some(tx) = tx.filter(|_| own_writes) else { return in_view(core, ns, query, me, false).await };
+    let Some(tx) = tx.filter(|_| own_writes) else {
+        return match fetch_key::by_key(core, ns, query, me).await? {
+            Some(answer) => Ok(answer),
+            None => in_view(core, ns, query, me, false).await,
+        };
+    };
     if tx.has_new_keys(ns) || !is_pinned(core, ns, query).await? {
         tx.note_own_view();
         let latest = query.terms.staleness.is_none();
@@ -82,7 +88,11 @@ pub(crate) async fn committed(
         }
         return in_view(core, ns, query, me, true).await;
     }
-    let found = in_view(core, ns, query, me, true).await?.all_raw(2).await?;
+    let found = match fetch_key::by_key(core, ns, query, me).await? {
+        Some(found) => found,
+        None => in_view(core, ns, query, me, true).await?,
+    };
+    let found = found.all_raw(2).await?;
     if !matches!(&found[..], [other] if is_of_others(tx, ns, other)) {
         tx.note_own_view();
     }

@@ -284,6 +284,9 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             None => selected(core, tx, ns, &query).await?,
         };
         if let Some(at) = &at {
+            if named.is_none() {
+                core.note_wanted(tx, ns, &query, &change, at).await?;
+            }
             let target = Target { ns, at, filter: &query.filter, terms: &query.terms, chosen: named.is_none() };
             if let Some(shown) = one(core, tx, &target, command, &change, &mut projection).await? {
                 return Ok(Modified::found(shown));

@@ -13,6 +13,7 @@ pub(crate) mod direct;
 pub(crate) mod distinct;
 pub(crate) mod explain;
 pub(crate) mod fetch;
+mod fetch_key;
 pub(crate) mod find;
 pub(crate) mod find_and_modify;
 pub(crate) mod implicit;

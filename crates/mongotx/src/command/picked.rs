@@ -85,13 +85,18 @@ fn is_inclusion(projection: &Document) -> bool {
 
 /// The fields that a plain projection names, or the others.
 fn picked(document: Document, projection: &Document) -> Document {
+    let is_picked = is_picked(projection);
+    document.into_iter().filter(|(name, _)| is_picked(name)).collect()
+}
+
+/// Does a plain projection show the field with this name?
+pub(crate) fn is_picked(projection: &Document) -> impl Fn(&str) -> bool {
     let names_wanted = others(projection).next().or_else(|| projection.iter().next());
     let names_wanted = names_wanted.is_some_and(|(_, value)| flag(value).unwrap_or(true));
-    let is_picked = |name: &str| match projection.get(name) {
+    move |name: &str| match projection.get(name) {
         Some(value) => flag(value).unwrap_or(true),
         None => !names_wanted || name == "_id",
-    };
-    document.into_iter().filter(|(name, _)| is_picked(name)).collect()
+    }
 }
 
 #[cfg(test)]

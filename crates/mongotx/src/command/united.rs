@@ -3,6 +3,7 @@
 //! | read | its part of the pipeline | who answers for it |
 //! | --- | --- | --- |
 //! | by `_id`s | the documents as they are stored | their lock fields: nobody else holds one of them, or at snapshot who does is active after the answer |
+//! | by a key of a unique index | the documents that have it in any version, as they are stored | the same, and those of this client that are committed |
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
 //!
 //! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody answers, and those whose answer is
@@ -15,7 +16,7 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
 
 use super::{
-    fetch, one_command,
+    fetch, fetch_key, one_command,
     query::{Documents, Query},
 };
 use crate::{
@@ -65,10 +66,13 @@ impl<'a> Part<'a> {
 }
 
 /// How a part is asked.
+#[derive(Default)]
 struct Asked {
     /// What could be pending, if that has to be known before.
     pending: Option<Document>,
     answer: Vec<Document>,
+    /// For whatever has a key in any version.
+    is_by_key: bool,
 }
 
 /// What came of a part.
@@ -76,6 +80,8 @@ struct Asked {
 struct Answer {
     /// Its documents are as they are stored, so that their locks tell who holds them.
     has_locks: bool,
+    /// They are whole, and of those that others see the ones that have a key are the answer.
+    is_by_key: bool,
     /// Somebody else may be changing what it reads, so it has to be asked by itself.
     is_open: bool,
     digest: Digest,
@@ -132,16 +138,21 @@ impl Core {
         let (Some(query), Part::Entry(entry)) = (part.query(), part) else {
             let Part::Points(_, points) = part else { return Ok(None) };
             let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
-            return Ok(Some(Asked { pending: None, answer: vec![doc! {"$match": {"_id": {"$in": ids}}}] }));
+            let answer = vec![doc! {"$match": {"_id": {"$in": ids}}}];
+            return Ok(Some(Asked { answer, ..Asked::default() }));
         };
         if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
             return Ok(None);
         }
         if let Some(answer) = self.fetched(&entry.ns, query).await? {
-            return Ok(Some(Asked { pending: None, answer }));
+            return Ok(Some(Asked { answer, ..Asked::default() }));
+        }
+        if fetch_key::is_for_this_way(self, &entry.ns, query).await? {
+            let answer = vec![doc! {"$match": fetch_key::in_any_version(&query.filter)}];
+            return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
         }
         let asked = one_command::find_stages(self, &entry.ns, query, tx.id()).await?;
-        Ok(asked.map(|(pending, answer)| Asked { pending: Some(pending), answer }))
+        Ok(asked.map(|(pending, answer)| Asked { pending: Some(pending), answer, ..Asked::default() }))
     }
 
     /// The stages that fetch the documents in question, locked or not.
@@ -161,8 +172,11 @@ impl Core {
     }
 
     async fn answers(&self, tx: &Transaction, db: &str, parts: &[Part<'_>], asked: Vec<Asked>) -> Result<Vec<Answer>> {
-        let has_locks = |asked: &Asked| Answer { has_locks: asked.pending.is_none(), ..Answer::default() };
-        let mut answers: Vec<Answer> = asked.iter().map(has_locks).collect();
+        let empty = |asked: &Asked| {
+            let (has_locks, is_by_key) = (asked.pending.is_none(), asked.is_by_key);
+            Answer { has_locks, is_by_key, ..Answer::default() }
+        };
+        let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.finisher.by_now();
         let mut found = Documents::streaming(self.server.cursor(db, command(parts, asked)).await?);
         while let Some(told) = found.next().await {
@@ -178,7 +192,11 @@ impl Core {
             }
         }
         self.settle_held(parts, &mut answers, by_now).await?;
-        answers.iter_mut().for_each(|answer| answer.digest.complete = true);
+        for answer in &mut answers {
+            answer.digest.complete = true;
+            // What moves between its versions meanwhile may be missed in both.
+            answer.is_open |= answer.is_by_key && answer.digest.documents == 0;
+        }
         Ok(answers)
     }
 
@@ -194,7 +212,7 @@ impl Core {
         let mut statuses = statuses.into_iter();
         for (part, answer) in parts.iter().zip(answers) {
             for (holder, stored) in std::mem::take(&mut answer.held) {
-                let is_whole = matches!(part, Part::Points(..));
+                let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
                 let status = statuses.next().filter(|status| match status {
                     TxStatus::Active => true,
                     TxStatus::Committed => is_whole && self.finisher.was_committed(holder, by_now),
@@ -248,7 +266,7 @@ impl Answer {
         if !self.has_locks || !locks.contains_key(WRITER) {
             return self.take(part, stored, Some(Version::Safe));
         }
-        let matches = part.query().is_none_or(|query| is_only_id(&query.filter));
+        let matches = self.is_by_key || part.query().is_none_or(|query| is_only_id(&query.filter));
         match lock_state(&locks)?.writer.filter(|_| matches) {
             Some(writer) if Some(writer) == tx.id() => self.take(part, stored, as_nobody_holds_it(&locks)?),
             // At serializable he is in the way.
@@ -272,6 +290,12 @@ impl Answer {
             (Part::Points(..), shown) => {
                 let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
                 self.documents.insert(OwnKey::of(&id), shown.map(|shown| Digest::of([&*shown])));
+            }
+            (Part::Entry(Entry { read: Read::Find(query), .. }), Some(shown)) if self.is_by_key => {
+                match fetch_key::answered(query, shown)? {
+                    Some(shown) => shown.iter().for_each(|shown| self.digest.add(shown)),
+                    None => self.is_open = true,
+                }
             }
             (Part::Entry(_), Some(shown)) => self.digest.add(&shown),
             (Part::Entry(_), None) => self.is_open = true,

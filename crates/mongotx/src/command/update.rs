@@ -258,6 +258,7 @@ pub(crate) async fn write_first(
             validated::note_nothing(core, tx, ns, query).await?;
             return Ok(None);
         };
+        core.note_wanted(tx, ns, query, change, &at).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
         let applied = core.prepare(tx, &target, change).await?;
         if applied.matched {

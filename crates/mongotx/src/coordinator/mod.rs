@@ -7,6 +7,7 @@
 //! | [`parked`] | transactions between two statements, and those that are left idle |
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
 //! | [`prepare_found`] | find, lock and change a document by any key |
+//! | [`by_key`] | documents that several want by another key than their `_id` |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
@@ -31,6 +32,7 @@
 //! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
+pub(crate) mod by_key;
 pub(crate) mod catalog;
 pub(crate) mod changes;
 pub(crate) mod client_record;
@@ -71,8 +73,8 @@ use sd2v::shard::ShardKey;
 use tokio::runtime::Handle;
 
 use self::{
-    catalog::Catalog, finisher::Finisher, freshness::Freshness, looks::Looks, parked::Reaper, server::Server,
-    siblings::Siblings, txlog::TxLog,
+    by_key::WantedKeys, catalog::Catalog, finisher::Finisher, freshness::Freshness, looks::Looks, parked::Reaper,
+    server::Server, siblings::Siblings, txlog::TxLog,
 };
 use crate::{
     error::Result,
@@ -95,6 +97,7 @@ pub(crate) struct Core {
     pub(crate) freshness: Freshness,
     pub(crate) looks: Looks,
     pub(crate) siblings: Arc<Siblings>,
+    pub(crate) wanted: WantedKeys,
     pub(crate) options: ClientOptions,
     pub(crate) reaper: Arc<Reaper>,
     /// Where the client was made: what is left in the background goes on there, whoever drops what and where. When that

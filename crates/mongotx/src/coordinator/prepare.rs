@@ -237,8 +237,11 @@ impl Core {
             }
             match attempted {
                 Ok(Some(applied)) => {
-                    if let Some(claim) = claim.take() {
-                        claim.keep();
+                    match (claim.take(), &claims) {
+                        (Some(claim), _) => claim.keep(),
+                        // Tried before without luck, say: others are to know who holds it by now.
+                        (None, Some(claims)) if applied.locked => claims.took(target.ns, id_key(&target.at.id)),
+                        (None, _) => {}
                     }
                     if applied.modified && may_move {
                         self.refuse_move(tx, &placed, key, me, &mut patience).await?;

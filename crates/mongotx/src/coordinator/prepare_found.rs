@@ -28,6 +28,7 @@ use sd2v::{
 use super::{
     Core,
     address::Address,
+    by_key::Known,
     catalog::Collection,
     own_key::id_key,
     prepare::Change,
@@ -86,6 +87,11 @@ impl Core {
         let known = self.catalog.look_up(&self.server, ns).await?;
         if free_one(tx, &known, ns, query, asked).is_none() || !is_one_statement(change) {
             return Ok(None);
+        }
+        match self.prepare_wanted(tx, (ns, &known), query, change, asked).await? {
+            Known::Nothing => {}
+            Known::Done(found) => return Ok(Some(found)),
+            Known::NotThis => return Ok(None),
         }
         // What it may have locked, should the answer get lost, is found by this index.
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
@@ -180,7 +186,7 @@ fn free_one(tx: &Transaction, collection: &Collection, ns: &Namespace, query: &Q
 }
 
 /// Can one statement lock a document and make the change?
-fn is_one_statement(change: &Change<'_>) -> bool {
+pub(super) fn is_one_statement(change: &Change<'_>) -> bool {
     match change {
         Change::Remove => true,
         Change::Update { array_filters: Some(_), .. } => false,

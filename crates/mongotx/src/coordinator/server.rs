@@ -354,9 +354,9 @@ fn refused_by_server(code: i32, message: &str) -> Error {
     }
 }
 
-/// LockTimeout, MaxTimeMSExpired, CursorKilled, ClientDisconnect, Interrupted: the server gave the whole command up, wherever
-/// it was.
-const INTERRUPTED: [i32; 5] = [24, 50, 237, 279, 11_601];
+/// LockTimeout, MaxTimeMSExpired, CursorKilled, ClientDisconnect, InterruptedDueToStorageChange, Interrupted, ClientMarkedKilled:
+/// the server gave the whole command up, wherever it was.
+const INTERRUPTED: [i32; 7] = [24, 50, 237, 279, 355, 11_601, 46_841];
 
 /// Some documents may have been changed before the command was given up, so that this is no answer.
 fn interrupted(error: Error) -> Error {

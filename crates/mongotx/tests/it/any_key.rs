@@ -306,6 +306,61 @@ async fn rivals_by_a_natural_key_lose_nothing_and_do_nothing_twice() {
     }
 }
 
+fn who_waits(client: &Client) -> Session {
+    let mut session = client.session_with(TransactionOptions { lock_wait: LONG, ..TransactionOptions::default() });
+    session.begin().unwrap();
+    session
+}
+
+/// Who wants a key that was wanted in vain before knows where to stand, without a command.
+#[tokio::test]
+async fn who_wants_a_natural_key_waits_in_turn_and_then_sends_one_command() {
+    let client = connect(options()).await;
+    let coll = keyed(&client, 3).await;
+    let mut first = begun(&client);
+    add(&coll, &mut first, 2, 1).await.unwrap();
+    let error = add(&coll, &mut begun(&client), 2, 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let [mut second, mut third] = [(); 2].map(|()| who_waits(&client));
+    let sent = commands_of(&client, async {
+        let next = async |session: &mut Session| {
+            assert_eq!(add(&coll, session, 2, 1).await.unwrap(), 1);
+            session.commit().await.unwrap();
+        };
+        let end = async { first.commit().await.unwrap() };
+        tokio::join!(next(&mut second), next(&mut third), end);
+    });
+    let sent = sent.await;
+    assert_eq!((sent.get("findAndModify"), sent.get("find")), (Some(&2), None), "{sent:?}");
+    assert!(client.flush(LONG).await);
+    assert_eq!(n_of(&coll, 2).await, 4);
+}
+
+/// What is remembered of a key is no more than a guess.
+#[tokio::test]
+async fn key_that_another_document_has_by_now_is_found_there() {
+    let client = connect(options()).await;
+    let coll = keyed(&client, 3).await;
+    for round in 0..2 {
+        let mut first = begun(&client);
+        add(&coll, &mut first, 1, 1).await.unwrap();
+        // Wanted in vain, by an application that does not wait.
+        let error = add(&coll, &mut begun(&client), 1, 1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        first.commit().await.unwrap();
+        // The other document gets the key.
+        let (was, is) = if round == 0 { (10, 20) } else { (20, 10) };
+        coll.update_one(doc! {"_id": was}, doc! {"$set": {"k": 100 + was}}).await.unwrap();
+        coll.update_one(doc! {"_id": is}, doc! {"$set": {"k": 1}}).await.unwrap();
+        let mut second = begun(&client);
+        assert_eq!(add(&coll, &mut second, 1, 100).await.unwrap(), 1);
+        let removed = coll.find_one_and_delete(doc! {"k": 100 + was}).session(&mut second).await.unwrap();
+        assert_eq!(removed.unwrap().get_i32("_id").unwrap(), was);
+        second.rollback().await.unwrap();
+    }
+    assert_eq!(n_of(&coll, 1).await, 2);
+}
+
 /// The command has locked a document, and its sender has not been told which one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_answer_that_was_lost_had_locked_is_free_again_when_the_transaction_has_ended() {

@@ -32,6 +32,7 @@ mod quiet;
 mod random;
 mod read_locks;
 mod read_only;
+mod reads_by_key;
 mod replicas;
 mod reserved;
 mod round_trips;

@@ -36,9 +36,14 @@ fn operator_demands(operator: &str, argument: &Bson) -> bool {
     }
 }
 
-/// Does the filter demand one value of each of these fields, which no document has that lacks the field?
-pub(crate) fn demands_values<'a>(filter: &Document, mut fields: impl Iterator<Item = &'a String>) -> bool {
-    fields.all(|field| equalities(filter, field).iter().any(is_present))
+/// The one value that the filter demands of each of these fields, which no document has that lacks the field. `None`: there
+/// is a field of which it demands none.
+pub(crate) fn demanded_values<'a>(filter: &Document, fields: impl Iterator<Item = &'a String>) -> Option<Document> {
+    let value = |field: &'a String| {
+        let value = equalities(filter, field).into_iter().find(is_present)?;
+        Some((field.clone(), value))
+    };
+    fields.map(value).collect()
 }
 
 /// A value that no document has in a field that is missing, and that is no array and no document.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, doc};
 
 use crate::{
-    filter::{demands_values, is_present},
+    filter::{demanded_values, is_present},
     names::INSERT,
     stored::strip,
 };
@@ -48,8 +48,14 @@ impl Unique {
     /// Does the filter demand one whole key of it, so that at most one document matches? `false` where that is not plain to see:
     /// paths, of which an array of documents has several, and strings that a collation makes equal.
     pub fn is_pinned_by(&self, filter: &Document) -> bool {
+        self.pinned_key(filter).is_some()
+    }
+
+    /// That key, as the filter names it: a number of one type may equal one of another.
+    pub fn pinned_key(&self, filter: &Document) -> Option<Document> {
         let plain = self.collation.is_none() && self.partial.is_none() && !self.key.is_empty();
-        plain && !self.key.keys().any(|path| path.contains('.')) && demands_values(filter, self.key.keys())
+        let plain = plain && !self.key.keys().any(|path| path.contains('.'));
+        if plain { demanded_values(filter, self.key.keys()) } else { None }
     }
 
     /// The condition on the *safe* version of another document that holds a key of this one. `None`: a sparse index

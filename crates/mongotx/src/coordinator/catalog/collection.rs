@@ -100,7 +100,13 @@ impl Collection {
 
     /// Does the filter demand one key of a unique index, so that at most one document matches?
     pub(crate) fn is_pinned_by(&self, filter: &Document) -> bool {
-        !self.has_collation && self.uniques.iter().any(|unique| unique.is_pinned_by(filter))
+        self.pinned_key(filter).is_some()
+    }
+
+    /// That key.
+    pub(crate) fn pinned_key(&self, filter: &Document) -> Option<Document> {
+        let of_any = || self.uniques.iter().find_map(|unique| unique.pinned_key(filter));
+        if self.has_collation { None } else { of_any() }
     }
 
     /// Must a write of one document outside a transaction be one of its own, because pending values count?

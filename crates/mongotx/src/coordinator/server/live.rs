@@ -11,7 +11,7 @@
 use bson::{Bson, Document, doc};
 use sd2v::statement;
 
-use super::{Server, WriteAnswer};
+use super::{Server, WriteAnswer, interrupted};
 use crate::{
     coordinator::{
         Core,
@@ -62,7 +62,7 @@ impl Core {
         self.server.nodes.on_majority(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;
-        let answer = self.server.send_kept(&ns.db, command).await;
+        let answer = self.server.send_kept(&ns.db, command).await.map_err(interrupted);
         self.server.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();

@@ -1,0 +1,191 @@
+//! A document that a query names by a key of a unique index: fetched as it is stored, together with whatever has that key in a version
+//! that is not the stored document's own. One `find`, where nothing is locked; a lock is looked into when there is one.
+//!
+//! 1. Ask for the documents whose safe version has the key, and the pending ones whose unsafe version has it.
+//! 2. Nothing of it is locked: that is the answer.
+//!    Nothing is found: the longer way, which looks for what is pending before it looks for the rest.
+//! 3. Otherwise ask for the statuses of those that hold locks, *after* the documents were fetched. Of each document the version that
+//!    they make visible is answered, if it has the key.
+//!
+//! A transaction that was committed when it was asked, and not known to be when the documents were fetched, may have written
+//! more in between; one that was finished may have moved the key: both make the query ask again.
+
+use std::collections::HashSet;
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
+use sd2v::{
+    names::{UNSAFE, WRITER},
+    stored::whole_lock_state,
+};
+
+use super::{
+    picked::{is_picked, is_plain_projection},
+    query::{Documents, Query},
+};
+use crate::{
+    coordinator::{Core, own_key::OwnKey},
+    document,
+    error::{ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// Times that the documents are fetched.
+const FETCHES: usize = 4;
+/// Documents that have the key in some version, of which more are not looked into.
+const MOST: usize = 16;
+
+/// `None`: not a query for this way, or what it met is for a longer one.
+pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
+    if !is_for_this_way(core, ns, query).await? || !core.catalog.ensure_pending_index(&core.server, ns).await? {
+        return Ok(None);
+    }
+    let find = doc! {"find": &ns.coll, "filter": in_any_version(&query.filter), "limit": MOST as i64};
+    let mut committed = HashSet::new();
+    for _ in 0..FETCHES {
+        let by_now = core.finisher.by_now();
+        let found = match core.server.collect_raw(&ns.db, find.clone(), MOST).await {
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
+            found => found?,
+        };
+        if found.len() >= MOST {
+            return Ok(None);
+        }
+        let found = found.into_iter().map(Stored::read).collect::<Result<Vec<Stored>>>()?;
+        let writers = found.iter().filter_map(|stored| stored.lock.writer).filter(|writer| Some(*writer) != me);
+        let unknown: Vec<TxId> = writers.filter(|writer| !core.finisher.was_committed(*writer, by_now)).collect();
+        core.server.at(Step::BeforeStatus).await;
+        let statuses = core.log.statuses(&unknown).await?;
+        let is_news = |(writer, status): (&TxId, &TxStatus)| match status {
+            TxStatus::Committed => committed.insert(*writer),
+            TxStatus::Finished => true,
+            TxStatus::Active | TxStatus::RolledBack => false,
+        };
+        // All are looked at: none may be news the next time.
+        if unknown.iter().zip(&statuses).map(is_news).fold(false, |any, news| any | news) {
+            continue;
+        }
+        if statuses.contains(&TxStatus::Committed) {
+            core.freshness.saw_unfinished(ns);
+        }
+        let status = |id: TxId| match unknown.iter().position(|writer| *writer == id) {
+            Some(place) => statuses.get(place).copied().unwrap_or(TxStatus::RolledBack),
+            None => TxStatus::Committed,
+        };
+        let visible = found.into_iter().filter_map(|stored| stored.visible(me, status));
+        return answer(query, visible);
+    }
+    Ok(None)
+}
+
+/// A document as it is stored.
+struct Stored {
+    document: RawDocumentBuf,
+    lock: LockState,
+}
+
+impl Stored {
+    fn read(document: RawDocumentBuf) -> Result<Self> {
+        let lock = match document.get(WRITER) {
+            Ok(None) => LockState::default(),
+            _ => whole_lock_state(&document::locks(&document)?)?,
+        };
+        Ok(Self { document, lock })
+    }
+
+    /// The version that `me` sees, if it sees one.
+    fn visible(self, me: Option<TxId>, status: impl FnOnce(TxId) -> TxStatus) -> Option<RawDocumentBuf> {
+        match visible_version(&self.lock, me, status)? {
+            Version::Safe => Some(self.document),
+            Version::Unsafe => document::unsafe_version(&self.document),
+            Version::Absent => None,
+        }
+    }
+}
+
+/// Those that have the key, as they are shown.
+fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Result<Option<Documents>> {
+    let mut answer = Vec::new();
+    for document in visible {
+        match answered(query, document)? {
+            Some(document) => answer.extend(document),
+            None => return Ok(None),
+        }
+    }
+    // Several were not there at one moment. That none is has to be asked in two steps: one that moves from one version to the other
+    // while the two are looked for may be missed in both.
+    Ok((answer.len() == 1).then(|| Documents::at_hand(answer)))
+}
+
+/// A version that is visible, as it is shown if it has the key. `None`: only the server knows whether it has.
+pub(super) fn answered(query: &Query, visible: RawDocumentBuf) -> Result<Option<Option<RawDocumentBuf>>> {
+    match has_values(&visible, &query.filter)? {
+        Some(true) => {}
+        Some(false) => return Ok(Some(None)),
+        None => return Ok(None),
+    }
+    let visible = document::stripped(visible)?;
+    Ok(Some(Some(match query.projection.as_ref().filter(|projection| !projection.is_empty()) {
+        None => visible,
+        Some(projection) => document::picked(&visible, is_picked(projection))?,
+    })))
+}
+
+/// Is it a query for this way?
+pub(super) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
+    let terms = &query.terms;
+    let plain = query.skip == 0 && terms.is_plain() && terms.hint.is_none() && terms.staleness.is_none();
+    let shown = query.projection.as_ref().is_none_or(is_plain_projection);
+    // What the server would refuse it has to see.
+    let sorted = query.sort.as_ref().is_none_or(Document::is_empty);
+    let compared = query.filter.values().all(|value| OwnKey::of_simple(value).is_some());
+    if !plain
+        || !shown
+        || !sorted
+        || !compared
+        || query.is_for_locks
+        || query.sees_lock_fields()
+        || !is_values(&query.filter)
+    {
+        return Ok(false);
+    }
+    let is_whole = core.shard_key(ns).await?.is_empty();
+    Ok(is_whole && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
+}
+
+/// The documents that have these values in their safe version, or pending in the unsafe one.
+pub(super) fn in_any_version(filter: &Document) -> Document {
+    // The index that mirrors the unique one has documents with an unsafe version only.
+    let mut pending = doc! {WRITER: {"$exists": true}, UNSAFE: {"$exists": true}};
+    pending.extend(filter.iter().map(|(field, value)| (format!("{UNSAFE}.{field}"), value.clone())));
+    doc! {"$or": [filter.clone(), pending]}
+}
+
+/// Does the filter demand plain values of fields at the top, and nothing else?
+pub(crate) fn is_values(filter: &Document) -> bool {
+    filter.iter().all(|(field, value)| {
+        let is_plain = !matches!(
+            value,
+            Bson::Document(_)
+                | Bson::Array(_)
+                | Bson::RegularExpression(_)
+                | Bson::JavaScriptCodeWithScope(_)
+                | Bson::Null
+        );
+        is_plain && !field.starts_with('$') && !field.contains('.')
+    })
+}
+
+/// Has the document these values? `None`: only the server knows whether they are equal, or a field has several.
+fn has_values(document: &RawDocument, filter: &Document) -> Result<Option<bool>> {
+    for (field, wanted) in filter {
+        let Some(value) = document.get(field)?.map(Bson::try_from).transpose()? else { return Ok(Some(false)) };
+        match OwnKey::of_simple(&value).zip(OwnKey::of_simple(wanted)) {
+            Some((value, wanted)) if value == wanted => {}
+            Some(_) => return Ok(Some(false)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(true))
+}

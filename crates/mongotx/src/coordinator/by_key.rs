@@ -1,0 +1,154 @@
+//! Documents that several transactions of this client want by another key than their `_id`.
+//!
+//! A transaction that waits for a document stands in a queue by its `_id` ([`super::siblings`]). Who names it by another key
+//! does not know the `_id`: the statement that would find it passes the queue by, or is refused by the server again and
+//! again. So the `_id` of a document that was wanted in vain is remembered by its key, and whoever wants it next names
+//! both: it waits in turn, and then the statement locks the document if it still has what the filter demands.
+//!
+//! What is remembered decides nothing. A document that has another key by now is not matched by the statement, is forgotten, and the caller goes
+//! on as if nothing had been known.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bson::{Bson, Document, doc};
+use sd2v::{filter::demands_only, names::WRITER};
+
+use super::{
+    Core,
+    address::Address,
+    catalog::Collection,
+    prepare::{Change, Target},
+    prepare_found::{Asked, Found, is_one_statement},
+    transaction::Transaction,
+};
+use crate::{
+    command::query::Query,
+    error::{ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Keys remembered.
+const MAX_KEYS: usize = 10_000;
+
+/// A key of a unique index, by its bytes.
+type Key = (Namespace, Vec<u8>);
+
+/// The `_id`s of documents that were wanted by several at once.
+#[derive(Default)]
+pub(crate) struct WantedKeys {
+    ids: Mutex<HashMap<Key, Bson>>,
+}
+
+impl WantedKeys {
+    fn ids(&self) -> MutexGuard<'_, HashMap<Key, Bson>> {
+        // Nothing panics while it is held.
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, key: &Key) -> Option<Bson> {
+        self.ids().get(key).cloned()
+    }
+
+    fn forget(&self, key: &Key) {
+        self.ids().remove(key);
+    }
+
+    fn note(&self, key: Key, id: Bson) {
+        let mut ids = self.ids();
+        if ids.len() >= MAX_KEYS && !ids.contains_key(&key) {
+            ids.clear();
+        }
+        ids.insert(key, id);
+    }
+}
+
+/// What is known of the document that a query names by a key.
+pub(crate) enum Known {
+    Nothing,
+    /// It was locked and changed.
+    Done(Found),
+    /// It was not: it is somebody else's, another one has the key, or it takes more than one statement.
+    NotThis,
+}
+
+impl Core {
+    /// Waits for the document that others wanted by the same key, then locks and changes it. For what [`Core::prepare_found`]
+    /// could do as well.
+    pub(super) async fn prepare_wanted(
+        &self,
+        tx: &mut Transaction,
+        (ns, collection): (&Namespace, &Collection),
+        query: &Query,
+        change: &Change<'_>,
+        asked: Asked,
+    ) -> Result<Known> {
+        let Some((key, named)) = key_of(tx, ns, collection, query) else { return Ok(Known::Nothing) };
+        let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
+        let Some(at) = id.map(Address::bare) else { return Ok(Known::Nothing) };
+        // As one that was selected just now: whoever holds it is in the way.
+        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
+        let fields = (!asked.whole).then(|| doc! {"_id": 1, WRITER: 1});
+        match self.prepare_shown(tx, &target, change, fields).await {
+            Ok(Some(shown)) => Ok(Known::Done(Found { at, shown: asked.whole.then_some(shown), is_first: false })),
+            // It may have another key by now, or may not match: the long way finds out. Who waited for nothing but the key has waited.
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.wanted.forget(&key);
+                if demands_only(&query.filter, &named) { Err(error) } else { Ok(Known::NotThis) }
+            }
+            Ok(None) => {
+                self.wanted.forget(&key);
+                Ok(Known::NotThis)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// This document has the key that the query names, and could not be locked at once.
+    pub(crate) async fn note_wanted(
+        &self,
+        tx: &Transaction,
+        ns: &Namespace,
+        query: &Query,
+        change: &Change<'_>,
+        at: &Address,
+    ) -> Result<()> {
+        // What one statement cannot do is not tried by the key.
+        if !is_one_statement(change) || !tx.is_untouched(ns, &at.id) {
+            return Ok(());
+        }
+        let collection = self.catalog.look_up(&self.server, ns).await?;
+        if let Some((key, _)) = key_of(tx, ns, &collection, query) {
+            self.wanted.note(key, at.id.clone());
+        }
+        Ok(())
+    }
+}
+
+/// `None`: the query names no key, or one that a document of the transaction's own may have got.
+fn key_of(tx: &Transaction, ns: &Namespace, collection: &Collection, query: &Query) -> Option<(Key, Document)> {
+    let named: Document = collection.pinned_key(&query.filter).filter(|_| !tx.has_new_keys(ns))?;
+    Some(((ns.clone(), named.to_vec().ok()?), named))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_bounded_and_the_latest_is_known() {
+        let (wanted, key) = (WantedKeys::default(), |n: usize| (Namespace::new("db", "c"), n.to_le_bytes().to_vec()));
+        for n in 0..=MAX_KEYS {
+            wanted.note(key(n), Bson::Int64(n as i64));
+            assert_eq!(wanted.get(&key(n)), Some(Bson::Int64(n as i64)));
+        }
+        assert!(wanted.ids().len() <= MAX_KEYS);
+        wanted.note(key(MAX_KEYS), Bson::Null);
+        assert_eq!(wanted.get(&key(MAX_KEYS)), Some(Bson::Null));
+        wanted.forget(&key(MAX_KEYS));
+        assert_eq!(wanted.get(&key(MAX_KEYS)), None);
+    }
+}
