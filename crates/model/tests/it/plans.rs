@@ -217,7 +217,7 @@ pub(crate) fn group() -> Plan {
         name: "group",
         docs: vec![true, true, true],
         txs: vec![updates(0, &[0, 1]), updates(0, &[2]), updates(1, &[0, 2])],
-        faults: faults(|f| f.late_messages = 1),
+        faults: faults(|f| f.late_messages = deep(1)),
         ..Plan::default()
     }
 }

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use common::{LIMIT, until, verify::is_clean, world::World};
 
 /// `MONGOTX_GROWTH` may say otherwise.
-const TRANSACTIONS: usize = 8_000;
+const TRANSACTIONS: usize = 5_000;
 const TASKS: usize = 128;
 /// A record of 1,000 listed numbers takes a little more than 20 bytes for each.
 const RECORD_BYTES: usize = 64 * 1024;

@@ -23,7 +23,8 @@ use common::{
 const LEASE_MS: u64 = 500;
 const AT_A_TIME: usize = 6;
 
-/// The steps that the scenario reaches, the first and the last time each; unless all are asked for, one of these, in turns.
+/// The steps that the scenario reaches, the first and the last time each; unless all are asked for, one of these, at every other
+/// step.
 async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)> {
     let (world, hook) = (World::new(uri, "plan"), Hook::counting());
     scenario.set_up(&world).await;
@@ -33,9 +34,10 @@ async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)> {
     let reached = Step::ALL.into_iter().map(|step| (step, hook.count(step)));
     let are_all_asked_for = std::env::var_os("MONGOTX_CRASH_ALL").is_some();
     let steps = reached.enumerate().flat_map(|(place, (step, times))| {
-        let in_turns = if place % 2 == 0 { 1 } else { times };
+        // Scenarios have many steps in common: half of them begin with the second.
+        let in_turns = [Some(1), None, Some(times), None][(place + scenario as usize) % 4];
         let both = [1, times].into_iter().take(times.min(2));
-        both.filter(move |nth| are_all_asked_for || *nth == in_turns).map(move |nth| (step, nth))
+        both.filter(move |nth| are_all_asked_for || Some(*nth) == in_turns).map(move |nth| (step, nth))
     });
     let steps = steps.collect();
     client.shutdown().await.unwrap();
@@ -53,7 +55,7 @@ async fn stop_everywhere(scenario: Scenario) {
             Job { world, scenario, step, nth, blow: Blow::Stop, lease_ms: LEASE_MS }
         })
         .collect();
-    assert!(jobs.len() > 5);
+    assert!(jobs.len() > 2);
     println!("{scenario:?}: stopped in {} places", jobs.len());
     stream::iter(jobs).for_each_concurrent(AT_A_TIME, run).await;
 }

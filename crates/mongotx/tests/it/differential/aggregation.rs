@@ -365,7 +365,7 @@ async fn run(test: &str, runs: u64, change: Change, isolation: Isolation) {
 #[tokio::test]
 async fn pipelines_with_nothing_pending_answer_as_the_drivers() {
     let test = "pipelines_with_nothing_pending_answer_as_the_drivers";
-    run(test, 10, Change::Plain, Isolation::ReadCommitted).await;
+    run(test, 8, Change::Plain, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
