@@ -9,7 +9,7 @@
 //! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody answers, and those whose answer is
 //! another one than it was, are left to be asked by themselves: what that tells is what counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
@@ -147,7 +147,8 @@ impl Core {
         if let Some(answer) = self.fetched(&entry.ns, query).await? {
             return Ok(Some(Asked { answer, ..Asked::default() }));
         }
-        if fetch_key::is_for_this_way(self, &entry.ns, query).await? {
+        // That there was nothing is asked in two steps.
+        if entry.witness.digest().documents > 0 && fetch_key::is_for_this_way(self, &entry.ns, query).await? {
             let answer = vec![doc! {"$match": fetch_key::in_any_version(&query.filter)}];
             return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
         }
@@ -191,7 +192,7 @@ impl Core {
                 Err(_) => answer.is_open = true,
             }
         }
-        self.settle_held(parts, &mut answers, by_now).await?;
+        self.settle_held(tx, parts, &mut answers, by_now).await?;
         for answer in &mut answers {
             answer.digest.complete = true;
             // What moves between its versions meanwhile may be missed in both.
@@ -200,24 +201,35 @@ impl Core {
         Ok(answers)
     }
 
-    /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held. Who was committed
-    /// before it was fetched has left it as it is.
-    async fn settle_held(&self, parts: &[Part<'_>], answers: &mut [Answer], by_now: ByNow) -> Result<()> {
-        let holders: Vec<TxId> =
+    /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held; at serializable
+    /// he is in the way. Who was committed before it was fetched has left it as it is.
+    async fn settle_held(
+        &self,
+        tx: &Transaction,
+        parts: &[Part<'_>],
+        answers: &mut [Answer],
+        by_now: ByNow,
+    ) -> Result<()> {
+        let holders: HashSet<TxId> =
             answers.iter().flat_map(|answer| answer.held.iter().map(|(holder, _)| *holder)).collect();
-        if holders.is_empty() {
-            return Ok(());
-        }
-        let statuses = self.log.statuses(&holders).await?;
-        let mut statuses = statuses.into_iter();
+        // Asked once: who is finished meanwhile is not known here any more.
+        let (gone, unknown): (Vec<TxId>, Vec<TxId>) =
+            holders.into_iter().partition(|holder| self.finisher.was_committed(*holder, by_now));
+        let statuses = match tx.is_serializable() {
+            true => Vec::new(),
+            false => self.log.statuses(&unknown).await?,
+        };
+        let is_active = |holder: TxId| {
+            let place = unknown.iter().position(|other| *other == holder);
+            place.and_then(|place| statuses.get(place)) == Some(&TxStatus::Active)
+        };
         for (part, answer) in parts.iter().zip(answers) {
             for (holder, stored) in std::mem::take(&mut answer.held) {
                 let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
-                let status = statuses.next().filter(|status| match status {
-                    TxStatus::Active => true,
-                    TxStatus::Committed => is_whole && self.finisher.was_committed(holder, by_now),
-                    _ => false,
-                });
+                let status = match gone.contains(&holder) {
+                    true => is_whole.then_some(TxStatus::Committed),
+                    false => is_active(holder).then_some(TxStatus::Active),
+                };
                 let lock = lock_state(&document::locks(&stored)?)?;
                 let visible = status.and_then(|status| visible_version(&lock, None, |_| status));
                 answer.take(part, &stored, visible)?;
@@ -269,12 +281,11 @@ impl Answer {
         let matches = self.is_by_key || part.query().is_none_or(|query| is_only_id(&query.filter));
         match lock_state(&locks)?.writer.filter(|_| matches) {
             Some(writer) if Some(writer) == tx.id() => self.take(part, stored, as_nobody_holds_it(&locks)?),
-            // At serializable he is in the way.
-            Some(writer) if !tx.is_serializable() => {
+            Some(writer) => {
                 self.held.push((writer, stored.to_owned()));
                 Ok(())
             }
-            _ => self.take(part, stored, None),
+            None => self.take(part, stored, None),
         }
     }
 

@@ -69,7 +69,7 @@ impl WantedKeys {
 pub(crate) enum Known {
     Nothing,
     /// It was locked and changed.
-    Done(Found),
+    Done(Box<Found>),
     /// It was not: it is somebody else's, another one has the key, or it takes more than one statement.
     NotThis,
 }
@@ -85,18 +85,20 @@ impl Core {
         change: &Change<'_>,
         asked: Asked,
     ) -> Result<Known> {
-        let Some((key, named)) = key_of(tx, ns, collection, query) else { return Ok(Known::Nothing) };
+        let Some(key) = key_of(tx, ns, collection, query) else { return Ok(Known::Nothing) };
         let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
         let Some(at) = id.map(Address::bare) else { return Ok(Known::Nothing) };
         // As one that was selected just now: whoever holds it is in the way.
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
         let fields = (!asked.whole).then(|| doc! {"_id": 1, WRITER: 1});
         match self.prepare_shown(tx, &target, change, fields).await {
-            Ok(Some(shown)) => Ok(Known::Done(Found { at, shown: asked.whole.then_some(shown), is_first: false })),
-            // It may have another key by now, or may not match: the long way finds out. Who waited for nothing but the key has waited.
+            Ok(Some(shown)) => {
+                Ok(Known::Done(Box::new(Found { at, shown: asked.whole.then_some(shown), is_first: false })))
+            }
+            // It may have another key by now: the next attempt finds out.
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 self.wanted.forget(&key);
-                if demands_only(&query.filter, &named) { Err(error) } else { Ok(Known::NotThis) }
+                Err(error)
             }
             Ok(None) => {
                 self.wanted.forget(&key);
@@ -120,17 +122,19 @@ impl Core {
             return Ok(());
         }
         let collection = self.catalog.look_up(&self.server, ns).await?;
-        if let Some((key, _)) = key_of(tx, ns, &collection, query) {
+        if let Some(key) = key_of(tx, ns, &collection, query) {
             self.wanted.note(key, at.id.clone());
         }
         Ok(())
     }
 }
 
-/// `None`: the query names no key, or one that a document of the transaction's own may have got.
-fn key_of(tx: &Transaction, ns: &Namespace, collection: &Collection, query: &Query) -> Option<(Key, Document)> {
-    let named: Document = collection.pinned_key(&query.filter).filter(|_| !tx.has_new_keys(ns))?;
-    Some(((ns.clone(), named.to_vec().ok()?), named))
+/// `None`: the query names no key, demands something else besides, so that it may not be about the document at all, or the key may be
+/// that of a document of the transaction's own.
+fn key_of(tx: &Transaction, ns: &Namespace, collection: &Collection, query: &Query) -> Option<Key> {
+    let named: Document = collection.pinned_key(&query.filter)?;
+    let is_all = demands_only(&query.filter, &named) && !tx.has_new_keys(ns);
+    if is_all { Some((ns.clone(), named.to_vec().ok()?)) } else { None }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl Core {
         }
         match self.prepare_wanted(tx, (ns, &known), query, change, asked).await? {
             Known::Nothing => {}
-            Known::Done(found) => return Ok(Some(found)),
+            Known::Done(found) => return Ok(Some(*found)),
             Known::NotThis => return Ok(None),
         }
         // What it may have locked, should the answer get lost, is found by this index.

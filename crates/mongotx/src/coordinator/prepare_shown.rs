@@ -15,6 +15,7 @@ use sd2v::{
 use super::{
     Core,
     meet::Patience,
+    own_key::id_key,
     prepare::{Change, Target},
     siblings::Claim,
     transaction::{Hold, Transaction},
@@ -64,8 +65,10 @@ impl Core {
         if found.get(WRITER) != Some(&tx_id_to_bson(me)) {
             return Ok(None);
         }
-        if let Some(claim) = claim {
-            claim.keep();
+        match (claim, &claims) {
+            (Some(claim), _) => claim.keep(),
+            (None, Some(claims)) => claims.took(target.ns, id_key(&target.at.id)),
+            (None, None) => {}
         }
         tx.note_locked(target.ns, std::slice::from_ref(target.at), hold == Hold::Remove);
         let after = match found.remove(UNSAFE) {

@@ -103,7 +103,7 @@ impl Collection {
         self.pinned_key(filter).is_some()
     }
 
-    /// That key.
+    /// The key of a unique index that the filter demands, as the filter names it.
     pub(crate) fn pinned_key(&self, filter: &Document) -> Option<Document> {
         let of_any = || self.uniques.iter().find_map(|unique| unique.pinned_key(filter));
         if self.has_collation { None } else { of_any() }

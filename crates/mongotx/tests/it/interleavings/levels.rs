@@ -59,7 +59,7 @@ pub(crate) async fn check_ring(level: Isolation, texts: &[&str], shown: &[Anomal
 /// Which interleavings are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
-    /// All.
+    /// Every order, whoever begins.
     Anybody,
     /// Those that T1 begins; the others are the same with other names.
     First,

@@ -16,6 +16,10 @@ async fn scene_with_three() -> Scene {
     Scene::with(world, client).await
 }
 
+fn add(id: i32) -> WriteModel {
+    WriteModel::UpdateOne { filter: doc! {"_id": id}, update: doc! {"$inc": {"n": 1}}.into(), upsert: false }
+}
+
 /// The statements of a bulk are refused where they stand, and what is unordered goes on.
 #[tokio::test]
 async fn documents_too_many_in_a_bulk_are_refused_where_they_stand() {
@@ -23,11 +27,6 @@ async fn documents_too_many_in_a_bulk_are_refused_where_they_stand() {
     let mut session = scene.client.session();
     session.begin().unwrap();
     scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
-    let add = |id: i32| WriteModel::UpdateOne {
-        filter: doc! {"_id": id},
-        update: doc! {"$inc": {"n": 1}}.into(),
-        upsert: false,
-    };
     let bulk = scene.a.bulk_write([2, 3, 4, 5, 1].map(add)).ordered(false).session(&mut session);
     let error = bulk.await.unwrap_err();
     let places: Vec<usize> = error.write_errors().iter().map(|refused| refused.index).collect();
@@ -45,11 +44,6 @@ async fn removals_too_many_in_a_bulk_are_refused_where_they_stand() {
     let mut session = scene.client.session();
     session.begin().unwrap();
     scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
-    let add = |id: i32| WriteModel::UpdateOne {
-        filter: doc! {"_id": id},
-        update: doc! {"$inc": {"n": 1}}.into(),
-        upsert: false,
-    };
     let bulk = [WriteModel::DeleteOne { filter: doc! {"_id": 2} }, add(3), add(4)];
     let error = scene.a.bulk_write(bulk).session(&mut session).await.unwrap_err();
     let places: Vec<usize> = error.write_errors().iter().map(|refused| refused.index).collect();
