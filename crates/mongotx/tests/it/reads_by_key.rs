@@ -9,7 +9,6 @@ use std::{
 };
 
 use bson::{Bson, Decimal128, Document, doc};
-use futures_util::TryStreamExt;
 use mongotx::{Client, ClientOptions, Collection, IndexModel, Session, Step, StepHook, TransactionOptions};
 
 use crate::quiet::{Gate, at_read_committed, commands_of, through};
