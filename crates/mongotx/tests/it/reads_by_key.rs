@@ -11,7 +11,7 @@ use std::{
 use bson::{Bson, Decimal128, Document, doc};
 use mongotx::{Client, ClientOptions, Collection, IndexModel, Session, Step, StepHook, TransactionOptions};
 
-use crate::quiet::{Gate, at_read_committed, commands_of, through};
+use crate::quiet::{Gate, commands_of, through};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -30,13 +30,13 @@ async fn place(count: i32) -> Place {
 async fn place_at(uri: &str, count: i32) -> Place {
     let gate = Gate::before(&[Step::BeforeFinish, Step::BeforeUndo]);
     let hook: Arc<dyn StepHook> = gate.clone();
-    let options = ClientOptions { hook: Some(hook), ..at_read_committed() };
+    let options = ClientOptions { hook: Some(hook), ..crate::quiet::options() };
     let client = Client::connect_with(uri, options).await.unwrap();
     let coll = client.database(&testkit::unique_db("by_key")).collection("docs");
     coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
     let all: Vec<Document> = (1..=count).map(|k| doc! {"_id": 10 * k, "k": k, "n": 1}).collect();
     coll.insert_many(&all).await.unwrap();
-    let other = Client::connect_with(uri, at_read_committed()).await.unwrap();
+    let other = Client::connect_with(uri, crate::quiet::options()).await.unwrap();
     let place = Place { gate, client, other, coll };
     for client in [&place.client, &place.other] {
         // What is asked once is asked.

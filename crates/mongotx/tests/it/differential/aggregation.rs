@@ -377,7 +377,7 @@ async fn pipelines_at_repeatable_read_answer_as_the_drivers() {
 #[tokio::test]
 async fn pipelines_see_what_rivals_have_committed_and_not_finished() {
     let test = "pipelines_see_what_rivals_have_committed_and_not_finished";
-    run(test, 14, Change::Unfinished, Isolation::ReadCommitted).await;
+    run(test, 9, Change::Unfinished, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
@@ -389,12 +389,12 @@ async fn pipelines_at_repeatable_read_see_what_rivals_have_committed_and_not_fin
 #[tokio::test]
 async fn pipelines_see_nothing_of_active_rivals() {
     let test = "pipelines_see_nothing_of_active_rivals";
-    run(test, 14, Change::ByActiveRival, Isolation::ReadCommitted).await;
+    run(test, 9, Change::ByActiveRival, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_own_writes() {
-    run("pipelines_see_own_writes", 16, Change::Own, Isolation::ReadCommitted).await;
+    run("pipelines_see_own_writes", 10, Change::Own, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]

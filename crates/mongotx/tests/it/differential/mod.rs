@@ -65,14 +65,14 @@ fn in_transactions(groups: usize, group_size: usize, rolled_back: usize) -> Plan
 #[tokio::test]
 async fn operations_outside_transactions_are_the_drivers() {
     let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0, every_index: false };
-    run("operations_outside_transactions_are_the_drivers", 12, crate::quiet::at_read_committed(), plan).await;
+    run("operations_outside_transactions_are_the_drivers", 8, crate::quiet::at_read_committed(), plan).await;
 }
 
 #[tokio::test]
 async fn operations_in_committed_transactions_are_the_drivers() {
     run(
         "operations_in_committed_transactions_are_the_drivers",
-        10,
+        7,
         crate::quiet::at_read_committed(),
         in_transactions(15, 4, 0),
     )
@@ -81,7 +81,7 @@ async fn operations_in_committed_transactions_are_the_drivers() {
 
 #[tokio::test]
 async fn own_writes_look_as_if_made_directly() {
-    run("own_writes_look_as_if_made_directly", 8, crate::quiet::at_read_committed(), in_transactions(3, 25, 50)).await;
+    run("own_writes_look_as_if_made_directly", 6, crate::quiet::at_read_committed(), in_transactions(3, 25, 50)).await;
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn published_layout_is_no_different() {
         tx_database: "mongotx_published".to_owned(),
         ..crate::quiet::at_read_committed()
     };
-    run("published_layout_is_no_different", 7, options, in_transactions(8, 6, 30)).await;
+    run("published_layout_is_no_different", 5, options, in_transactions(8, 6, 30)).await;
 }
 
 /// One by one, in committed transactions, and as the transaction itself sees its own writes.
@@ -113,6 +113,6 @@ async fn every_index_finds_and_refuses_the_same() {
     ];
     for (name, plan) in plans {
         let test = format!("every_index_finds_and_refuses_the_same, {name}");
-        run(&test, 7, crate::quiet::at_read_committed(), plan).await;
+        run(&test, 5, crate::quiet::at_read_committed(), plan).await;
     }
 }

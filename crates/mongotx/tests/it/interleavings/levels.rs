@@ -108,9 +108,9 @@ pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], begins: 
 
 /// Lists of more interleavings run in the hardest setting only, unless all of them are asked for …
 const LONG: usize = 60;
-/// … and of lists of more than these every fifth is enough.
+/// … and of lists of more than these every eighth is enough.
 const VERY_LONG: usize = 60;
-const STRIDE: usize = 5;
+const STRIDE: usize = 8;
 
 /// Every setting; the hardest one only for the long lists, and where read committed, whose reads and writes they are, has been
 /// through all of them: the clients know of each other what is stored, and meet what is not finished.
