@@ -6,7 +6,7 @@ mod indexes;
 
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawBsonRef, RawDocumentBuf};
 use sd2v::update::Update;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -15,7 +15,7 @@ pub use self::actions::{
     InsertMany, InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
 };
 pub use self::indexes::IndexModel;
-use crate::{coordinator::Core, document::encode, error::Result, options::Namespace};
+use crate::{command::fetch, coordinator::Core, document::encode, error::Result, options::Namespace};
 
 /// A collection of a database. Of [`Document`] or `RawDocumentBuf` it stores and answers documents to the byte; an
 /// application's own type goes through serde, as with the official driver: see `docs/bson.md`.
@@ -39,6 +39,15 @@ impl<T> Collection<T> {
     /// Database and collection.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+
+    /// The committed document with this `_id`, as bytes; outside transactions. It answers what [`Collection::find_one`] answers
+    /// to the filter `{_id: {$eq: id}}` without a session, and takes less of the processor: a proxy passes many documents on.
+    ///
+    /// # Errors
+    /// As a query.
+    pub async fn find_by_id_raw(&self, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
+        fetch::point(&self.core, &self.namespace, id).await
     }
 
     /// How many documents match. Exact.

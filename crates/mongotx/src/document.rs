@@ -160,16 +160,25 @@ fn is_place(name: &str, place: usize) -> bool {
     name.parse() == Ok(place) && (name.len() == 1 || !name.starts_with(['0', '+']))
 }
 
+/// Is there anything of MongoTx's in it?
+///
+/// # Errors
+/// 22 (InvalidBSON) for bytes that are no fields.
+pub(crate) fn has_reserved(raw: &RawDocument) -> Result<bool> {
+    for element in raw.iter_elements() {
+        if RESERVED.contains(&element?.key().as_str()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The document without what is MongoTx's in it; everything else stays byte for byte.
 ///
 /// # Errors
 /// 22 (InvalidBSON) for bytes that are no fields.
 pub(crate) fn stripped(raw: RawDocumentBuf) -> Result<RawDocumentBuf> {
-    let mut has_reserved = false;
-    for element in raw.iter_elements() {
-        has_reserved |= RESERVED.contains(&element?.key().as_str());
-    }
-    if has_reserved { picked(&raw, |name| !RESERVED.contains(&name)) } else { Ok(raw) }
+    if has_reserved(&raw)? { picked(&raw, |name| !RESERVED.contains(&name)) } else { Ok(raw) }
 }
 
 /// The `_id` and what is MongoTx's in a document. Of the unsafe version only that it is there, as

@@ -1,7 +1,7 @@
 //! Documents that a query names by `_id`: fetched as they are stored, with one command when they are clean. A lock on one of
 //! them is looked into when there is one.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     Visible,
@@ -12,7 +12,7 @@ use sd2v::{
 };
 
 use super::{
-    find, own_view,
+    Terms, find, own_view,
     query::{Documents, Query},
 };
 use crate::{
@@ -85,7 +85,8 @@ pub(crate) async fn by_id(
     filter: Document,
     me: Option<TxId>,
 ) -> Result<Documents> {
-    let plain = is_only_id(&query.filter) && query.projection.is_none();
+    let only_id = is_only_id(&query.filter);
+    let plain = only_id && query.projection.is_none();
     // Who was committed before the document was fetched the last time.
     let mut committed = None;
     for _ in 0..FETCHES {
@@ -118,7 +119,8 @@ pub(crate) async fn by_id(
             Some(Version::Unsafe | Version::Absent)
                 if status == TxStatus::Committed && committed.replace(writer) != Some(writer) => {}
             Some(Version::Absent) => return Ok(Documents::default()),
-            Some(Version::Safe) if plain => return Ok(Documents::at_hand([found])),
+            // What a projection shows is the safe version's, and the lock.
+            Some(Version::Safe) if only_id => return Ok(Documents::at_hand([found])),
             Some(Version::Unsafe) if plain => return Ok(Documents::at_hand(document::unsafe_version(&found))),
             Some(Version::Safe) => {
                 let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
@@ -142,6 +144,26 @@ pub(crate) async fn by_id(
     }
     let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
     Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// The committed document of one `_id`, outside transactions: one `find` of bytes, unless somebody holds the document or the
+/// `_id` may match in another way than by its value. Then it is any query.
+pub(crate) async fn point(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
+    let collection = core.catalog.look_up(&core.server, ns).await?;
+    let is_exact = match id {
+        RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) => false,
+        RawBsonRef::String(_) | RawBsonRef::Symbol(_) => !collection.has_collation,
+        _ => true,
+    };
+    if is_exact && collection.view.is_none() {
+        match core.server.find_stored(ns, id).await? {
+            Some(found) if document::has_reserved(&found)? => {}
+            found => return Ok(found),
+        }
+    }
+    let query = Query { limit: 1, ..Query::of(doc! {"_id": {"$eq": Bson::try_from(id)?}}, Terms::default()) };
+    let asked = Box::pin(async { find::run(core, None, ns, &query).await?.next().await.transpose() });
+    asked.await
 }
 
 /// The filter that fetches a few documents, locked or not; `None`: not a query for this way.

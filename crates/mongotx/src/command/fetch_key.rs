@@ -134,24 +134,20 @@ pub(super) fn answered(query: &Query, visible: RawDocumentBuf) -> Result<Option<
 
 /// Is it a query for this way?
 pub(super) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
+    let may_be = is_answered_here(query) && core.shard_key(ns).await?.is_empty();
+    Ok(may_be && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
+}
+
+/// Can what it shows of a whole document be told without the server ([`answered`])?
+pub(super) fn is_answered_here(query: &Query) -> bool {
     let terms = &query.terms;
     let plain = query.skip == 0 && terms.is_plain() && terms.hint.is_none() && terms.staleness.is_none();
     let shown = query.projection.as_ref().is_none_or(is_plain_projection);
     // What the server would refuse it has to see.
     let sorted = query.sort.as_ref().is_none_or(Document::is_empty);
     let compared = query.filter.values().all(|value| OwnKey::of_simple(value).is_some());
-    if !plain
-        || !shown
-        || !sorted
-        || !compared
-        || query.is_for_locks
-        || query.sees_lock_fields()
-        || !is_values(&query.filter)
-    {
-        return Ok(false);
-    }
-    let is_whole = core.shard_key(ns).await?.is_empty();
-    Ok(is_whole && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
+    let is_clear = plain && shown && sorted && compared;
+    is_clear && !query.is_for_locks && !query.sees_lock_fields() && is_values(&query.filter)
 }
 
 /// The documents that have these values in their safe version, or pending in the unsafe one.

@@ -226,7 +226,13 @@ impl Documents {
         };
         let next = next.map(|next| next.and_then(document::stripped));
         match (&self.witness, &next) {
-            (Some(witness), Some(Ok(document))) => witness.saw(document),
+            (Some(witness), Some(Ok(document))) => {
+                witness.saw(document);
+                // Who wants one document does not ask whether there is another.
+                if self.ready.is_empty() && self.live.is_none() {
+                    witness.ended();
+                }
+            }
             (Some(witness), None) => witness.ended(),
             _ => {}
         }

@@ -3,6 +3,7 @@
 //! | read | its part of the pipeline | who answers for it |
 //! | --- | --- | --- |
 //! | by `_id`s | the documents as they are stored | their lock fields: nobody else holds one of them, or at snapshot who does is active after the answer |
+//! | by one `_id` at serializable | the document as it is stored, whole | its lock: nobody else holds it, or its two versions answer the same |
 //! | by a key of a unique index | the documents that have it in any version, as they are stored | the same, and those of this client that are committed |
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
 //!
@@ -12,7 +13,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
 
 use super::{
@@ -71,7 +72,7 @@ struct Asked {
     /// What could be pending, if that has to be known before.
     pending: Option<Document>,
     answer: Vec<Document>,
-    /// For whatever has a key in any version.
+    /// For whatever has a key, or the `_id`, in any version; whole.
     is_by_key: bool,
 }
 
@@ -80,7 +81,7 @@ struct Asked {
 struct Answer {
     /// Its documents are as they are stored, so that their locks tell who holds them.
     has_locks: bool,
-    /// They are whole, and of those that others see the ones that have a key are the answer.
+    /// They are whole, and of those that others see the ones that have a key, or the `_id`, are the answer.
     is_by_key: bool,
     /// Somebody else may be changing what it reads, so it has to be asked by itself.
     is_open: bool,
@@ -143,6 +144,11 @@ impl Core {
         };
         if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
             return Ok(None);
+        }
+        // Whole, so that the version that a rival would leave can be compared.
+        if tx.is_serializable() && is_only_id(&query.filter) && fetch_key::is_answered_here(query) {
+            let answer = vec![doc! {"$match": query.filter.clone()}];
+            return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
         }
         if let Some(answer) = self.fetched(&entry.ns, query).await? {
             return Ok(Some(Asked { answer, ..Asked::default() }));
@@ -231,6 +237,9 @@ impl Core {
                     false => is_active(holder).then_some(TxStatus::Active),
                 };
                 let lock = lock_state(&document::locks(&stored)?)?;
+                if status.is_none() && is_whole && answer.take_either(part, &stored, &lock)? {
+                    continue;
+                }
                 let visible = status.and_then(|status| visible_version(&lock, None, |_| status));
                 answer.take(part, &stored, visible)?;
             }
@@ -287,6 +296,27 @@ impl Answer {
             }
             None => self.take(part, stored, None),
         }
+    }
+
+    /// A document that somebody holds, if the read is answered the same whether or not he commits: then he is not in the way. (What
+    /// he writes later, he writes after this.) False: it is not.
+    fn take_either(&mut self, part: &Part<'_>, stored: &RawDocument, lock: &LockState) -> Result<bool> {
+        let Some(pending) = document::unsafe_version(stored).filter(|_| !lock.insert && !lock.remove) else {
+            return Ok(false);
+        };
+        let safe = document::stripped(stored.to_owned())?;
+        let is_same = match part {
+            Part::Points(..) => Digest::of([&*safe]) == Digest::of([&*pending]),
+            Part::Entry(Entry { read: Read::Find(query), .. }) if self.is_by_key => {
+                let safe = fetch_key::answered(query, safe)?;
+                safe.is_some() && safe == fetch_key::answered(query, pending)?
+            }
+            Part::Entry(_) => false,
+        };
+        if is_same {
+            self.take(part, stored, Some(Version::Safe))?;
+        }
+        Ok(is_same)
     }
 
     /// The version of a document that others see; `None`: nobody answers for it.

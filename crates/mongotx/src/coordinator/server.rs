@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, raw::cstr, rawdoc};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use mongowire::{Failure, Refusal};
@@ -254,7 +254,19 @@ impl Server {
         self.find_first_raw(ns, find).await?.map(|raw| document::parse(&raw)).transpose()
     }
 
-    /// The same as bytes.
+    /// The document of one `_id`, as it is stored. The `_id` is neither a document nor a pattern, which would be a condition.
+    pub(crate) async fn find_stored(&self, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
+        let Some(mut line) = self.line().await? else {
+            let find = doc! {"find": &ns.coll, "filter": {"_id": Bson::try_from(id)?}};
+            return self.find_first_raw(ns, find).await;
+        };
+        let mut filter = RawDocumentBuf::new();
+        filter.append(cstr!("_id"), id);
+        let find = rawdoc! {"find": &*ns.coll, "filter": filter, "limit": 1, "singleBatch": true};
+        line.first(&ns.db, &find).await
+    }
+
+    /// The first document that a `find` gives, as bytes.
     pub(crate) async fn find_first_raw(&self, ns: &Namespace, mut find: Document) -> Result<Option<RawDocumentBuf>> {
         find.insert("limit", 1);
         find.insert("singleBatch", true);

@@ -28,6 +28,7 @@ mod lossless;
 mod metrics;
 mod orphans;
 mod outcome;
+mod points;
 mod quiet;
 mod random;
 mod read_locks;

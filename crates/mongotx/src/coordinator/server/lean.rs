@@ -194,11 +194,15 @@ impl Line<'_> {
 
     /// Sends a command once, and answers what the server has done.
     pub(crate) async fn ask(&mut self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
-        let body = RawDocumentBuf::try_from(command)?;
-        if let (Some(counters), Some(name)) = (&self.lean.counters, command.keys().next()) {
-            counters.count_command(name);
+        self.ask_raw(db, &RawDocumentBuf::try_from(command)?).await
+    }
+
+    /// The same, of a command that is bytes already.
+    async fn ask_raw(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
+        if let (Some(counters), Some(Ok(first))) = (&self.lean.counters, command.iter_elements().next()) {
+            counters.count_command(first.key().as_str());
         }
-        let answer = self.lent.run(Some(db), &body, &[], LONGEST_ANSWER).await;
+        let answer = self.lent.run(Some(db), command, &[], LONGEST_ANSWER).await;
         let answer = answer.map_err(|failure| {
             if !matches!(failure, Failure::TooLong { .. }) {
                 // The others may lead to the same server, which is gone.
@@ -216,6 +220,13 @@ impl Line<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// The first document that a `find` answers.
+    pub(super) async fn first(&mut self, db: &str, find: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+        let answer = self.ask_raw(db, find).await?;
+        let first = Batch::of(&answer, "firstBatch")?.documents().next();
+        Ok(first.transpose()?.map(RawDocument::to_owned))
     }
 
     /// All documents of a cursor, at most `limit`.

@@ -5,10 +5,12 @@
 //! | [`reads`] | the kinds of reads, each with what makes it another and what does not |
 //! | [`kinds`] | each of them in a transaction that has written nothing, before, afterwards, or both |
 //! | [`audits`] | readers of everything beside writers that are never all decided |
+//! | [`fields`] | of a document that a rival holds, fields that it does not change |
 //! | [`losers`] | who loses again and again is given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
 
 mod audits;
+mod fields;
 mod kinds;
 mod losers;
 mod overlapping;
