@@ -93,17 +93,7 @@ impl Call<'_> {
             let message = format!("collection name has invalid type {}", type_name(value));
             return Err(Failure::new(codes::BAD_VALUE, message));
         };
-        let full = format!("{}.{name}", self.db);
-        if name.is_empty() || name.starts_with('.') || name.contains('\0') {
-            return Err(Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")));
-        }
-        let namespace = Namespace::parse_namespace(&full)
-            .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
-        if is_own(self.context, &namespace) {
-            let message = format!("not authorized on {full}: it holds MongoTx's own records");
-            return Err(Failure::new(codes::UNAUTHORIZED, message));
-        }
-        Ok(namespace)
+        namespace_of(self.context, self.db, name)
     }
 
     /// What stands for the user in names of sessions and on cursors; empty where nobody logs in.
@@ -158,6 +148,24 @@ impl Call<'_> {
         };
         Ok(Body::of_cursor(rawdoc! {"firstBatch": batch.documents, "id": id, "ns": ns}, moment))
     }
+}
+
+/// The collection of this name that clients may use.
+///
+/// # Errors
+/// 73, as the server; 13 for what is MongoTx's own.
+pub(super) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Namespace> {
+    let full = format!("{db}.{name}");
+    if name.is_empty() || name.starts_with('.') || name.contains('\0') {
+        return Err(Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")));
+    }
+    let namespace = Namespace::parse_namespace(&full)
+        .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
+    if is_own(context, &namespace) {
+        let message = format!("not authorized on {full}: it holds MongoTx's own records");
+        return Err(Failure::new(codes::UNAUTHORIZED, message));
+    }
+    Ok(namespace)
 }
 
 /// What a first batch is to be.

@@ -77,6 +77,11 @@ impl Hit {
 }
 
 impl FailPoints {
+    /// No command is to fail.
+    pub(crate) fn are_off(&self) -> bool {
+        [&self.on, &self.panics].iter().all(|on| on.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+
     /// What is to happen to this command of this client.
     pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
         take(&self.on, |point| point.is_about(name) && is_of(connection, point.app_name.as_deref()))

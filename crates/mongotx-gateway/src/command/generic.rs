@@ -39,6 +39,11 @@ pub(crate) struct Generic {
     pub(crate) comment: Option<Bson>,
 }
 
+/// May every command carry the field, and does nobody look at it here?
+pub(super) fn is_ignored(field: &str) -> bool {
+    IGNORED.contains(&field)
+}
+
 impl Generic {
     /// Takes them out of a command.
     ///

@@ -28,6 +28,7 @@ mod insert;
 mod kill_cursors;
 mod labels;
 mod modification;
+mod point_read;
 mod read;
 mod read_concern;
 mod recovery;
@@ -75,6 +76,12 @@ pub(crate) fn check_outside(request: &Request) -> Result<(), Failure> {
         return check_name(request.name());
     }
     Ok(())
+}
+
+/// Carries the command out if that takes no more than passing bytes on. `None`: nothing was done.
+pub(crate) async fn run_quickly(context: &Context, connection: &Connection, request: &Request) -> Option<Reply> {
+    let reply = point_read::run(context, connection, request).await?;
+    Some(reply.stamped(&context.tx.clock))
 }
 
 /// Carries out one of them.

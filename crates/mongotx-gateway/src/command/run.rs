@@ -323,7 +323,7 @@ async fn one_statement(
 }
 
 /// The handler's answer, unless its time is over or its session is killed first.
-async fn within_limits<T>(
+pub(super) async fn within_limits<T>(
     limit: Option<Duration>,
     interruption: Option<impl Future<Output = ()> + Send>,
     work: impl Future<Output = Answer<T>>,

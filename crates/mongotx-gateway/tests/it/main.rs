@@ -18,6 +18,7 @@ mod metrics;
 mod mistyped;
 mod one_moment;
 mod panics;
+mod point_reads;
 mod privileges;
 mod refusals;
 mod replicas;
