@@ -7,7 +7,11 @@ use bson::Document;
 use futures_util::FutureExt;
 
 use crate::{
-    access, command,
+    access,
+    command::{
+        self,
+        point_read::{self, PointRead},
+    },
     connection::Connection,
     context::Context,
     error::{Code, CommandError, code},
@@ -67,11 +71,12 @@ pub(crate) async fn run(context: &Context, connection: &Connection, request: &Re
 
 /// What needs no more than bytes passed on, where nothing but the user's privilege is to be asked. `None`: nothing was done.
 async fn run_quickly(context: &Context, connection: &Connection, request: &Request) -> Option<Reply> {
+    let read = PointRead::parse(request)?;
     let may_fail = context.options.test_commands && !context.tx.fail_points.are_off();
     if may_fail || access::check(context, connection, request).is_err() {
         return None;
     }
-    command::run_quickly(context, connection, request).await
+    point_read::run(context, connection, request, read).await
 }
 
 async fn check_and_run(context: &Context, connection: &Connection, request: &Request) -> Reply {

@@ -8,7 +8,7 @@ use super::{fields::as_number, read_concern::ReadConcern, write_concern::WriteCo
 use crate::failure::{Answer, Failure, codes};
 
 /// What the gateway need not heed, or heeds by itself.
-const IGNORED: [&str; 15] = [
+pub(super) const IGNORED: [&str; 15] = [
     "$db",
     "$clusterTime",
     "$readPreference",
@@ -37,11 +37,6 @@ pub(crate) struct Generic {
     pub(crate) limit: Option<Duration>,
     /// `comment`.
     pub(crate) comment: Option<Bson>,
-}
-
-/// May every command carry the field, and does nobody look at it here?
-pub(super) fn is_ignored(field: &str) -> bool {
-    IGNORED.contains(&field)
 }
 
 impl Generic {

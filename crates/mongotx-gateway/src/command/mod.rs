@@ -28,7 +28,7 @@ mod insert;
 mod kill_cursors;
 mod labels;
 mod modification;
-mod point_read;
+pub(crate) mod point_read;
 mod read;
 mod read_concern;
 mod recovery;
@@ -78,12 +78,6 @@ pub(crate) fn check_outside(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Carries the command out if that takes no more than passing bytes on. `None`: nothing was done.
-pub(crate) async fn run_quickly(context: &Context, connection: &Connection, request: &Request) -> Option<Reply> {
-    let reply = point_read::run(context, connection, request).await?;
-    Some(reply.stamped(&context.tx.clock))
-}
-
 /// Carries out one of them.
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     let body = request.to_document()?;
@@ -112,6 +106,7 @@ async fn handle(call: &mut Call<'_>) -> Answer<Made> {
     })
 }
 
+/// Those that need much room have it on the heap, so that the others need not carry it about.
 async fn hand_over(call: &mut Call<'_>) -> Answer<Made> {
     match call.name {
         "find" => find::run(call).await.map(Ok),
@@ -120,23 +115,23 @@ async fn hand_over(call: &mut Call<'_>) -> Answer<Made> {
         "insert" => insert::run(call).await,
         "update" => update::run(call).await,
         "delete" => delete::run(call).await,
-        "findAndModify" | "findandmodify" => find_and_modify::run(call).await,
-        "aggregate" => aggregate::run(call).await.map(Ok),
+        "findAndModify" | "findandmodify" => find_and_modify::run(call).boxed().await,
+        "aggregate" => aggregate::run(call).boxed().await.map(Ok),
         "count" => count::run(call).await.map(Ok),
         "distinct" => distinct::run(call).await.map(Ok),
-        "explain" => explain::run(call).await,
+        "explain" => explain::run(call).boxed().await,
         "create" => collections::create(call).await.map(Ok),
-        "drop" => collections::drop(call).await.map(Ok),
-        "dropDatabase" => collections::drop_database(call).await.map(Ok),
+        "drop" => collections::drop(call).boxed().await.map(Ok),
+        "dropDatabase" => collections::drop_database(call).boxed().await.map(Ok),
         "collMod" => collections::modify(call).await.map(Ok),
-        "listCollections" => collections::list(call).await.map(Ok),
-        "createIndexes" => indexes::create(call).await.map(Ok),
-        "dropIndexes" | "deleteIndexes" => indexes::drop(call).await.map(Ok),
-        "listIndexes" => indexes::list(call).await,
+        "listCollections" => collections::list(call).boxed().await.map(Ok),
+        "createIndexes" => indexes::create(call).boxed().await.map(Ok),
+        "dropIndexes" | "deleteIndexes" => indexes::drop(call).boxed().await.map(Ok),
+        "listIndexes" => indexes::list(call).boxed().await,
         "refreshSessions" => sessions::refresh(call).map(Ok),
-        "endSessions" | "killSessions" => sessions::kill(call).await.map(Ok),
-        "killAllSessions" => sessions::kill_all(call).await.map(Ok),
-        "killAllSessionsByPattern" => sessions::kill_by_pattern(call).await.map(Ok),
+        "endSessions" | "killSessions" => sessions::kill(call).boxed().await.map(Ok),
+        "killAllSessions" => sessions::kill_all(call).boxed().await.map(Ok),
+        "killAllSessionsByPattern" => sessions::kill_by_pattern(call).boxed().await.map(Ok),
         "configureFailPoint" => fail_point::configure(call).map(Ok),
         "listDatabases" => hidden::databases(call).await.map(Err),
         "validate" | "collStats" | "collstats" => hidden::statistics(call).await.map(Err),

@@ -8,7 +8,7 @@ use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc, spec::B
 use futures_util::FutureExt;
 use mongotx::Namespace;
 
-use super::{body::Body, call::namespace_of, generic::is_ignored, run::within_limits};
+use super::{body::Body, call::namespace_of, generic::IGNORED, run::within_limits};
 use crate::{
     connection::Connection,
     context::Context,
@@ -20,7 +20,7 @@ use crate::{
 
 /// What such a command says.
 #[derive(Debug, PartialEq)]
-struct PointRead<'a> {
+pub(crate) struct PointRead<'a> {
     collection: &'a str,
     id: RawBsonRef<'a>,
     lsid: Option<Lsid>,
@@ -28,12 +28,13 @@ struct PointRead<'a> {
 
 impl<'a> PointRead<'a> {
     /// `None`: it is another command, or says more.
-    fn parse(request: &'a Request) -> Option<Self> {
+    pub(crate) fn parse(request: &'a Request) -> Option<Self> {
         if request.name() != "find" || !request.sequences().is_empty() {
             return None;
         }
         let (mut collection, mut id, mut lsid) = (None, None, None);
         let mut bounds = [None; 3];
+        let mut ignored = [None; IGNORED.len()];
         for field in request.body().iter() {
             let (name, value) = field.ok()?;
             let is_first = match (name.as_str(), value) {
@@ -41,9 +42,13 @@ impl<'a> PointRead<'a> {
                 ("filter", RawBsonRef::Document(filter)) => id.replace(only_id(filter)?).is_none(),
                 ("lsid", RawBsonRef::Document(name)) => lsid.replace(parse_lsid(name)?).is_none(),
                 ("limit", RawBsonRef::Int32(0..) | RawBsonRef::Int64(0..)) => bounds[0].replace(()).is_none(),
-                ("batchSize", RawBsonRef::Int32(1..) | RawBsonRef::Int64(1..)) => bounds[1].replace(()).is_none(),
+                // With a batch of one the cursor stays open.
+                ("batchSize", RawBsonRef::Int32(2..) | RawBsonRef::Int64(2..)) => bounds[1].replace(()).is_none(),
                 ("singleBatch", RawBsonRef::Boolean(_)) => bounds[2].replace(()).is_none(),
-                (name, _) => is_ignored(name),
+                (name, _) => {
+                    let place = IGNORED.iter().position(|ignored| *ignored == name)?;
+                    ignored[place].replace(()).is_none()
+                }
             };
             // A field that is there twice is refused.
             if !is_first {
@@ -81,13 +86,21 @@ fn parse_lsid(lsid: &RawDocument) -> Option<Lsid> {
     Some(Lsid { id: id.try_into().ok()?, user: Vec::new() })
 }
 
-/// Carries the command out, if it is such a one. `None`: nothing was done.
-pub(super) async fn run(context: &Context, connection: &Connection, request: &Request) -> Option<Reply> {
-    let read = PointRead::parse(request)?;
+/// Carries the command out. `None`: nothing was done, for an `_id` may be there several times (in a view, in a time series), or
+/// clients may not use the collection.
+pub(crate) async fn run(
+    context: &Context,
+    connection: &Connection,
+    request: &Request,
+    read: PointRead<'_>,
+) -> Option<Reply> {
     let namespace = namespace_of(context, request.database(), read.collection).ok()?;
+    if !matches!(context.client.cannot_lock(&namespace).await, Ok(None)) {
+        return None;
+    }
     // On the heap, as every command: idle connections have no use for its room.
     let answer = find(context, connection, &namespace, read).boxed().await;
-    Some(answer.map_or_else(Reply::from, Body::into_reply))
+    Some(answer.map_or_else(Reply::from, Body::into_reply).stamped(&context.tx.clock))
 }
 
 async fn find(
@@ -155,6 +168,7 @@ mod tests {
             doc! {"limit": -1},
             doc! {"limit": 1.0},
             doc! {"batchSize": 0},
+            doc! {"batchSize": 1},
             doc! {"projection": {"a": 1}},
             doc! {"skip": 1},
             doc! {"sort": {"a": 1}},
@@ -177,8 +191,10 @@ mod tests {
 
     #[test]
     fn fields_that_are_there_twice_take_the_long_way_where_they_are_refused() {
-        let mut body = rawdoc! {"find": "c", "filter": {"_id": 1}, "$db": "d"};
-        body.append(cstr!("filter"), rawdoc! {"_id": 2});
-        assert!(PointRead::parse(&Request::of_parts(body, Vec::new(), None).unwrap()).is_none());
+        for twice in [cstr!("filter"), cstr!("$clusterTime")] {
+            let mut body = rawdoc! {"find": "c", "filter": {"_id": 1}, "$clusterTime": {}, "$db": "d"};
+            body.append(twice, rawdoc! {"_id": 2});
+            assert!(PointRead::parse(&Request::of_parts(body, Vec::new(), None).unwrap()).is_none());
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bson::Document;
+use futures_util::FutureExt;
 use mongotx::{Concern, Namespace, Session, TransactionOptions};
 
 use super::{
@@ -116,7 +117,7 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
     // A command that kills sessions does not stop at its own: the others would stay.
     let interruption = slot.as_deref().filter(|_| !kills_sessions(parts.name)).map(Slot::interruption);
     if let Some(level) = parts.generic.read.one_moment(parts.name) {
-        let running = validated_read::run(&parts, level);
+        let running = validated_read::run(&parts, level).boxed();
         return within_limits(parts.generic.limit, interruption, running).await.map(Ok).map_err(Failure::outside);
     }
     let (generic, mode) = (parts.generic, parts.mode);
@@ -166,7 +167,7 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
         work.retry.clear();
     }
     if parts.context.options.retryable_writes == RetryableWrites::Durable {
-        let running = durable::run(&parts, lsid, number, &mut work);
+        let running = durable::run(&parts, lsid, number, &mut work).boxed();
         let made = within_limits(parts.generic.limit, Some(interruption), running).await.map_err(retryable)?;
         let missed = match &parts.generic.write {
             Some(concern) => concern.missed(&parts.context.client).await,
@@ -211,7 +212,7 @@ async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> 
     let done = if ends_transaction(parts.name) {
         let before = work.machine.state();
         let name = parts.name;
-        let done = end_one(&mut work, parts, number).await;
+        let done = end_one(&mut work, parts, number).boxed().await;
         end::count(state, lsid, number, name, (before, work.machine.state()), done.as_ref().err());
         state.cursors.kill_of_transactions(lsid);
         done

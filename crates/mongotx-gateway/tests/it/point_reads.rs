@@ -35,7 +35,7 @@ async fn both_ways_answer_the_same() {
     for besides in [
         doc! {},
         doc! {"limit": 1, "singleBatch": true},
-        doc! {"limit": 1_i64, "batchSize": 1},
+        doc! {"limit": 1_i64, "batchSize": 2},
         doc! {"lsid": session()},
         doc! {"$readPreference": {"mode": "primary"}, "$clusterTime": {}},
     ] {
@@ -57,6 +57,16 @@ async fn both_ways_answer_the_same() {
     let commit = statement(doc! {"commitTransaction": 1}, false);
     gateway.run_on("admin", commit).await;
     assert_eq!(batch(&find(&gateway, doc! {}).await), [doc! {"_id": 1, "n": 2}]);
+}
+
+/// In a view an `_id` may be there several times.
+#[tokio::test]
+async fn views_show_all_that_have_the_id() {
+    let gateway = Client::start("point_views").await;
+    gateway.ok(doc! {"insert": "stored", "documents": [{"_id": 1, "of": [5, 6]}, {"_id": 2, "of": [7]}]}).await;
+    gateway.ok(doc! {"create": "c", "viewOn": "stored", "pipeline": [{"$unwind": "$of"}]}).await;
+    assert_eq!(batch(&find(&gateway, doc! {}).await), [doc! {"_id": 1, "of": 5}, doc! {"_id": 1, "of": 6}]);
+    assert_eq!(batch(&find(&gateway, doc! {"limit": 1}).await), [doc! {"_id": 1, "of": 5}]);
 }
 
 #[tokio::test]

@@ -148,6 +148,7 @@ pub(crate) async fn by_id(
 
 /// The committed document of one `_id`, outside transactions: one `find` of bytes, unless somebody holds the document or the
 /// `_id` may match in another way than by its value. Then it is any query.
+#[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn point(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
     let collection = core.catalog.look_up(&core.server, ns).await?;
     let is_exact = match id {

@@ -14,7 +14,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
-use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
+use sd2v::{
+    filter::is_only_id,
+    names::{UNSAFE, WRITER},
+    projection,
+    stored::lock_state,
+};
 
 use super::{
     fetch, fetch_key, one_command,
@@ -145,10 +150,12 @@ impl Core {
         if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
             return Ok(None);
         }
-        // Whole, so that the version that a rival would leave can be compared.
-        if tx.is_serializable() && is_only_id(&query.filter) && fetch_key::is_answered_here(query) {
-            let answer = vec![doc! {"$match": query.filter.clone()}];
-            return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
+        if tx.is_serializable() && entry.witness.digest().documents > 0 && is_only_id(&query.filter) {
+            let project = both_versions(query).map(|shown| doc! {"$project": shown});
+            if project.is_some() || fetch_key::is_answered_here(query) {
+                let answer = [doc! {"$match": query.filter.clone()}].into_iter().chain(project).collect();
+                return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
+            }
         }
         if let Some(answer) = self.fetched(&entry.ns, query).await? {
             return Ok(Some(Asked { answer, ..Asked::default() }));
@@ -265,6 +272,20 @@ fn command(parts: &[Part<'_>], asked: Vec<Asked>) -> Document {
     let (coll, mut pipeline) = stages.next().unwrap_or_default();
     pipeline.extend(stages.map(|(coll, pipeline)| doc! {"$unionWith": {"coll": coll, "pipeline": pipeline}}));
     doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
+}
+
+/// What of a document that is asked for by its `_id` shows the fields in question of both versions, the lock and the `_id`. `None`: all
+/// of it has to be looked at.
+fn both_versions(query: &Query) -> Option<Document> {
+    let shown = query.projection.as_ref().filter(|_| fetch_key::is_answered_here(query))?;
+    let is_shown = |value: &Bson| !matches!(value, Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0));
+    if shown.is_empty() || !is_flags(shown) || !shown.values().all(is_shown) {
+        return None;
+    }
+    let mut both = projection::with_lock_fields(shown);
+    both.extend(shown.iter().map(|(name, value)| (format!("{UNSAFE}.{name}"), value.clone())));
+    both.insert(format!("{UNSAFE}._id"), 1);
+    Some(both)
 }
 
 /// Does it say of fields whether they are there, and nothing else?

@@ -22,14 +22,15 @@ async fn stage() -> (Client, Client, Collection<Document>) {
     (reader, rival, coll)
 }
 
-/// Reads `n` of two documents, the first by this filter, and writes the third while a rival holds the first. What the commit
-/// answers, and the commands that it sent.
-async fn commit_beside(by: Document, change: Option<Document>) -> (mongotx::Result<()>, u64) {
+/// Reads everything but `m` of two documents, the first by this filter, and writes the third while a rival holds the first. What
+/// the commit answers, and the commands that it sent.
+async fn commit_beside(by: Document, shown: Document, change: Option<Document>) -> (mongotx::Result<()>, u64) {
     let (client, rival, coll) = stage().await;
     let mut reader = begun(&client);
     for filter in [by, doc! {"_id": 2}] {
-        let read = coll.find_one(filter).projection(doc! {"n": 1}).session(&mut reader).await.unwrap();
-        assert_eq!(read.unwrap().get_i32("n").unwrap(), 0);
+        let is_there = filter.get("_id") != Some(&77.into());
+        let read = coll.find_one(filter).projection(shown.clone()).session(&mut reader).await.unwrap();
+        assert_eq!(read.is_some_and(|read| read.get_i32("n").is_ok_and(|n| n == 0)), is_there);
     }
     coll.update_one(doc! {"_id": 3}, doc! {"$set": {"n": 1}}).session(&mut reader).await.unwrap();
     let mut writer = begun(&rival);
@@ -47,24 +48,36 @@ async fn commit_beside(by: Document, change: Option<Document>) -> (mongotx::Resu
 #[tokio::test]
 async fn rival_that_changes_another_field_costs_nothing() {
     for by in [doc! {"_id": 1}, doc! {"k": 10}] {
-        let (alone, sent_alone) = commit_beside(by.clone(), None).await;
-        alone.unwrap();
-        let (beside, sent) = commit_beside(by.clone(), Some(doc! {"$set": {"m": 5}})).await;
-        beside.unwrap_or_else(|error| panic!("{by}: {error}"));
-        assert_eq!(sent, sent_alone, "{by}");
+        for shown in SHOWN.map(|shown| shown()) {
+            let (alone, sent_alone) = commit_beside(by.clone(), shown.clone(), None).await;
+            alone.unwrap();
+            let (beside, sent) = commit_beside(by.clone(), shown.clone(), Some(doc! {"$set": {"m": 5}})).await;
+            beside.unwrap_or_else(|error| panic!("{by} {shown}: {error}"));
+            assert_eq!(sent, sent_alone, "{by} {shown}");
+        }
     }
+}
+
+/// Everything but `m`, said in two ways.
+const SHOWN: [fn() -> Document; 2] = [|| doc! {"n": 1, "k": 1}, || doc! {"m": 0}];
+
+#[tokio::test]
+async fn an_id_that_is_not_there_costs_no_more_than_one_that_is() {
+    let (there, sent_there) = commit_beside(doc! {"_id": 1}, doc! {"n": 1}, None).await;
+    let (absent, sent) = commit_beside(doc! {"_id": 77}, doc! {"n": 1}, None).await;
+    there.and(absent).unwrap();
+    assert_eq!(sent, sent_there);
 }
 
 #[tokio::test]
 async fn rival_that_changes_what_was_read_is_in_the_way() {
     for by in [doc! {"_id": 1}, doc! {"k": 10}] {
-        for change in [doc! {"$set": {"n": 5}}, doc! {"$unset": {"n": ""}}] {
-            let (refused, _) = commit_beside(by.clone(), Some(change.clone())).await;
-            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict, "{by} {change}");
+        let changes = [doc! {"$set": {"n": 5}}, doc! {"$unset": {"n": ""}}, doc! {"$set": {"k": 11}}];
+        for (shown, change) in SHOWN.iter().flat_map(|shown| changes.iter().map(move |change| (shown(), change))) {
+            let (refused, _) = commit_beside(by.clone(), shown.clone(), Some(change.clone())).await;
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict, "{by} {shown} {change}");
         }
     }
-    let (refused, _) = commit_beside(doc! {"k": 10}, Some(doc! {"$set": {"k": 11}})).await;
-    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
 }
 
 /// A document that a rival has locked is shown by one command, whatever fields of it are asked for.
