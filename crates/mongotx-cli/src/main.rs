@@ -60,6 +60,9 @@ enum Command {
     Bench(bench::BenchArgs),
     #[command(hide = true)]
     DemoWorker(demo::worker::Options),
+    /// Forwards messages to a server and does nothing else: what a gateway is measured against.
+    #[command(hide = true)]
+    BenchProxy(bench::ProxyOptions),
     /// Some of a benchmark's clients, as its first process tells them.
     #[command(hide = true, name = txbench::run::child::SUBCOMMAND)]
     BenchClients,
@@ -78,6 +81,7 @@ impl Command {
             Self::User(options) => user::run(options).await,
             Self::Bench(args) => bench::run(args).await,
             Self::DemoWorker(options) => demo::worker::run(options).await,
+            Self::BenchProxy(options) => bench::run_proxy(options).await,
             Self::BenchClients => {
                 txbench::run::child::run().await.map_err(|error| Failure::new(error.to_string()))?;
                 Ok(failure::WELL)

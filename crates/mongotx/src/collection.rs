@@ -45,7 +45,7 @@ impl<T> Collection<T> {
     /// to the filter `{_id: {$eq: id}}` without a session, and takes less of the processor: a proxy passes many documents on.
     ///
     /// # Errors
-    /// As a query.
+    /// The same errors as [`Collection::find_one`] without a session.
     pub async fn find_by_id_raw(&self, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
         fetch::point(&self.core, &self.namespace, id).await
     }

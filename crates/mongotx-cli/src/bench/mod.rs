@@ -23,6 +23,7 @@ use txbench::{
     },
 };
 
+pub(crate) use self::overhead::{ProxyOptions, run_proxy};
 use crate::{
     failure::{Failure, Status, WELL, WRONG},
     say,

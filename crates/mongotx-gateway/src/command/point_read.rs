@@ -18,7 +18,7 @@ use crate::{
     session::{Lsid, slot::Slot},
 };
 
-/// What such a command says.
+/// A `find` of one `_id`: the collection, the `_id`, and the session that it names.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PointRead<'a> {
     collection: &'a str,

@@ -13,7 +13,7 @@ async fn stage() -> (Client, Collection<Document>) {
     (client, coll)
 }
 
-/// By both ways, which agree.
+/// Reads the document with this `_id` in both ways, whose answers must agree.
 async fn read(coll: &Collection<Document>, id: impl Into<Bson>) -> Option<Document> {
     let id = id.into();
     let mut values = RawArrayBuf::new();

@@ -25,7 +25,7 @@ pub(super) fn write(findings: &Findings, file: &Path) -> Result<(), BenchError> 
 fn line(line: &Line) -> Value {
     json!({
         "operation": line.operation.title(), "connections": line.connections,
-        "direct": side(&line.direct), "gateway": side(&line.gateway),
+        "direct": side(&line.direct), "proxy": side(&line.proxy), "gateway": side(&line.gateway),
     })
 }
 

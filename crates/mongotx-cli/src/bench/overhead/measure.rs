@@ -1,4 +1,4 @@
-//! One line of the table: an operation with a number of connections, on both sides in turns.
+//! One line of the table: an operation with a number of connections, on all sides in turns.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,12 @@ use crate::bench::BenchError;
 /// Turns of each side.
 pub(crate) const TURNS: u32 = 6;
 
-/// What both sides needed.
+/// What each side needed for it.
 pub(crate) struct Line {
     pub(crate) operation: Operation,
     pub(crate) connections: u32,
     pub(crate) direct: Measured,
+    pub(crate) proxy: Measured,
     pub(crate) gateway: Measured,
 }
 
@@ -47,7 +48,7 @@ impl Measured {
     }
 }
 
-/// Warms up; then both sides take turns, and each begins every second time.
+/// Warms up; then the sides take turns, and each begins every third time.
 pub(crate) async fn line(
     args: &OverheadArgs,
     operation: Operation,
@@ -55,24 +56,22 @@ pub(crate) async fn line(
     sides: &Sides,
 ) -> Result<Line, BenchError> {
     let time = args.seconds / TURNS;
-    let (mut direct, mut gateway) = (Measured::new(), Measured::new());
-    for side in [&sides.direct, &sides.gateway] {
+    let [mut direct, mut proxy, mut gateway] = [(); 3].map(|()| Measured::new());
+    for side in [&sides.direct, &sides.proxy, &sides.gateway] {
         turn(side, operation, connections, time / 2, args.seed).await?;
     }
     for n in 0..TURNS {
         let seed = args.seed + u64::from(n) * 1_000;
-        let mut both = [(&sides.direct, &mut direct), (&sides.gateway, &mut gateway)];
-        if n % 2 == 1 {
-            both.reverse();
-        }
-        for (side, measured) in both {
+        let mut all = [(&sides.direct, &mut direct), (&sides.proxy, &mut proxy), (&sides.gateway, &mut gateway)];
+        all.rotate_left(n as usize % 3);
+        for (side, measured) in all {
             measured.add(&turn(side, operation, connections, time, seed).await?);
         }
         if operation == Operation::Batch {
             sides.drop_batches().await?;
         }
     }
-    Ok(Line { operation, connections, direct, gateway })
+    Ok(Line { operation, connections, direct, proxy, gateway })
 }
 
 /// All connections of one side ask for so long; what is under way then is waited for.

@@ -1,5 +1,5 @@
 //! `mongotx bench overhead`: what a gateway costs. The same commands of the official driver to a server, and through a gateway
-//! to the same server, in turns.
+//! to the same server, in turns; and through a proxy that only forwards messages, the least that a gateway can cost ([`proxy`]).
 //!
 //! 1. A gateway, a process of its own, that nobody has used yet: its memory, with and without idle connections ([`idle`]).
 //! 2. Single commands, on a standalone server: each [`operation`] with each number of connections ([`measure`]).
@@ -12,6 +12,7 @@ mod json;
 mod measure;
 mod operation;
 mod process;
+mod proxy;
 mod side;
 mod table;
 
@@ -27,6 +28,7 @@ use txbench::{
     target::Deployment,
 };
 
+pub(crate) use self::proxy::{Options as ProxyOptions, run as run_proxy};
 use self::{idle::Memory, measure::Line, operation::Operation, process::GatewayProcess, side::Sides};
 use super::{BenchError, progress};
 use crate::say;
@@ -76,7 +78,7 @@ impl OverheadArgs {
 
     fn facts(&self, servers: &[String]) -> Vec<String> {
         vec![
-            format!("Machine: {}. Clients, gateway and server share it.", machine::describe()),
+            format!("Machine: {}. Clients, proxy, gateway and server share it.", machine::describe()),
             format!("Servers: {}.", servers.join("; ")),
             format!(
                 "Collection: {} documents of about {} bytes, {} in each group; each side has its own. Write concerns are \
@@ -86,7 +88,7 @@ impl OverheadArgs {
                 operation::GROUP
             ),
             format!(
-                "Both sides: the official driver with so many connections, one command at a time on each. After a warm-up \
+                "All sides: the official driver with so many connections, one command at a time on each. After a warm-up \
                  they take turns, {} for each, {} s in all for each side of a line; seed {}.",
                 measure::TURNS,
                 self.seconds.as_secs_f64(),
@@ -151,8 +153,9 @@ async fn on_one_server(
     }
     let db = format!("mongotx_bench_overhead_{}", std::process::id());
     let gateway = GatewayProcess::start(&server.uri, &format!("{db}_tx")).await?;
+    let proxy = GatewayProcess::proxy(&server.uri).await?;
     for connections in &args.connections {
-        let sides = Sides::connect(&server.uri, &gateway.uri, &db, *connections).await?;
+        let sides = Sides::connect([&server.uri, &proxy.uri, &gateway.uri], &db, *connections).await?;
         sides.load().await?;
         for operation in operations {
             progress.set_message(format!("{} with {connections} connection(s)", operation.title()));
@@ -164,5 +167,6 @@ async fn on_one_server(
     }
     findings.memory.push(Memory::of(&gateway, "after all that was measured", 0)?);
     gateway.end().await?;
+    proxy.end().await?;
     Ok(drop_record_database(&server.admin, &format!("{db}_tx")).await?)
 }

@@ -1,7 +1,9 @@
-//! The gateway that is measured: this program run again as `mongotx serve`.
+//! What stands between client and server: this program run again as `mongotx serve` or as the proxy that only forwards
+//! messages.
 
 use std::{process::Stdio, time::Duration};
 
+use mongodb::options::ClientOptions;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -12,18 +14,29 @@ use crate::bench::BenchError;
 /// How long it may take to say where it listens, and to end.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A gateway. Dropped, it is killed.
+/// A gateway, or the proxy. Dropped, it is killed.
 pub(crate) struct GatewayProcess {
     child: Child,
     pub(crate) uri: String,
 }
 
 impl GatewayProcess {
-    /// Starts one on a free port.
+    /// Starts a gateway on a free port.
     pub(crate) async fn start(server: &str, tx_database: &str) -> Result<Self, BenchError> {
+        Self::run(&["serve", "--listen", "127.0.0.1:0", "--uri", server, "--tx-database", tx_database]).await
+    }
+
+    /// Starts the proxy on a free port.
+    pub(crate) async fn proxy(server: &str) -> Result<Self, BenchError> {
+        let options = ClientOptions::parse(server).await?;
+        let address = options.hosts.first().map(ToString::to_string).unwrap_or_default();
+        Self::run(&["bench-proxy", &address]).await
+    }
+
+    async fn run(args: &[&str]) -> Result<Self, BenchError> {
         let program = std::env::current_exe().map_err(|error| failed(&error))?;
         let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--uri", server, "--tx-database", tx_database])
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,4 +1,4 @@
-//! Who asks: the driver, directly or through the gateway, each with a collection of its own.
+//! Who asks: the driver, directly, through the proxy or through the gateway, each with a collection of its own.
 
 use bson::{Document, doc};
 use mongodb::{Client, Collection, IndexModel, options::ClientOptions};
@@ -14,9 +14,10 @@ pub(crate) struct Side {
     name: &'static str,
 }
 
-/// Both.
+/// All of them.
 pub(crate) struct Sides {
     pub(crate) direct: Side,
+    pub(crate) proxy: Side,
     pub(crate) gateway: Side,
 }
 
@@ -39,17 +40,23 @@ impl Side {
 }
 
 impl Sides {
-    /// Connects both, with so many connections each.
-    pub(crate) async fn connect(server: &str, gateway: &str, db: &str, connections: u32) -> Result<Self, BenchError> {
+    /// Connects all, with so many connections each. `uris`: the server's, the proxy's and the gateway's.
+    pub(crate) async fn connect(uris: [&str; 3], db: &str, connections: u32) -> Result<Self, BenchError> {
+        let [server, proxy, gateway] = uris;
         Ok(Self {
             direct: Side::connect(server, db, "direct", connections).await?,
+            proxy: Side::connect(proxy, db, "proxy", connections).await?,
             gateway: Side::connect(gateway, db, "gateway", connections).await?,
         })
     }
 
-    /// Loads both collections, past the gateway, and makes the index, through it.
+    fn all(&self) -> [&Side; 3] {
+        [&self.direct, &self.proxy, &self.gateway]
+    }
+
+    /// Loads all collections, past what stands between, and makes the index, through it.
     pub(crate) async fn load(&self) -> Result<(), BenchError> {
-        for side in [&self.direct, &self.gateway] {
+        for side in self.all() {
             let past = Side { client: self.direct.client.clone(), ..side.clone() };
             past.items().insert_many(documents()).await?;
             side.items().create_index(IndexModel::builder().keys(doc! {"group": 1}).build()).await?;
@@ -59,14 +66,15 @@ impl Sides {
 
     /// Removes what batches have left.
     pub(crate) async fn drop_batches(&self) -> Result<(), BenchError> {
-        for side in [&self.direct, &self.gateway] {
+        for side in self.all() {
             side.collection(BATCHES).drop().await?;
         }
         Ok(())
     }
 
     pub(crate) async fn close(self) {
-        self.direct.client.shutdown().immediate(true).await;
-        self.gateway.client.shutdown().immediate(true).await;
+        for side in [self.direct, self.proxy, self.gateway] {
+            side.client.shutdown().immediate(true).await;
+        }
     }
 }
