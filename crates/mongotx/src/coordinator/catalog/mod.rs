@@ -118,6 +118,11 @@ impl Catalog {
         if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
             return Ok(found);
         }
+        // Every command begins here and seldom comes so far: the room for it is on the heap.
+        Box::pin(self.look_up_anew(server, ns)).await
+    }
+
+    async fn look_up_anew(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
         for _ in 0..LOOKS {
             let begun = self.known.begin(ns);
             let inspected = inspect(server, ns).await?;
