@@ -30,7 +30,7 @@ fn batch(reply: &Document) -> Vec<Document> {
 #[tokio::test]
 async fn both_ways_answer_the_same() {
     let gateway = Client::start("point_reads").await;
-    assert_eq!(batch(&find(&gateway, doc! {}).await), [doc! {}; 0]);
+    assert!(batch(&find(&gateway, doc! {}).await).is_empty());
     gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1, "n": 1}, {"_id": "x"}]}).await;
     for besides in [
         doc! {},
