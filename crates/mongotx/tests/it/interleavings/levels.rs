@@ -107,7 +107,7 @@ pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], begins: 
 }
 
 /// Lists of more interleavings run in the hardest setting only, unless all of them are asked for …
-const LONG: usize = 60;
+const LONG: usize = 20;
 /// … and of lists of more than these every eighth is enough.
 const VERY_LONG: usize = 60;
 const STRIDE: usize = 8;
