@@ -36,7 +36,7 @@ async fn crash_everywhere(scenario: Scenario) {
     let are_all_asked_for = std::env::var_os("MONGOTX_CRASH_ALL").is_some();
     for (place, (step, times)) in plan::steps_of(scenario, &server.uri()).await.into_iter().enumerate() {
         let both = [1, times].into_iter().take(times.min(2));
-        // Scenarios have many steps in common: a third of them begin with each of the first three.
+        // Scenarios have many steps in common, so they begin their turns with different ones.
         let turn = place + scenario as usize;
         let in_turns = [Some(1), None, None, Some(times), None, None][turn % 6];
         for nth in both.filter(|nth| are_all_asked_for || Some(*nth) == in_turns) {
