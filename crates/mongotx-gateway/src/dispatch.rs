@@ -11,6 +11,7 @@ use crate::{
     command::{
         self,
         point_read::{self, PointRead},
+        point_write::{self, PointWrite},
     },
     connection::Connection,
     context::Context,
@@ -71,12 +72,13 @@ pub(crate) async fn run(context: &Context, connection: &Connection, request: &Re
 
 /// What needs no more than bytes passed on, where nothing but the user's privilege is to be asked. `None`: nothing was done.
 async fn run_quickly(context: &Context, connection: &Connection, request: &Request) -> Option<Reply> {
-    let read = PointRead::parse(request)?;
     let may_fail = context.options.test_commands && !context.tx.fail_points.are_off();
-    if may_fail || access::check(context, connection, request).is_err() {
-        return None;
+    let is_allowed = || !may_fail && access::check(context, connection, request).is_ok();
+    if let Some(read) = PointRead::parse(request) {
+        return if is_allowed() { point_read::run(context, connection, request, read).await } else { None };
     }
-    point_read::run(context, connection, request, read).await
+    let write = PointWrite::parse(request).filter(|_| is_allowed())?;
+    point_write::run(context, connection, request, write).await
 }
 
 async fn check_and_run(context: &Context, connection: &Connection, request: &Request) -> Reply {

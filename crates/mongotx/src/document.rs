@@ -95,6 +95,12 @@ pub fn exact(raw: &RawDocument) -> Result<Document> {
     })
 }
 
+/// Does it become the same bytes again when it is read into a `Document` and written, fields of documents in it included?
+/// True is said of documents that hold what BSON's encoding allows to be written in several ways (a boolean that is 2).
+pub(crate) fn is_exact(raw: &RawDocument) -> bool {
+    first_odd(raw, true).is_none()
+}
+
 fn refused(raw: &RawDocument, odd: &Odd) -> Error {
     let id = match raw.get("_id") {
         Ok(Some(id)) => Bson::try_from(id).map(|id| format!(" of the document {{_id: {id}}}")).unwrap_or_default(),

@@ -9,6 +9,7 @@
 //! - [`geo`]: queries by distance, on both versions.
 //! - [`guard`]: no write brings a reserved field to the top level of a stored document.
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
+//! - [`raw`]: documents and updates that are bytes still, and may stay so.
 //! - [`shard`]: shard keys, which every command about one document carries.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
@@ -26,6 +27,7 @@ pub mod index;
 pub mod names;
 pub mod pipeline;
 pub mod projection;
+pub mod raw;
 pub mod shard;
 pub mod statement;
 pub mod stored;

@@ -1,6 +1,11 @@
 //! The reserved field names of a stored document: the one file that spells them.
 
-use bson::{Binary, Bson, doc, oid::ObjectId, spec::BinarySubtype};
+use bson::{
+    Binary, Bson, doc,
+    oid::ObjectId,
+    raw::{CStr, cstr},
+    spec::BinarySubtype,
+};
 use protocol::{ClientId, TxId};
 
 /// The unsafe version: what a transaction wrote and has not finished.
@@ -20,6 +25,10 @@ pub const SLOT: &str = "_slot";
 
 /// All of them.
 pub const RESERVED: [&str; 6] = [UNSAFE, WRITER, READERS, INSERT, REMOVE, SLOT];
+
+/// The same names as keys of BSON, in the order in which a write outside a transaction demands that they be absent.
+pub(crate) const ABSENT: [&CStr; 6] =
+    [cstr!("_xTxId"), cstr!("_sTxIds"), cstr!("_insert"), cstr!("_remove"), cstr!("_unsafe"), cstr!("_slot")];
 
 /// The slot of a document that waits to be inserted: different for every `_id`, as no clean document has it (a missing field
 /// counts as null), and under every collation.

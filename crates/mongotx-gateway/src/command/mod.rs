@@ -29,6 +29,7 @@ mod kill_cursors;
 mod labels;
 mod modification;
 pub(crate) mod point_read;
+pub(crate) mod point_write;
 mod read;
 mod read_concern;
 mod recovery;

@@ -60,7 +60,7 @@ impl<'a> PointRead<'a> {
 }
 
 /// The one value that `{_id: value}` names, which no operator or pattern looks like.
-fn only_id(filter: &RawDocument) -> Option<RawBsonRef<'_>> {
+pub(super) fn only_id(filter: &RawDocument) -> Option<RawBsonRef<'_>> {
     let mut fields = filter.iter();
     let (name, value) = fields.next()?.ok()?;
     let is_plain = matches!(
@@ -76,7 +76,7 @@ fn only_id(filter: &RawDocument) -> Option<RawBsonRef<'_>> {
 }
 
 /// The session's name, as drivers write it.
-fn parse_lsid(lsid: &RawDocument) -> Option<Lsid> {
+pub(super) fn parse_lsid(lsid: &RawDocument) -> Option<Lsid> {
     let mut fields = lsid.iter();
     let id = match fields.next()?.ok()? {
         (name, RawBsonRef::Binary(id)) if name.as_str() == "id" && id.subtype == BinarySubtype::Uuid => id.bytes,

@@ -156,16 +156,7 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
     let slot = state.sessions.get(lsid, Instant::now())?;
     let interruption = slot.interruption();
     let mut work = slot.check_out().await;
-    let older = work.machine.newest();
-    if work.machine.on(number, Event::Write)? == Step::WriteAgain {
-        state.metrics.retried(Repeated::Write);
-    } else {
-        if work.roll_back_older().await {
-            end::tell(state, lsid, older, AbortReason::Superseded, None);
-        }
-        state.cursors.kill_of_transactions(lsid);
-        work.retry.clear();
-    }
+    begin_write(parts.context, lsid, number, &mut work).await?;
     if parts.context.options.retryable_writes == RetryableWrites::Durable {
         let running = durable::run(&parts, lsid, number, &mut work).boxed();
         let made = within_limits(parts.generic.limit, Some(interruption), running).await.map_err(retryable)?;
@@ -194,8 +185,24 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
     made.map_err(retryable)
 }
 
+/// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
+pub(super) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<()> {
+    let state = &context.tx;
+    let older = work.machine.newest();
+    if work.machine.on(number, Event::Write)? == Step::WriteAgain {
+        state.metrics.retried(Repeated::Write);
+        return Ok(());
+    }
+    if work.roll_back_older().await {
+        end::tell(state, lsid, older, AbortReason::Superseded, None);
+    }
+    state.cursors.kill_of_transactions(lsid);
+    work.retry.clear();
+    Ok(())
+}
+
 /// What was certainly not done may be sent again.
-fn retryable(failure: Failure) -> Failure {
+pub(super) fn retryable(failure: Failure) -> Failure {
     let again =
         failure.code == codes::NETWORK_TIMEOUT && failure.labels.contains(&mongotx::error::TRANSIENT_TRANSACTION_ERROR);
     let failure = failure.outside();

@@ -19,6 +19,7 @@ mod mistyped;
 mod one_moment;
 mod panics;
 mod point_reads;
+mod point_writes;
 mod privileges;
 mod refusals;
 mod replicas;

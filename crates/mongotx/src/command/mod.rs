@@ -22,6 +22,7 @@ pub(crate) mod one_command;
 pub(crate) mod output;
 pub(crate) mod own_view;
 mod picked;
+pub(crate) mod point_write;
 pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod rematch;

@@ -190,7 +190,7 @@ async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool
     core.server.write_directly(&ns.db, update).await?.ok()
 }
 
-fn result_of(answer: &WriteAnswer) -> UpdateResult {
+pub(super) fn result_of(answer: &WriteAnswer) -> UpdateResult {
     let n = answer.n as u64;
     match &answer.upserted {
         Some(id) => UpdateResult { upserted_id: Some(id.clone()), ..UpdateResult::default() },

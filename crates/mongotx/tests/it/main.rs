@@ -28,6 +28,7 @@ mod lossless;
 mod metrics;
 mod orphans;
 mod outcome;
+mod point_writes;
 mod points;
 mod quiet;
 mod random;

@@ -1,12 +1,16 @@
 //! Writes outside transactions, and writes to the records of transactions. Neither changes a document that a transaction holds:
 //! the first demand that the document has no lock, the second are in a collection that no transaction writes to.
 
-use bson::{Bson, Document};
-use sd2v::names::{READERS, WRITER};
+use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
+use sd2v::{
+    names::{READERS, WRITER},
+    raw,
+};
 
 use super::{Server, WriteAnswer, kept};
 use crate::{
     coordinator::{records::TXS, strangers::DEPLOYMENT},
+    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -55,6 +59,41 @@ impl Server {
         self.as_asked(db, command).await
     }
 
+    /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands go over the driver.
+    pub(crate) async fn insert_raw(&self, ns: &Namespace, document: &RawDocument) -> Result<Option<WriteAnswer>> {
+        let mut documents = RawArrayBuf::new();
+        documents.push(document);
+        self.send_raw(&ns.db, "insert", rawdoc! {"insert": &*ns.coll, "documents": documents}).await
+    }
+
+    /// Updates the document with this `_id` outside a transaction, if nobody holds it. `None`: as [`Server::insert_raw`].
+    pub(crate) async fn update_raw(
+        &self,
+        ns: &Namespace,
+        id: RawBsonRef<'_>,
+        update: &RawDocument,
+    ) -> Result<Option<WriteAnswer>> {
+        let mut statement = rawdoc! {"q": raw::unlocked(id)};
+        statement.append(cstr!("u"), update);
+        let mut statements = RawArrayBuf::new();
+        statements.push(statement);
+        self.send_raw(&ns.db, "update", rawdoc! {"update": &*ns.coll, "updates": statements}).await
+    }
+
+    /// Deletes the document with this `_id` outside a transaction, if nobody holds it. `None`: as [`Server::insert_raw`].
+    pub(crate) async fn delete_raw(&self, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<WriteAnswer>> {
+        let mut statements = RawArrayBuf::new();
+        statements.push(rawdoc! {"q": raw::unlocked(id), "limit": 1});
+        self.send_raw(&ns.db, "delete", rawdoc! {"delete": &*ns.coll, "deletes": statements}).await
+    }
+
+    /// Over a connection of this library's own, which leads to a server that keeps the data alone: no write concern is named.
+    async fn send_raw(&self, db: &str, name: &str, command: RawDocumentBuf) -> Result<Option<WriteAnswer>> {
+        let Some(mut line) = self.line().await? else { return Ok(None) };
+        let answer = line.ask_raw(db, &command).await.map_err(Error::or_indeterminate)?;
+        judge(name, document::parse(&answer)?).map(Some)
+    }
+
     /// As [`Server::write_directly`], for other commands of the application's own that write.
     pub(crate) async fn run_directly(&self, db: &str, mut command: Document) -> Result<Document> {
         self.nodes.on_majority(&mut command);
@@ -65,12 +104,7 @@ impl Server {
     /// With the write concern that the command names.
     async fn as_asked(&self, db: &str, command: Document) -> Result<WriteAnswer> {
         let name = command.keys().next().cloned().unwrap_or_default();
-        let answer = self.send(db, command).await.map_err(Error::or_indeterminate)?;
-        let written = WriteAnswer::parse_write(&answer).map_err(|away| away.maybe_done().or_indeterminate())?;
-        if written.errors.is_empty() {
-            kept(answer).map_err(|error| error.or_indeterminate().with_progress(written.progress(&name)))?;
-        }
-        Ok(written)
+        judge(&name, self.send(db, command).await.map_err(Error::or_indeterminate)?)
     }
 
     /// A write to the records of transactions, whose answer has a shape of its own.
@@ -114,6 +148,15 @@ impl Server {
         }
         self.send_kept(db, command).await
     }
+}
+
+/// What a write of the application's own has done, by its answer, and whether that may be lost again.
+fn judge(name: &str, answer: Document) -> Result<WriteAnswer> {
+    let written = WriteAnswer::parse_write(&answer).map_err(|away| away.maybe_done().or_indeterminate())?;
+    if written.errors.is_empty() {
+        kept(answer).map_err(|error| error.or_indeterminate().with_progress(written.progress(name)))?;
+    }
+    Ok(written)
 }
 
 fn check_direct(command: &Document) -> Result<()> {

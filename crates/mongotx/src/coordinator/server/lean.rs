@@ -198,7 +198,7 @@ impl Line<'_> {
     }
 
     /// The same, of a command that is bytes already.
-    async fn ask_raw(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
+    pub(super) async fn ask_raw(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
         if let (Some(counters), Some(Ok(first))) = (&self.lean.counters, command.iter_elements().next()) {
             counters.count_command(first.key().as_str());
         }

@@ -1,0 +1,123 @@
+//! Writes of one document outside transactions, as bytes: one conditional command, as in [`super::direct`], made without reading the
+//! document or the update into values first.
+//!
+//! Whatever is out of the ordinary takes the way of [`insert`], [`update`] and [`delete`], which sends the write (again): a name that has to be
+//! looked at, a unique index, a server that is not alone, a document that is held, one that is not there. Nothing was done before that,
+//! for the first attempt was not sent, changed nothing, or was refused.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
+use sd2v::{raw, update::Update};
+
+use super::{
+    Terms,
+    delete::{self, DeleteCommand},
+    insert,
+    update::{self, UpdateCommand, UpdateResult, result_of},
+};
+use crate::{
+    coordinator::Core,
+    document::{exact, is_exact},
+    error::Result,
+    options::Namespace,
+};
+
+/// Answers the document's `_id`.
+pub(crate) async fn insert(core: &Arc<Core>, ns: &Namespace, document: &RawDocument) -> Result<Bson> {
+    if let Some(id) = first_id(document)
+        && raw::is_storable(document)
+        && is_exact(document)
+        && is_quick(core, ns).await?
+        && let Some(answer) = core.server.insert_raw(ns, document).await?
+    {
+        match answer.ok() {
+            // Somebody may hold the `_id` whose document is not committed, or is removed.
+            Err(error) if error.is_duplicate_id() => {}
+            answer => return answer.and_then(|_| Ok(Bson::try_from(id)?)),
+        }
+    }
+    Box::pin(async { insert::one_directly(core, ns, exact(document)?).await }).await
+}
+
+pub(crate) async fn update(
+    core: &Arc<Core>,
+    ns: &Namespace,
+    id: RawBsonRef<'_>,
+    update: &RawDocument,
+) -> Result<UpdateResult> {
+    if is_value(id)
+        && raw::is_plain_update(update)
+        && is_exact(update)
+        && is_quick(core, ns).await?
+        && let Some(answer) = core.server.update_raw(ns, id, update).await?
+    {
+        let answer = answer.ok()?;
+        if answer.n > 0 {
+            return Ok(result_of(&answer));
+        }
+    }
+    Box::pin(async {
+        let command = update_command(id, exact(update)?)?;
+        update::run(core, None, ns, &command).await
+    })
+    .await
+}
+
+fn update_command(id: RawBsonRef<'_>, update: Document) -> Result<UpdateCommand> {
+    let raw = Bson::Document(update.clone());
+    let update = match update.keys().next().is_some_and(|first| first.starts_with('$')) {
+        true => Update::parse_update(raw.clone())?,
+        false => Update::replacement(update)?,
+    };
+    let (filter, terms) = (exactly(id)?, Terms::default());
+    Ok(UpdateCommand { filter, update, raw, multi: false, upsert: false, array_filters: None, terms })
+}
+
+/// Answers how many were deleted.
+pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>) -> Result<u64> {
+    if is_value(id)
+        && core.catalog.check_written(ns, false).is_ok()
+        && let Some(answer) = core.server.delete_raw(ns, id).await?
+        && answer.ok()?.n > 0
+    {
+        return Ok(1);
+    }
+    Box::pin(async {
+        let command = DeleteCommand { filter: exactly(id)?, multi: false, terms: Terms::default() };
+        delete::run(core, None, ns, &command).await
+    })
+    .await
+}
+
+/// May the collection be written to, and is a write of one document one command, because no unique index counts pending values?
+async fn is_quick(core: &Core, ns: &Namespace) -> Result<bool> {
+    core.catalog.check_written(ns, false)?;
+    Ok(!core.catalog.look_up(&core.server, ns).await?.needs_transaction(None))
+}
+
+/// The `_id`, if it is the document's first field, as it is stored.
+fn first_id(document: &RawDocument) -> Option<RawBsonRef<'_>> {
+    let (name, id) = document.iter().next()?.ok()?;
+    (name.as_str() == "_id").then_some(id)
+}
+
+/// In a filter, does it stand for itself?
+fn is_value(id: RawBsonRef<'_>) -> bool {
+    matches!(
+        id,
+        RawBsonRef::ObjectId(_)
+            | RawBsonRef::String(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::Double(_)
+            | RawBsonRef::Decimal128(_)
+            | RawBsonRef::Binary(_)
+            | RawBsonRef::DateTime(_)
+            | RawBsonRef::Boolean(_)
+    )
+}
+
+fn exactly(id: RawBsonRef<'_>) -> Result<Document> {
+    Ok(doc! {"_id": {"$eq": Bson::try_from(id)?}})
+}
