@@ -213,7 +213,11 @@ impl Core {
             Some(claims) => self.claim(claims, target, &patience).await?,
             None => None,
         };
-        let mut left = claim.as_ref().and_then(Claim::left);
+        let mut left = match &claim {
+            Some(claim) => claim.left(),
+            // Whether it matches is for the server to say, so that nobody's turn is waited for.
+            None => claims.as_ref().filter(|_| none).and_then(|all| all.left_at(target.ns, id_key(&target.at.id))),
+        };
         let before = match none {
             true => Before::Safe,
             false => {

@@ -205,6 +205,12 @@ impl Claims {
         self.0.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
+    /// The committed transaction that has left a document as it is, where nobody else has tried to lock it since.
+    pub(crate) fn left_at(&self, ns: &Namespace, id: Vec<u8>) -> Option<TxId> {
+        let table = self.0.siblings.lock();
+        table.places.get(&(ns.clone(), id)).filter(|place| place.state == State::Left).map(|place| place.owner.id)
+    }
+
     /// The latest transactions that are committed and may still be what is found on documents of this collection.
     pub(crate) fn left_in(&self, ns: &Namespace) -> Vec<TxId> {
         let table = self.0.siblings.lock();

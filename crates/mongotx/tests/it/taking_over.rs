@@ -94,6 +94,29 @@ async fn rollback_after_taking_over_leaves_what_the_first_committed() {
     assert_eq!(world.stored().await[0], doc! {"_id": 1, "n": 11});
 }
 
+/// What is asked of the document besides its `_id` is asked of what the first transaction has made of it.
+#[tokio::test]
+async fn update_by_id_and_values_takes_over_what_has_them() {
+    let world = left().await;
+    let mut second = begun(&world.client);
+    let before = sent(&world.client);
+    let (now, past) = (doc! {"_id": 1, "n": 11}, doc! {"_id": 2, "n": 1});
+    let done = world.coll.update_one(now, doc! {"$inc": {"n": 5}, "$currentDate": {"at": true}}).session(&mut second);
+    assert_eq!(done.await.unwrap().matched_count, 1);
+    assert_eq!(sent(&world.client) - before, 1);
+    let missed = tokio::spawn({
+        let (coll, mut third) = (world.coll.clone(), begun(&world.client));
+        async move { coll.update_one(past, add(5)).session(&mut third).await.unwrap().matched_count }
+    });
+    world.gate.open();
+    assert_eq!(missed.await.unwrap(), 0);
+    second.commit().await.unwrap();
+    let stored = world.stored().await;
+    let n: Vec<i32> = stored.iter().map(|one| one.get_i32("n").unwrap()).collect();
+    assert_eq!(n, [16, 11, 11]);
+    assert!(stored[0].get_datetime("at").is_ok(), "{}", stored[0]);
+}
+
 #[tokio::test]
 async fn several_take_over_one_from_the_other() {
     let world = left().await;

@@ -1,6 +1,6 @@
 //! Lock, copy and change in one statement, for the updates where a pipeline provably does what the operators do.
 //!
-//! Taken: `$set` and `$inc` of at most 16 top-level fields of a *clean* document, where
+//! Taken: `$set`, `$inc`, and `$currentDate` with a date, of at most 16 top-level fields of a *clean* document, where
 //!
 //! - each incremented field is missing, or a number other than a decimal with less than 53 bits, and no array: there `$add`
 //!   (to zero, where it is missing) and `$inc` give the same value and type, and the value always changes;
@@ -35,7 +35,12 @@ const EXACT: i64 = 1 << 53;
 enum Change<'a> {
     Set(&'a Bson),
     Inc(&'a Bson),
+    /// The server's time.
+    Now,
 }
+
+/// The time of the command in a pipeline, to the millisecond as in a date.
+const NOW: &str = "$$NOW";
 
 impl Change<'_> {
     /// Does it leave another value whatever there was?
@@ -106,7 +111,7 @@ fn changes(operators: &Document) -> Option<Vec<(&str, Change<'_>)>> {
     changes.sort_by_key(|(field, _)| *field);
     let twice = changes.windows(2).any(|pair| pair[0].0 == pair[1].0);
     let fits = (1..=MAX_FIELDS).contains(&changes.len()) && changes.iter().all(|(field, _)| is_plain_field(field));
-    let may_modify = changes.iter().any(|(_, change)| matches!(change, Change::Set(_)) || change.is_modifying());
+    let may_modify = changes.iter().any(|(_, change)| !matches!(change, Change::Inc(_)) || change.is_modifying());
     (fits && !twice && may_modify).then_some(changes)
 }
 
@@ -114,7 +119,17 @@ fn change<'a>(operator: &str, value: &'a Bson) -> Option<Change<'a>> {
     match operator {
         "$set" if is_plain_value(value, 0) => Some(Change::Set(value)),
         "$inc" if is_exact_step(value) => Some(Change::Inc(value)),
+        "$currentDate" if is_date(value) => Some(Change::Now),
         _ => None,
+    }
+}
+
+/// As `$currentDate` says that it wants a date, and no timestamp.
+fn is_date(value: &Bson) -> bool {
+    match value {
+        Bson::Boolean(_) => true,
+        Bson::Document(of) => of.len() == 1 && of.get_str("$type").is_ok_and(|kind| kind == "date"),
+        _ => false,
     }
 }
 
@@ -152,6 +167,7 @@ fn value(field: &str, change: &Change<'_>) -> Bson {
     match change {
         Change::Set(value) => literal(value).into(),
         Change::Inc(step) => doc! { "$add": [number_in(field), (*step).clone()] }.into(),
+        Change::Now => NOW.into(),
     }
 }
 
@@ -189,9 +205,10 @@ fn is_exact_number(field: &str) -> [Bson; 3] {
 }
 
 fn differences(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
-    let differs = |field: &str, value: &Bson| doc! { "$ne": [format!("${field}"), literal(value)] }.into();
+    let differs = |field: &str, value: Bson| doc! { "$ne": [format!("${field}"), value] }.into();
     let sets = changes.iter().filter_map(|(field, change)| match change {
-        Change::Set(value) => Some(differs(field, value)),
+        Change::Set(value) => Some(differs(field, literal(value).into())),
+        Change::Now => Some(differs(field, NOW.into())),
         Change::Inc(_) => None,
     });
     sets.collect()

@@ -60,6 +60,19 @@ fn fuse_inc_by_zero_beside_what_changes_something() {
 }
 
 #[test]
+fn fuse_the_servers_time_as_a_date_and_not_as_a_timestamp() {
+    for date in [bson!(true), bson!({ "$type": "date" })] {
+        let [stage] = fused(bson!({ "$currentDate": { "at": date } })).unwrap().try_into().unwrap();
+        let words = stage.to_string();
+        assert!(words.contains(r#""_unsafe": { "$mergeObjects": ["$$ROOT", { "at": "$$NOW" }] }"#), "{words}");
+        assert!(words.contains(r#"{ "$ne": ["$at", "$$NOW"] }"#), "{words}");
+    }
+    for other in [bson!({ "$type": "timestamp" }), bson!({ "$type": "date", "x": 1 }), bson!(1)] {
+        assert_eq!(fused(bson!({ "$currentDate": { "at": other } })), None);
+    }
+}
+
+#[test]
 fn fuse_new_fields_in_the_servers_order() {
     let (_, locked, _) = parts(bson!({ "$set": { "z": 1, "B": 1, "é": 1 }, "$inc": { "a9": 1, "a10": 1 } }));
     let added = locked.get_array("$mergeObjects").unwrap()[1].as_document().unwrap();
