@@ -68,6 +68,13 @@ impl Call<'_> {
         self.mode.transaction().is_some()
     }
 
+    /// Whatever it has sent was answered, or is noted as unknown: what a retryable write remembers is complete.
+    pub(crate) fn is_answered(&mut self) {
+        if let Some(retry) = self.retry.as_deref_mut() {
+            retry.ends();
+        }
+    }
+
     /// What the command's write concern could not wait for. A write within a transaction waits when that is committed.
     pub(crate) async fn missed_concern(&self) -> Option<Document> {
         match self.generic.write.as_ref().filter(|_| self.session.is_none()) {
@@ -114,8 +121,17 @@ impl Call<'_> {
         {
             return Ok(None);
         }
+        if let Some(before) = self.retry.as_deref().and_then(Retry::whole) {
+            return before.map(Some);
+        }
         guard_command(self.name, &mut self.body).map_err(Failure::from)?;
-        let reply = self.send_on().await?;
+        let sent = self.send_on().await;
+        if let Some(retry) = self.retry.as_deref_mut()
+            && sent.as_ref().map_or_else(|failure| failure.code != codes::NETWORK_TIMEOUT, Reply::is_ok)
+        {
+            retry.note_whole(sent.clone());
+        }
+        let reply = sent?;
         if reply.is_ok() && !matches!(reply.body().get("writeErrors"), Ok(Some(_))) {
             return Ok(Some(reply));
         }

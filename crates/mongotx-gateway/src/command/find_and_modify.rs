@@ -153,7 +153,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
         return Ok(Err(reply));
     }
     let command = FindAndModify::parse(call.fields("findAndModify"))?;
-    let before = call.retry.as_deref().and_then(|retry| retry.done(0)).cloned();
+    let before = call.retry.as_deref().and_then(|retry| retry.done(0));
     let (reply, concern_error) = match before {
         Some(Done::Unknown(failure)) => return Err(failure),
         Some(Done::Modify(mut reply)) => {

@@ -202,7 +202,12 @@ async fn in_session(
         retry: work.as_deref_mut().map(|work| &mut work.retry),
         is_refused: false,
     };
-    let made = within_limits(None, interruption, carry_out(&mut call, namespace, change)).await;
+    let noted = async {
+        let made = carry_out(&mut call, namespace, change).await;
+        call.is_answered();
+        made
+    };
+    let made = within_limits(None, interruption, noted).await;
     made.map_err(|failure| if is_retryable { retryable(failure) } else { failure.outside() })
 }
 

@@ -181,8 +181,12 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
         retry: Some(&mut work.retry),
         is_refused: false,
     };
-    let made = within_limits(limit, Some(interruption), handle(&mut call)).await;
-    made.map_err(retryable)
+    let noted = async {
+        let made = handle(&mut call).await;
+        call.is_answered();
+        made
+    };
+    within_limits(limit, Some(interruption), noted).await.map_err(retryable)
 }
 
 /// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
@@ -191,6 +195,7 @@ pub(super) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
     let older = work.machine.newest();
     if work.machine.on(number, Event::Write)? == Step::WriteAgain {
         state.metrics.retried(Repeated::Write);
+        work.retry.begins();
         return Ok(());
     }
     if work.roll_back_older().await {
@@ -198,6 +203,7 @@ pub(super) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
     }
     state.cursors.kill_of_transactions(lsid);
     work.retry.clear();
+    work.retry.begins();
     Ok(())
 }
 

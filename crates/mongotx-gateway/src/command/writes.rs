@@ -50,7 +50,7 @@ impl Tally {
     /// # Errors
     /// The error of a statement of which nobody knows whether it was done.
     pub(super) fn retried(&mut self, call: &Call<'_>, statement: usize) -> Answer<bool> {
-        match call.retry.as_deref().and_then(|retry| retry.done(statement)).cloned() {
+        match call.retry.as_deref().and_then(|retry| retry.done(statement)) {
             None => Ok(false),
             Some(Done::Unknown(failure)) => Err(failure),
             Some(done) => {

@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document};
 
-use crate::failure::Failure;
+use crate::{
+    failure::{Failure, codes},
+    reply::Reply,
+};
 
 /// What one statement has done.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,12 +38,40 @@ pub(crate) enum Done {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retry {
     done: BTreeMap<usize, Done>,
+    /// What the server answered to the whole command, where that went to it as it came; an error is one after which nobody knows.
+    whole: Option<Result<Reply, Failure>>,
+    /// Somebody carries it out.
+    is_under_way: bool,
+    /// Somebody began to carry it out and was stopped, by a limit of time or because the session was killed: what he sent may be done yet.
+    is_broken_off: bool,
 }
 
 impl Retry {
-    /// What the statement has done, if it was done.
-    pub(crate) fn done(&self, statement: usize) -> Option<&Done> {
-        self.done.get(&statement)
+    /// Statements are about to be sent. Until [`Retry::ends`] is called, whatever becomes of the future that sends them, those of which
+    /// nothing is noted count as unknown from the next time on.
+    pub(crate) fn begins(&mut self) {
+        self.is_broken_off |= std::mem::replace(&mut self.is_under_way, true);
+    }
+
+    /// All that was sent was answered, or is noted as unknown.
+    pub(crate) fn ends(&mut self) {
+        self.is_under_way = false;
+    }
+
+    /// What the statement has done, if it was done or may have been.
+    pub(crate) fn done(&self, statement: usize) -> Option<Done> {
+        let noted = self.done.get(&statement).cloned();
+        noted.or_else(|| self.is_broken_off.then(|| Done::Unknown(broken_off())))
+    }
+
+    /// The same of a command that goes to the server as it came.
+    pub(crate) fn whole(&self) -> Option<Result<Reply, Failure>> {
+        self.whole.clone().or_else(|| self.is_broken_off.then(|| Err(broken_off())))
+    }
+
+    /// What became of such a command.
+    pub(crate) fn note_whole(&mut self, answer: Result<Reply, Failure>) {
+        self.whole = Some(answer);
     }
 
     /// The statement was done.
@@ -55,8 +86,14 @@ impl Retry {
 
     /// Another number begins.
     pub(crate) fn clear(&mut self) {
-        self.done.clear();
+        *self = Self::default();
     }
+}
+
+fn broken_off() -> Failure {
+    let message =
+        "it is not known whether this write was made: it was interrupted while it was carried out for the first time";
+    Failure::new(codes::INTERRUPTED, message)
 }
 
 #[cfg(test)]
@@ -68,8 +105,27 @@ mod tests {
         let mut retry = Retry::default();
         assert_eq!(retry.done(0), None);
         retry.note(0, Done::Count(1));
-        assert_eq!((retry.done(0), retry.done(1)), (Some(&Done::Count(1)), None));
+        assert_eq!((retry.done(0), retry.done(1)), (Some(Done::Count(1)), None));
         retry.clear();
         assert_eq!(retry.done(0), None);
+    }
+
+    #[test]
+    fn what_was_sent_by_somebody_who_was_stopped_is_unknown() {
+        let mut retry = Retry::default();
+        retry.begins();
+        retry.note(0, Done::Count(1));
+        assert_eq!((retry.done(1), retry.whole()), (None, None));
+        retry.begins();
+        assert_eq!(retry.done(0), Some(Done::Count(1)));
+        assert!(matches!(retry.done(1), Some(Done::Unknown(_))) && retry.whole().unwrap().is_err());
+        retry.ends();
+        retry.begins();
+        assert!(matches!(retry.done(1), Some(Done::Unknown(_))));
+        retry.clear();
+        retry.begins();
+        retry.ends();
+        retry.begins();
+        assert_eq!(retry.done(1), None);
     }
 }

@@ -66,3 +66,44 @@ async fn what_cannot_be_retried_is_refused_as_by_the_server() {
     client.ok(session.write(doc! {"insert": "c", "documents": [{"_id": 2}]})).await;
     assert_eq!(code(&client.run(older).await), 225);
 }
+
+/// There the command goes to the server as it came, and what it answered is what is remembered.
+#[tokio::test]
+async fn writes_to_collections_in_which_nothing_is_locked_are_made_once() {
+    let client = Client::start("gw_retry_plain").await;
+    client.ok(doc! {"create": "capped", "capped": true, "size": 4_096}).await;
+    client.ok(doc! {"insert": "capped", "documents": [{"_id": 1, "n": 0}]}).await;
+    let session = Session::new();
+    let increase = doc! {"update": "capped", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]};
+    let (first, again) = twice(&client, &session, increase).await;
+    assert_eq!((first.get_i32("nModified").unwrap(), again.get_i32("nModified").unwrap()), (1, 1));
+    let modify = doc! {"findAndModify": "capped", "query": {"_id": 1}, "update": {"$inc": {"n": 1}}, "new": true};
+    let (first, again) = twice(&client, &session, modify).await;
+    assert_eq!(first.get("value"), again.get("value"));
+    assert_eq!(client.all("capped").await, [doc! {"_id": 1, "n": 2}]);
+    // What was refused as a whole was not made.
+    let nonsense = doc! {"update": "capped", "updates": [{"q": {"_id": 1}, "u": {"$nonsense": {"n": 1}}}]};
+    let (first, again) = twice(&client, &session, nonsense).await;
+    assert_eq!(first, again);
+}
+
+/// What an attempt has sent that was stopped may arrive yet: nobody knows, and it is not sent a second time.
+#[tokio::test]
+async fn a_write_that_was_interrupted_is_not_tried_again() {
+    let client = Client::start("gw_retry_stopped").await;
+    client.ok(doc! {"insert": "c", "documents": [{"_id": 1, "n": 0}]}).await;
+    let (holder, session) = (Session::new(), Session::new());
+    let increase = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]};
+    client.ok(holder.first(increase.clone())).await;
+    let mut hasty = increase.clone();
+    hasty.insert("maxTimeMS", 50);
+    assert_eq!(code(&client.run(session.write(hasty)).await), 50);
+    client.run_on("admin", holder.abort()).await;
+    for _ in 0..2 {
+        let again = client.run(session.again(increase.clone())).await;
+        assert_eq!(code(&again), 11_601, "{again}");
+        assert!(!common::commands::has_label(&again, "RetryableWriteError"), "{again}");
+    }
+    assert_eq!(client.all("c").await, [doc! {"_id": 1, "n": 0}]);
+    client.ok(session.write(increase)).await;
+}
