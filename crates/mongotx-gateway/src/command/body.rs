@@ -69,3 +69,43 @@ impl From<RawDocumentBuf> for Body {
         Self(raw)
     }
 }
+
+/// What a handler has made of its command.
+#[derive(Debug)]
+pub(crate) enum Made {
+    /// The fields of a reply of the gateway's own.
+    Body(Body),
+    /// The server's whole reply, which goes to the client.
+    Server(Reply),
+}
+
+impl Made {
+    /// As [`Body::with_concern_error`]; the server's reply stays as it is.
+    #[must_use]
+    pub(crate) fn with_concern_error(self, error: Option<Document>, mode: &Mode) -> Self {
+        match self {
+            Self::Body(body) => Self::Body(body.with_concern_error(error, mode)),
+            Self::Server(reply) => Self::Server(reply),
+        }
+    }
+
+    /// The reply.
+    pub(crate) fn into_reply(self) -> Reply {
+        match self {
+            Self::Body(body) => body.into_reply(),
+            Self::Server(reply) => reply,
+        }
+    }
+}
+
+impl From<Body> for Made {
+    fn from(body: Body) -> Self {
+        Self::Body(body)
+    }
+}
+
+impl From<Reply> for Made {
+    fn from(reply: Reply) -> Self {
+        Self::Server(reply)
+    }
+}

@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};
 
 use super::{
-    body::Body,
+    body::Made,
     call::{Call, within},
     fields::Fields,
     statements::{self, run_all},
@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     failure::{Answer, Failure, codes},
-    reply::Reply,
     session::retry::Done,
 };
 
@@ -114,13 +113,13 @@ impl Deletes {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
-        return Ok(Err(reply));
+        return Ok(reply.into());
     }
     let Deletes { statements, is_ordered } = Deletes::parse(call.fields("delete"))?;
     let mut tally = Tally::new(is_ordered);
     run_all(call, &namespace, &statements, &mut tally).await?;
-    tally.finish(call).await.map(Ok)
+    tally.finish(call).await.map(Made::Body)
 }

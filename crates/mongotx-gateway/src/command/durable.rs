@@ -20,10 +20,7 @@ use mongotx::{
 };
 use tokio::sync::OnceCell;
 
-use super::{
-    handle, recovery,
-    run::{Made, Parts},
-};
+use super::{body::Made, handle, recovery, run::Parts};
 use crate::{
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
@@ -91,7 +88,7 @@ async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -
     let made = handle(&mut call).await;
     let is_refused = call.is_refused || made.is_err();
     match made {
-        Ok(Err(reply)) => Ok(Attempt::Done(Err(reply))),
+        Ok(Made::Server(reply)) => Ok(Attempt::Done(Made::Server(reply))),
         Err(failure) if is_transient(&failure) => Ok(again(session, failure).await),
         made if is_refused && now == done || made.is_err() => {
             // A refusal may be this very write's own, carried out by another gateway meanwhile.

@@ -7,18 +7,15 @@ use mongotx::Verbosity;
 
 use super::{
     aggregate::{Pipeline, Source},
-    body::Body,
+    body::{Body, Made},
     call::{Call, within},
     fields::Fields,
     find::Find,
     generic::Generic,
 };
-use crate::{
-    failure::{Answer, Failure, codes},
-    reply::Reply,
-};
+use crate::failure::{Answer, Failure, codes};
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
     let mut nested =
         Call { name: &name, body: inner, session: None, made: None, retry: None, is_refused: false, ..*call };
@@ -37,14 +34,14 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
         "count" | "distinct" | "update" | "delete" | "findAndModify" | "findandmodify" => {
             let inner = std::mem::take(&mut nested.body);
             let command = bson::doc! {"explain": inner, "verbosity": spelled(verbosity)};
-            return Ok(Err(call.context.upstream.run_document(call.db, &command).await?));
+            return Ok(call.context.upstream.run_document(call.db, &command).await?.into());
         }
         other => {
             let message = format!("Explain failed due to unknown command: {other}");
             return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
         }
     };
-    Body::of(&without_status(plan)).map(Ok)
+    Body::of(&without_status(plan)).map(Made::Body)
 }
 
 /// The command that is to be explained, its name, and how much is to be told.

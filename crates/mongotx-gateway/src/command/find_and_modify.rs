@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 use mongotx::{Collection, Modified, Namespace, ReturnDocument};
 
 use super::{
-    body::Body,
+    body::{Body, Made},
     call::{Call, within},
     fields::Fields,
     modification::Update,
@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     failure::{Answer, Failure, codes},
-    reply::Reply,
     session::retry::Done,
 };
 
@@ -147,10 +146,10 @@ impl FindAndModify {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
-        return Ok(Err(reply));
+        return Ok(reply.into());
     }
     let command = FindAndModify::parse(call.fields("findAndModify"))?;
     let before = call.retry.as_deref().and_then(|retry| retry.done(0));
@@ -162,7 +161,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
         }
         _ => modified(call, &namespace, &command).await?,
     };
-    Ok(Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode)))
+    Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode).into())
 }
 
 /// The reply, and what its write concern could not wait for.

@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 use mongotx::{Collection, IndexModel, Namespace};
 
 use super::{
-    body::Body,
+    body::{Body, Made},
     call::{Call, First},
     collections::{describe, everything, to_raw},
     fields::Fields,
@@ -12,7 +12,6 @@ use super::{
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
-    reply::Reply,
 };
 
 /// `createIndexes`.
@@ -119,15 +118,15 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
 }
 
 /// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server answers.
-pub(super) async fn list(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+pub(super) async fn list(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     let indexes = call.collection::<Document>(&namespace).list_indexes().await?;
     if indexes.is_empty() {
-        return call.send_on().await.map(Err);
+        return call.send_on().await.map(Made::Server);
     }
     let mut fields = call.fields("listIndexes");
     let first = First::of_cursor("listIndexes", fields.document("cursor")?)?;
     fields.finish()?;
     let listed = indexes.iter().map(|index| to_raw(index.spec())).collect::<Answer<Vec<_>>>()?;
-    call.first_batch(namespace, Open::of_documents(listed), everything(first)).await.map(Ok)
+    call.first_batch(namespace, Open::of_documents(listed), everything(first)).await.map(Made::Body)
 }

@@ -4,14 +4,13 @@ use bson::Document;
 use mongotx::{Error, Namespace};
 
 use super::{
-    body::Body,
+    body::Made,
     call::{Call, within},
     fields::Fields,
     writes::{Tally, check_count, note_unknown},
 };
 use crate::{
     failure::{Answer, Failure},
-    reply::Reply,
     session::retry::Done,
 };
 
@@ -33,10 +32,10 @@ impl Inserts {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
-        return Ok(Err(reply));
+        return Ok(reply.into());
     }
     let Inserts { documents, is_ordered } = Inserts::parse(call.fields("insert"))?;
     let mut tally = Tally::new(is_ordered);
@@ -49,7 +48,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
     if !waiting.is_empty() {
         insert(call, &namespace, waiting, is_ordered, &mut tally).await?;
     }
-    tally.finish(call).await.map(Ok)
+    tally.finish(call).await.map(Made::Body)
 }
 
 async fn insert(

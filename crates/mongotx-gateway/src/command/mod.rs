@@ -47,7 +47,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use self::{allowed::check_name, call::Call, run::Made};
+use self::{allowed::check_name, body::Made, call::Call};
 pub(crate) use self::{clock::Clock, fail_point::Hit};
 pub use self::{
     read::read,
@@ -110,39 +110,39 @@ async fn handle(call: &mut Call<'_>) -> Answer<Made> {
 /// Those that need much room have it on the heap, so that the others need not carry it about.
 async fn hand_over(call: &mut Call<'_>) -> Answer<Made> {
     match call.name {
-        "find" => find::run(call).await.map(Ok),
-        "getMore" => get_more::run(call).await.map(Ok),
-        "killCursors" => kill_cursors::run(call).await.map(Ok),
+        "find" => find::run(call).await.map(Made::Body),
+        "getMore" => get_more::run(call).await.map(Made::Body),
+        "killCursors" => kill_cursors::run(call).await.map(Made::Body),
         "insert" => insert::run(call).await,
         "update" => update::run(call).await,
         "delete" => delete::run(call).await,
         "findAndModify" | "findandmodify" => find_and_modify::run(call).boxed().await,
-        "aggregate" => aggregate::run(call).boxed().await.map(Ok),
-        "count" => count::run(call).await.map(Ok),
-        "distinct" => distinct::run(call).await.map(Ok),
+        "aggregate" => aggregate::run(call).boxed().await.map(Made::Body),
+        "count" => count::run(call).await.map(Made::Body),
+        "distinct" => distinct::run(call).await.map(Made::Body),
         "explain" => explain::run(call).boxed().await,
-        "create" => collections::create(call).await.map(Ok),
-        "drop" => collections::drop(call).boxed().await.map(Ok),
-        "dropDatabase" => collections::drop_database(call).boxed().await.map(Ok),
-        "collMod" => collections::modify(call).await.map(Ok),
-        "listCollections" => collections::list(call).boxed().await.map(Ok),
-        "createIndexes" => indexes::create(call).boxed().await.map(Ok),
-        "dropIndexes" | "deleteIndexes" => indexes::drop(call).boxed().await.map(Ok),
+        "create" => collections::create(call).await.map(Made::Body),
+        "drop" => collections::drop(call).boxed().await.map(Made::Body),
+        "dropDatabase" => collections::drop_database(call).boxed().await.map(Made::Body),
+        "collMod" => collections::modify(call).await.map(Made::Body),
+        "listCollections" => collections::list(call).boxed().await.map(Made::Body),
+        "createIndexes" => indexes::create(call).boxed().await.map(Made::Body),
+        "dropIndexes" | "deleteIndexes" => indexes::drop(call).boxed().await.map(Made::Body),
         "listIndexes" => indexes::list(call).boxed().await,
-        "refreshSessions" => sessions::refresh(call).map(Ok),
-        "endSessions" | "killSessions" => sessions::kill(call).boxed().await.map(Ok),
-        "killAllSessions" => sessions::kill_all(call).boxed().await.map(Ok),
-        "killAllSessionsByPattern" => sessions::kill_by_pattern(call).boxed().await.map(Ok),
-        "configureFailPoint" => fail_point::configure(call).map(Ok),
-        "listDatabases" => hidden::databases(call).await.map(Err),
-        "validate" | "collStats" | "collstats" => hidden::statistics(call).await.map(Err),
+        "refreshSessions" => sessions::refresh(call).map(Made::Body),
+        "endSessions" | "killSessions" => sessions::kill(call).boxed().await.map(Made::Body),
+        "killAllSessions" => sessions::kill_all(call).boxed().await.map(Made::Body),
+        "killAllSessionsByPattern" => sessions::kill_by_pattern(call).boxed().await.map(Made::Body),
+        "configureFailPoint" => fail_point::configure(call).map(Made::Body),
+        "listDatabases" => hidden::databases(call).await.map(Made::Server),
+        "validate" | "collStats" | "collstats" => hidden::statistics(call).await.map(Made::Server),
         "renameCollection" => Err(Failure::new(
             codes::COMMAND_NOT_SUPPORTED,
             "renameCollection is not supported: transactions under way would lose what they have written there",
         )),
-        "serverStatus" => server_status::run(call).await.map(Err),
-        "currentOp" => current_op::run(call).map(Ok),
-        "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Err),
+        "serverStatus" => server_status::run(call).await.map(Made::Server),
+        "currentOp" => current_op::run(call).map(Made::Body),
+        "dbStats" | "dbstats" | "dataSize" | "datasize" => call.send_on().await.map(Made::Server),
         other => Err(Failure::new(
             codes::COMMAND_NOT_SUPPORTED,
             format!("{other} is not supported yet: its reply would show how MongoTx stores documents"),

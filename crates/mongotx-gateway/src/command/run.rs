@@ -11,7 +11,7 @@ use mongotx::{Concern, Namespace, Session, TransactionOptions};
 
 use super::{
     allowed::{check_statement, ends_transaction, kills_sessions},
-    body::Body,
+    body::{Body, Made},
     call::Call,
     durable,
     end_transaction::{self, Ending},
@@ -42,8 +42,6 @@ use crate::{
 };
 
 const WRITES: [&str; 5] = ["insert", "update", "delete", "findAndModify", "findandmodify"];
-/// What a handler has made: its own fields, or the server's whole reply.
-pub(super) type Made = Result<Body, Reply>;
 
 /// A command that has been taken apart.
 pub(super) struct Parts<'a> {
@@ -99,12 +97,9 @@ pub(super) async fn run(
     let made = match parts.mode.clone() {
         Mode::Plain(lsid) => plain(parts, lsid.as_ref()).await?,
         Mode::Write(lsid, number) => write(parts, &lsid, number).await?,
-        Mode::Transaction { lsid, number, begins } => Ok(statement(parts, &lsid, number, begins).await?),
+        Mode::Transaction { lsid, number, begins } => statement(parts, &lsid, number, begins).await?.into(),
     };
-    Ok(match made {
-        Ok(body) => body.into_reply(),
-        Err(reply) => reply,
-    })
+    Ok(made.into_reply())
 }
 
 async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
@@ -118,7 +113,10 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
     let interruption = slot.as_deref().filter(|_| !kills_sessions(parts.name)).map(Slot::interruption);
     if let Some(level) = parts.generic.read.one_moment(parts.name) {
         let running = validated_read::run(&parts, level).boxed();
-        return within_limits(parts.generic.limit, interruption, running).await.map(Ok).map_err(Failure::outside);
+        return within_limits(parts.generic.limit, interruption, running)
+            .await
+            .map(Made::Body)
+            .map_err(Failure::outside);
     }
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;
@@ -138,7 +136,9 @@ async fn plain(parts: Parts<'_>, lsid: Option<&Lsid>) -> Answer<Made> {
     let made = within_limits(limit, interruption, handle(&mut call)).await;
     match made {
         // What was carried out is no failure.
-        Err(Failure { unreplicated: Some(error), .. }) => Ok(Ok(Body::empty().with_concern_error(Some(*error), &mode))),
+        Err(Failure { unreplicated: Some(error), .. }) => {
+            Ok(Body::empty().with_concern_error(Some(*error), &mode).into())
+        }
         made => made.map_err(Failure::outside),
     }
 }
@@ -164,7 +164,7 @@ async fn write(parts: Parts<'_>, lsid: &Lsid, number: i64) -> Answer<Made> {
             Some(concern) => concern.missed(&parts.context.client).await,
             None => None,
         };
-        return Ok(made.map(|body| body.with_concern_error(missed, &parts.mode)));
+        return Ok(made.with_concern_error(missed, &parts.mode));
     }
     let (generic, mode) = (parts.generic, parts.mode);
     let limit = generic.limit;
@@ -331,8 +331,10 @@ async fn one_statement(
         state.cursors.kill_of_transactions(lsid);
     }
     match made? {
-        Ok(body) => Ok(body),
-        Err(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server")),
+        Made::Body(body) => Ok(body),
+        Made::Server(_) => {
+            Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server"))
+        }
     }
 }
 

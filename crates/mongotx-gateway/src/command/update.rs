@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 use mongotx::{Namespace, UpdateResult, WriteModel};
 
 use super::{
-    body::Body,
+    body::Made,
     call::{Call, within},
     fields::Fields,
     modification::Update,
@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     failure::{Answer, Failure, codes},
-    reply::Reply,
     session::retry::Done,
 };
 
@@ -142,13 +141,13 @@ impl Updates {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Result<Body, Reply>> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
-        return Ok(Err(reply));
+        return Ok(reply.into());
     }
     let Updates { statements, is_ordered } = Updates::parse(call.fields("update"))?;
     let mut tally = Tally::of_updates(is_ordered);
     run_all(call, &namespace, &statements, &mut tally).await?;
-    tally.finish(call).await.map(Ok)
+    tally.finish(call).await.map(Made::Body)
 }

@@ -14,7 +14,7 @@ use bson::Timestamp;
 use mongotx::{Attempts, Session, TransactionOptions};
 
 use super::{
-    body::Body,
+    body::{Body, Made},
     call::{Call, First},
     handle,
     read_concern::ReadLevel,
@@ -71,8 +71,8 @@ async fn attempt(parts: &Parts<'_>, level: ReadLevel, lost: &Attempts) -> Answer
     let mut session = begin(parts, level, lost)?;
     let mut call = parts.call(Some(&mut session), None, None);
     match handle(&mut call).await? {
-        Ok(body) => Ok(body),
-        Err(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a validated read was passed on to the server")),
+        Made::Body(body) => Ok(body),
+        Made::Server(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a validated read was passed on to the server")),
     }
 }
 
