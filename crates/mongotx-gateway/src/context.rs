@@ -1,8 +1,18 @@
 //! What every command may use.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
 
-use crate::{access::Users, command::State, memory::Memory, options::Options, passthrough::Upstream};
+use crate::{
+    access::Users, memory::Memory, options::Options, session::records::Records, state::State, upstream::Upstream,
+};
+
+/// How often what is over is looked for.
+const LOOK: Duration = Duration::from_secs(1);
+/// Every how many looks old records of writes are looked for.
+const LOOKS_FOR_RECORDS: u64 = 60;
 
 /// The gateway's parts that outlive every connection.
 pub struct Context {
@@ -24,8 +34,24 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
-        let tx = State::new(options.sessions);
+        let records = Records::new(&client, &options.client.tx_database, options.sessions.session_timeout);
+        let tx = State::new(options.sessions, records);
         let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
         Self { client, upstream, tx, memory, users, options, started: Instant::now() }
+    }
+
+    /// Ends what is over, as long as the gateway lives.
+    pub(crate) fn sweep_in_background(self: &Arc<Self>) {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        tokio::spawn(async move {
+            for look in 1_u64.. {
+                tokio::time::sleep(LOOK).await;
+                let Some(context) = weak.upgrade() else { return };
+                context.tx.sweep(Instant::now()).await;
+                if look.is_multiple_of(LOOKS_FOR_RECORDS) {
+                    context.tx.records.sweep().await;
+                }
+            }
+        });
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     connection::Connection,
     context::Context,
     error::{Code, CommandError, code},
+    fail_points::Hit,
     handshake, passthrough,
     reply::Reply,
     request::Request,
@@ -73,7 +74,7 @@ pub(crate) async fn run(context: &Context, connection: &Connection, request: &Re
 /// What needs no more than bytes passed on, where nothing but the user's privilege is to be asked. `None`: nothing was done.
 async fn run_quickly(context: &Context, connection: &Connection, request: &Request) -> Option<Reply> {
     let may_fail = context.options.test_commands && !context.tx.fail_points.are_off();
-    let is_allowed = || !may_fail && access::check(context, connection, request).is_ok();
+    let is_allowed = || !may_fail && check(context, connection, request).is_ok();
     if let Some(read) = PointRead::parse(request) {
         return if is_allowed() { point_read::run(context, connection, request, read).await } else { None };
     }
@@ -81,18 +82,32 @@ async fn run_quickly(context: &Context, connection: &Connection, request: &Reque
     point_write::run(context, connection, request, write).await
 }
 
+/// Whether the user of the connection may run the command: asked before anything else is done with it.
+fn check(context: &Context, connection: &Connection, request: &Request) -> Result<(), CommandError> {
+    // Nobody carries out what nobody knows.
+    if context.users.is_none() || route(request.name()).is_none() {
+        return Ok(());
+    }
+    access::check(connection.user().as_deref(), request, &context.options.client.tx_database)
+}
+
+/// What a fail point wants done to a command, if one does.
+fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
+    if context.options.test_commands { context.tx.fail_points.hit(request.name(), connection) } else { None }
+}
+
 async fn check_and_run(context: &Context, connection: &Connection, request: &Request) -> Reply {
-    if let Err(refused) = access::check(context, connection, request) {
+    if let Err(refused) = check(context, connection, request) {
         return refused.into();
     }
-    match command::fail_point(context, connection, request) {
+    match fail_point(context, connection, request) {
         None => carry_out(context, connection, request).await,
         Some(hit) => fail(context, connection, request, &hit).await,
     }
 }
 
 /// A command that a test wants to fail.
-async fn fail(context: &Context, connection: &Connection, request: &Request, hit: &command::Hit) -> Reply {
+async fn fail(context: &Context, connection: &Connection, request: &Request, hit: &Hit) -> Reply {
     if let Some(block) = hit.block {
         tokio::time::sleep(block).await;
     }
@@ -100,7 +115,8 @@ async fn fail(context: &Context, connection: &Connection, request: &Request, hit
         connection.cut();
     }
     let body = Document::try_from(request.body()).unwrap_or_default();
-    if let Some(reply) = hit.reply(request.name(), &body) {
+    let ends = command::ends_transaction(request.name());
+    if let Some(reply) = hit.reply(request.name(), ends, &body) {
         return reply.into();
     }
     if hit.close {

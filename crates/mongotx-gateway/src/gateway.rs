@@ -7,16 +7,15 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     access::{Users, UsersError},
-    command::{self, sweep_in_background},
     connection::{Connection, Peer},
     context::Context,
     dispatch,
-    metrics::{end::AbortReason, endpoint::Endpoint},
+    metrics::AbortReason,
     options::Options,
-    passthrough::Upstream,
     reply::Reply,
     request::Request,
-    server::{Listener, Server, TlsError, acceptor},
+    server::{Endpoint, Listener, Server, TlsError, acceptor},
+    upstream::Upstream,
 };
 
 /// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`] waits for them.
@@ -102,7 +101,7 @@ impl Gateway {
         let endpoint = listen_for_metrics(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
         let context = Arc::new(Context::new(client, upstream, users, options));
-        sweep_in_background(&context);
+        context.sweep_in_background();
         let server = Arc::new(Server::new(context, tls));
         let metrics_address = endpoint.as_ref().and_then(Endpoint::address);
         if let Some(endpoint) = endpoint {
@@ -138,7 +137,7 @@ impl Gateway {
             self.server.tasks.wait().await;
         }
         // Nobody can end what is open any more.
-        command::kill_every(&self.server.context, AbortReason::Shutdown).await;
+        self.server.context.tx.kill_every(AbortReason::Shutdown).await;
         self.server.context.client.shutdown().await
     }
 

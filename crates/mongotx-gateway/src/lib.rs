@@ -11,12 +11,15 @@
 //! and gives.
 
 mod access;
+mod clock;
 mod command;
 mod connection;
 mod context;
 mod cursor;
 mod dispatch;
+mod fail_points;
 mod failure;
+mod fields;
 mod gateway;
 mod handshake;
 mod memory;
@@ -27,18 +30,21 @@ mod reply;
 mod request;
 mod server;
 mod session;
+mod state;
+mod upstream;
 
 pub use mongowire::{error, wire};
 
 pub use self::{
     access::{Role, UserName, Users, UsersError},
-    command::{SessionLimits, State, read},
+    command::read,
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::{Limits, Options, RetryableWrites, Tls},
-    passthrough::Upstream,
+    options::{Limits, Options, RetryableWrites, SessionLimits, Tls},
     reply::Reply,
     request::{Request, Sequence, Whole},
     server::TlsError,
+    state::State,
+    upstream::Upstream,
 };

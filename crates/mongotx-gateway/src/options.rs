@@ -4,8 +4,6 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mongotx::ClientOptions;
 
-use crate::command::SessionLimits;
-
 /// A gateway that is to be started. It listens nowhere unless told so.
 #[derive(Clone)]
 pub struct Options {
@@ -117,6 +115,39 @@ impl Default for Limits {
             memory_bytes: 1024 * 1024 * 1024,
             upstream: 100,
             upstream_wait: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Limits of sessions, transactions, cursors and validated reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Sessions that are kept at a time.
+    pub sessions: usize,
+    /// How long a session is kept that nobody uses.
+    pub session_timeout: Duration,
+    /// How long a transaction may be open.
+    pub transaction_lifetime: Duration,
+    /// How long a cursor is kept that nobody uses.
+    pub cursor_timeout: Duration,
+    /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions may answer: the gateway keeps all of
+    /// them until they are fetched.
+    pub validated_read_documents: usize,
+    /// Bytes of documents that one such read may answer.
+    pub validated_read_bytes: usize,
+}
+
+impl Default for SessionLimits {
+    /// MongoDB's, but for the number of sessions: 10,000, 30 minutes, 60 seconds, 10 minutes. MongoDB has none for validated
+    /// reads: 100,000 documents, 64 MiB.
+    fn default() -> Self {
+        Self {
+            sessions: 10_000,
+            session_timeout: Duration::from_secs(30 * 60),
+            transaction_lifetime: Duration::from_secs(60),
+            cursor_timeout: Duration::from_secs(10 * 60),
+            validated_read_documents: 100_000,
+            validated_read_bytes: 64 * 1024 * 1024,
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
-use crate::command::Clock;
-use crate::error::{CommandError, code};
+use crate::{
+    clock::Clock,
+    error::{CommandError, code},
+};
 
 /// The reply to a command: a document with `ok`, as bytes.
 #[derive(Clone, Debug, PartialEq)]

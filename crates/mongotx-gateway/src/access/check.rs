@@ -1,28 +1,29 @@
-//! Whether the user of a connection may run a command: asked before anything else is done with it.
+//! Whether a user may run a command: asked before anything else is done with it.
 
 use std::collections::HashSet;
 
 use bson::Document;
 
-use super::needs::{Access, access, demands};
+use super::{
+    needs::{Access, access, demands},
+    user::User,
+};
 use crate::{
-    connection::Connection,
-    context::Context,
-    dispatch,
     error::{CommandError, code},
     request::{Request, Whole},
 };
 
+/// `own`: the database in which MongoTx keeps its records.
+///
 /// # Errors
 /// 13, as MongoDB: without a login, and without the privilege. The command itself is not told: it may hold documents.
-pub(crate) fn check(context: &Context, connection: &Connection, request: &Request) -> Result<(), CommandError> {
+pub(crate) fn check(user: Option<&User>, request: &Request, own: &str) -> Result<(), CommandError> {
     let name = request.name();
-    // Nobody carries out what nobody knows.
-    if context.users.is_none() || dispatch::route(name).is_none() || is_open(name) {
+    if is_open(name) {
         return Ok(());
     }
     let unauthorized = |text: String| Err(CommandError::new(code::UNAUTHORIZED, text));
-    let Some(user) = connection.user() else {
+    let Some(user) = user else {
         return unauthorized(format!("command {name} requires authentication"));
     };
     if user.is_root() {
@@ -34,7 +35,7 @@ pub(crate) fn check(context: &Context, connection: &Connection, request: &Reques
         Access::Inside => request.to_document()?,
         _ => named(request),
     };
-    let demands = demands(name, request.database(), &command, &context.options.client.tx_database);
+    let demands = demands(name, request.database(), &command, own);
     match demands.iter().find(|demand| !user.may(demand.need, &demand.database)) {
         None => Ok(()),
         Some(demand) => unauthorized(format!("not authorized on {} to execute command {name}", demand.database)),

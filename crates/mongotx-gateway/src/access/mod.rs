@@ -1,4 +1,5 @@
-//! Who may do what: users, logging in, and the privileges that every command needs.
+//! Who may do what: users, what proves that a client is one of them, and the privileges that every command needs. Nothing here
+//! knows of connections; `handshake/login.rs` logs in.
 //!
 //! | file | |
 //! | --- | --- |
@@ -6,16 +7,16 @@
 //! | `role` | what a user may do, and where |
 //! | `credential` | what is kept instead of a password (RFC 5802, RFC 7677) |
 //! | `scram` | the exchange with a client (pure) |
-//! | `login` | `saslStart`, `saslContinue`, `logout`, and the login inside `hello` |
+//! | `conversation` | a login between two messages |
 //! | `needs`, `pipeline` | what a command needs (pure) |
-//! | `check` | whether the connection's user has it |
+//! | `check` | whether a user has it |
 //!
 //! A gateway without users lets everybody who can connect do everything.
 
 mod base64_text;
 mod check;
+mod conversation;
 mod credential;
-mod login;
 mod needs;
 mod pipeline;
 mod role;
@@ -25,7 +26,8 @@ mod users;
 
 pub(crate) use self::{
     check::{check, is_open},
-    login::{Conversation, logout, run, speculate},
+    conversation::{Conversation, Stage},
+    scram::{First, Refused},
     user::User,
 };
 pub use self::{

@@ -6,12 +6,12 @@ use mongotx::{Aggregate, Collection, Database, Namespace};
 use super::{
     body::Body,
     call::{Call, First, within},
-    fields::{Fields, as_number},
     read_concern::ReadLevel,
 };
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
+    fields::{Fields, as_number},
 };
 
 /// What it asks, but for the collection.

@@ -26,7 +26,7 @@ pub(super) fn kills_sessions(name: &str) -> bool {
 }
 
 /// Whether it commits or rolls back.
-pub(super) fn ends_transaction(name: &str) -> bool {
+pub(crate) fn ends_transaction(name: &str) -> bool {
     ["commitTransaction", "abortTransaction"].contains(&name)
 }
 

@@ -2,11 +2,11 @@
 
 use bson::{Document, RawArrayBuf, RawDocumentBuf, Timestamp, raw::cstr, rawdoc};
 
-use super::{fields::as_number, labels::is_retriable};
 use crate::{
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    fields::as_number,
     reply::Reply,
-    session::info::Mode,
+    session::{info::Mode, labels::is_retriable},
 };
 
 /// The fields of a reply.

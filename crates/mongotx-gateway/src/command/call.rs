@@ -8,19 +8,15 @@ use mongotx::{
     guard::{explain_answer, guard_command},
 };
 
-use super::{
-    body::Body,
-    durable::is_own,
-    fields::{Fields, type_name},
-    generic::Generic,
-};
+use super::{body::Body, generic::Generic};
 use crate::{
     access::User,
     context::Context,
     cursor::{FIRST_BATCH, Open, Owner},
     failure::{Answer, Failure, codes},
+    fields::{Fields, type_name},
     reply::Reply,
-    session::{info::Mode, retry::Retry},
+    session::{info::Mode, records::is_own_name, retry::Retry},
 };
 
 /// A command.
@@ -177,7 +173,7 @@ pub(super) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Na
     }
     let namespace = Namespace::parse_namespace(&full)
         .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
-    if is_own(context, &namespace) {
+    if namespace.db == context.options.client.tx_database && is_own_name(&namespace.coll) {
         let message = format!("not authorized on {full}: it holds MongoTx's own records");
         return Err(Failure::new(codes::UNAUTHORIZED, message));
     }

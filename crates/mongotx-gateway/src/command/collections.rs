@@ -6,11 +6,11 @@ use mongotx::Namespace;
 use super::{
     body::Body,
     call::{Call, First},
-    durable::is_own_name,
 };
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
+    session::records::is_own_name,
 };
 
 /// `create`.

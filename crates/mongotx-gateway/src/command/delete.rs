@@ -6,12 +6,12 @@ use mongotx::{Namespace, WriteModel};
 use super::{
     body::Made,
     call::{Call, within},
-    fields::Fields,
     statements::{self, run_all},
     writes::{Tally, check_count},
 };
 use crate::{
     failure::{Answer, Failure, codes},
+    fields::Fields,
     session::retry::Done,
 };
 

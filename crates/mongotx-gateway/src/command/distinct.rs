@@ -5,9 +5,8 @@ use bson::{Document, doc};
 use super::{
     body::Body,
     call::{Call, within},
-    fields::Fields,
 };
-use crate::failure::Answer;
+use crate::{failure::Answer, fields::Fields};
 
 /// What it asks, but for the collection.
 pub(super) struct Distinct {

@@ -15,10 +15,7 @@
 use std::time::{Duration, Instant};
 
 use bson::Document;
-use mongotx::{
-    Collection, Concern, ErrorKind, IndexModel, Isolation, Namespace, Session, TransactionOptions, UpdateResult,
-};
-use tokio::sync::OnceCell;
+use mongotx::{Concern, ErrorKind, Isolation, Session, TransactionOptions, UpdateResult};
 
 use super::{body::Made, handle, recovery, run::Parts};
 use crate::{
@@ -27,24 +24,15 @@ use crate::{
     session::{
         Lsid,
         machine::End,
-        record::{Record, id_of},
+        record::Record,
         refusal::Refusal,
         retry::Retry,
         slot::{Known, Work},
     },
 };
 
-/// The collection of the records, in the database of the client records.
-pub(crate) const RECORDS: &str = "writes";
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-
-/// What a gateway knows of the collection of the records.
-#[derive(Default)]
-pub(crate) struct Records {
-    /// Does the server remove old ones by itself?
-    expire: OnceCell<bool>,
-}
 
 /// How an attempt ended.
 enum Attempt {
@@ -56,7 +44,7 @@ enum Attempt {
 /// Carries out a write that has a number.
 pub(super) async fn run(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<Made> {
     let context = parts.context;
-    prepare(context).await?;
+    context.tx.records.prepare().await?;
     let until = Instant::now() + context.options.client.write_wait;
     let mut pause = Duration::from_millis(1);
     loop {
@@ -75,7 +63,7 @@ async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -
         Some(known) if known.number < number => {
             Record { number: Some(known.number), version: known.version, done: Retry::default() }
         }
-        _ => read(parts.context, lsid).await?,
+        _ => parts.context.tx.records.read(lsid).await?,
     };
     let done = match before.number {
         Some(newest) if newest > number => return Err(Refusal::TooOld { number, newest }.into()),
@@ -93,7 +81,7 @@ async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -
         made if is_refused && now == done || made.is_err() => {
             // A refusal may be this very write's own, carried out by another gateway meanwhile.
             let refused = again(session, raced()).await;
-            if read(parts.context, lsid).await?.version != before.version {
+            if parts.context.tx.records.read(lsid).await?.version != before.version {
                 return Ok(refused);
             }
             made.map(Attempt::Done)
@@ -151,12 +139,7 @@ async fn store(
     update: Document,
     mut session: Session,
 ) -> Answer<Option<Attempt>> {
-    let replaced = records(context)
-        .update_one(before.filter(lsid), update)
-        .upsert(before.number.is_none())
-        .session(&mut session)
-        .await;
-    match replaced {
+    match context.tx.records.replace(lsid, before, update, &mut session).await {
         Ok(UpdateResult { matched_count: 0, upserted_id: None, .. }) => return Ok(Some(again(session, raced()).await)),
         Ok(_) => {}
         Err(error) if error.code() == Some(11_000) => return Ok(Some(again(session, raced()).await)),
@@ -181,54 +164,4 @@ async fn store(
 /// How a commit ended whose answer was lost; `None` if that cannot be learned now.
 async fn learn(context: &Context, error: &mongotx::Error) -> Option<End> {
     recovery::settle(&context.client, error.transaction()?).await.ok()
-}
-
-fn records(context: &Context) -> Collection<Document> {
-    context.client.database(&context.options.client.tx_database).collection(RECORDS)
-}
-
-/// Step 1.
-async fn read(context: &Context, lsid: &Lsid) -> Answer<Record> {
-    let found = records(context).find_one(bson::doc! {"_id": id_of(lsid)}).await?;
-    found.map_or_else(|| Ok(Record::default()), |stored| Record::decode(&stored))
-}
-
-/// Once per gateway: lets the server remove records of sessions that nobody uses any more, if it can.
-async fn prepare(context: &Context) -> Answer<()> {
-    let expire = async || {
-        let index = IndexModel::new(bson::doc! {"at": 1}).expire_after(context.tx.limits.session_timeout);
-        match records(context).create_index(index).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failure::from(error)),
-            // Another gateway has made one with another time.
-            Err(error) if error.code() == Some(85) => Ok(true),
-            Err(error) => {
-                tracing::warn!(%error, "the server removes no old records of writes; the gateway does");
-                Ok(false)
-            }
-        }
-    };
-    context.tx.records.expire.get_or_try_init(expire).await.map(drop)
-}
-
-/// Removes the records of sessions that nobody has used for their time, where the server does not.
-pub(crate) async fn sweep(context: &Context) {
-    if context.tx.records.expire.get() != Some(&false) {
-        return;
-    }
-    let old = i64::try_from(context.tx.limits.session_timeout.as_millis()).unwrap_or(i64::MAX);
-    let filter = bson::doc! {"$expr": {"$lt": ["$at", {"$subtract": ["$$NOW", old]}]}};
-    if let Err(error) = records(context).delete_many(filter).await {
-        tracing::warn!(%error, "old records of writes could not be removed; the next look will try again");
-    }
-}
-
-/// Does it hold what gateways and clients of MongoTx store for themselves?
-pub(crate) fn is_own(context: &Context, namespace: &Namespace) -> bool {
-    namespace.db == context.options.client.tx_database && is_own_name(&namespace.coll)
-}
-
-/// In the database of the client records: is it one of theirs?
-pub(crate) fn is_own_name(collection: &str) -> bool {
-    ["txs", RECORDS].contains(&collection)
 }

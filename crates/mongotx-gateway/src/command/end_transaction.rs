@@ -5,12 +5,12 @@ use mongotx::{Client, ErrorKind, TxId};
 
 use super::{
     body::Body,
-    fields::Fields,
     recovery::{self, Seal},
     write_concern::WriteConcern,
 };
 use crate::{
     failure::{Answer, Failure, codes},
+    fields::Fields,
     session::{
         info::Mode,
         machine::{End, Event, State, Step},

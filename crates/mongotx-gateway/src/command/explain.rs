@@ -9,11 +9,13 @@ use super::{
     aggregate::{Pipeline, Source},
     body::{Body, Made},
     call::{Call, within},
-    fields::Fields,
     find::Find,
     generic::Generic,
 };
-use crate::failure::{Answer, Failure, codes};
+use crate::{
+    failure::{Answer, Failure, codes},
+    fields::Fields,
+};
 
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;

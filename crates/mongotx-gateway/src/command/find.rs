@@ -5,11 +5,11 @@ use bson::RawDocumentBuf;
 use super::{
     body::Body,
     call::{Call, First, within},
-    fields::Fields,
 };
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
+    fields::Fields,
 };
 
 /// What a `find` asks, but for the collection.

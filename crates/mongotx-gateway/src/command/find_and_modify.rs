@@ -6,12 +6,12 @@ use mongotx::{Collection, Modified, Namespace, ReturnDocument};
 use super::{
     body::{Body, Made},
     call::{Call, within},
-    fields::Fields,
     modification::Update,
     writes::note_unknown,
 };
 use crate::{
     failure::{Answer, Failure, codes},
+    fields::Fields,
     session::retry::Done,
 };
 

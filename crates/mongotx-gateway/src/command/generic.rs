@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 
-use super::{fields::as_number, read_concern::ReadConcern, write_concern::WriteConcern};
-use crate::failure::{Answer, Failure, codes};
+use super::{read_concern::ReadConcern, write_concern::WriteConcern};
+use crate::{
+    failure::{Answer, Failure, codes},
+    fields::as_number,
+};
 
 /// What the gateway need not heed, or heeds by itself.
 pub(super) const IGNORED: [&str; 15] = [

@@ -4,12 +4,11 @@ use std::time::Instant;
 
 use bson::{Bson, rawdoc};
 
-use super::{
-    body::Body,
-    call::Call,
+use super::{body::Body, call::Call};
+use crate::{
+    failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
 };
-use crate::failure::{Answer, Failure, codes};
 
 /// What it asks.
 pub(super) struct GetMore {

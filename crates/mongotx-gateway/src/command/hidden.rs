@@ -2,8 +2,8 @@
 
 use bson::{Bson, Document};
 
-use super::{call::Call, durable::is_own_name, fields::as_number};
-use crate::{failure::Answer, reply::Reply};
+use super::call::Call;
+use crate::{failure::Answer, fields::as_number, reply::Reply, session::records::is_own_name};
 
 /// Names of indexes that begin so are MongoTx's.
 const OWN: &str = "_mongotx_";

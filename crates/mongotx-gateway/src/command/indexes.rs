@@ -7,11 +7,11 @@ use super::{
     body::{Body, Made},
     call::{Call, First},
     collections::{describe, everything, to_raw},
-    fields::Fields,
 };
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
+    fields::Fields,
 };
 
 /// `createIndexes`.

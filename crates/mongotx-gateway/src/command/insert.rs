@@ -6,11 +6,11 @@ use mongotx::{Error, Namespace};
 use super::{
     body::Made,
     call::{Call, within},
-    fields::Fields,
     writes::{Tally, check_count, note_unknown},
 };
 use crate::{
     failure::{Answer, Failure},
+    fields::Fields,
     session::retry::Done,
 };
 

@@ -2,13 +2,12 @@
 
 use bson::{Bson, doc};
 
-use super::{
-    body::Body,
-    call::Call,
+use super::{body::Body, call::Call};
+use crate::failure::{Answer, Failure, codes};
+use crate::{
+    access::User,
     fields::{Fields, type_name},
 };
-use crate::access::User;
-use crate::failure::{Answer, Failure, codes};
 
 /// The cursors' ids.
 pub(super) fn parse(mut fields: Fields) -> Answer<Vec<i64>> {

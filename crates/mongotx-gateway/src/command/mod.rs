@@ -7,17 +7,15 @@ mod aggregate;
 mod allowed;
 mod body;
 mod call;
-mod clock;
 mod collections;
 mod count;
 mod current_op;
 mod delete;
 mod distinct;
-pub(crate) mod durable;
+mod durable;
 mod end_transaction;
 mod explain;
 mod fail_point;
-pub(crate) mod fields;
 mod find;
 mod find_and_modify;
 mod generic;
@@ -26,7 +24,6 @@ mod hidden;
 mod indexes;
 mod insert;
 mod kill_cursors;
-mod labels;
 mod modification;
 pub(crate) mod point_read;
 pub(crate) mod point_write;
@@ -36,7 +33,6 @@ mod recovery;
 mod run;
 mod server_status;
 mod sessions;
-mod state;
 mod statements;
 mod update;
 mod validated_read;
@@ -47,27 +43,17 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
+pub(crate) use self::allowed::ends_transaction;
+pub use self::read::read;
 use self::{allowed::check_name, body::Made, call::Call};
-pub(crate) use self::{clock::Clock, fail_point::Hit};
-pub use self::{
-    read::read,
-    state::{SessionLimits, State},
-};
-pub(crate) use self::{sessions::kill_every, state::sweep_in_background, writes::MOST_STATEMENTS};
 use crate::{
     connection::Connection,
     context::Context,
     error::CommandError,
-    failure::{Answer, Failure, codes},
+    failure::{Answer, Failure, PANICKED, codes},
     reply::Reply,
     request::{Request, Whole},
-    server::PANICKED,
 };
-
-/// What a fail point wants done to a command, if one does.
-pub(crate) fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
-    if context.options.test_commands { context.tx.fail_points.hit(request.name(), connection) } else { None }
-}
 
 /// # Errors
 /// 263 for a command that no transaction may hold, where it says that it is part of one.

@@ -3,8 +3,10 @@
 use bson::{Bson, Document};
 use mongotx::Modification;
 
-use super::fields::type_name;
-use crate::failure::{Answer, Failure, codes};
+use crate::{
+    failure::{Answer, Failure, codes},
+    fields::type_name,
+};
 
 /// An update.
 pub(super) enum Update {

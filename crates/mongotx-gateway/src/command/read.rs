@@ -4,11 +4,12 @@ use bson::Document;
 
 use super::{
     aggregate::Pipeline, call::First, count::Count, delete::Deletes, distinct::Distinct, end_transaction, explain,
-    fail_point, fields::Fields, find::Find, find_and_modify::FindAndModify, generic::Generic, get_more::GetMore,
-    indexes::parse_models, insert::Inserts, kill_cursors, sessions, update::Updates,
+    fail_point, find::Find, find_and_modify::FindAndModify, generic::Generic, get_more::GetMore, indexes::parse_models,
+    insert::Inserts, kill_cursors, sessions, update::Updates,
 };
 use crate::{
     failure::{Answer, Failure},
+    fields::Fields,
     request::{Request, Whole},
     session::info::Mode,
 };

@@ -3,8 +3,10 @@
 use bson::{Bson, Document, Timestamp};
 use mongotx::Isolation;
 
-use super::fields::type_name;
-use crate::failure::{Answer, Failure, codes};
+use crate::{
+    failure::{Answer, Failure, codes},
+    fields::type_name,
+};
 
 /// Commands that take the level `snapshot` outside transactions.
 const SNAPSHOT: [&str; 3] = ["find", "aggregate", "distinct"];

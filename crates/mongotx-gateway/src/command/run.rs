@@ -15,7 +15,6 @@ use super::{
     call::Call,
     durable,
     end_transaction::{self, Ending},
-    fields::Fields,
     generic::Generic,
     handle,
     recovery::{self, Seal},
@@ -26,14 +25,12 @@ use crate::{
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
-    metrics::{
-        Counted, Repeated,
-        end::{self, AbortReason},
-    },
+    fields::Fields,
+    metrics::{AbortReason, Counted, Repeated},
     options::RetryableWrites,
     reply::Reply,
     session::{
-        Lsid,
+        Lsid, end,
         info::Mode,
         machine::{Event, Step},
         retry::Retry,
@@ -199,7 +196,7 @@ pub(super) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
         return Ok(());
     }
     if work.roll_back_older().await {
-        end::tell(state, lsid, older, AbortReason::Superseded, None);
+        end::tell(&state.metrics, lsid, older, AbortReason::Superseded, None);
     }
     state.cursors.kill_of_transactions(lsid);
     work.retry.clear();
@@ -224,9 +221,9 @@ async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> 
     let mut work = slot.check_out().await;
     let done = if ends_transaction(parts.name) {
         let before = work.machine.state();
-        let name = parts.name;
+        let commits = parts.name == "commitTransaction";
         let done = end_one(&mut work, parts, number).boxed().await;
-        end::count(state, lsid, number, name, (before, work.machine.state()), done.as_ref().err());
+        end::count(&state.metrics, lsid, number, commits, (before, work.machine.state()), done.as_ref().err());
         state.cursors.kill_of_transactions(lsid);
         done
     } else {
@@ -234,7 +231,7 @@ async fn statement(parts: Parts<'_>, lsid: &Lsid, number: i64, begins: bool) -> 
         let older = work.machine.newest();
         if work.machine.on(number, event)? == Step::Open {
             if work.roll_back_older().await {
-                end::tell(state, lsid, older, AbortReason::Superseded, None);
+                end::tell(&state.metrics, lsid, older, AbortReason::Superseded, None);
             }
             state.cursors.kill_of_transactions(lsid);
             begin(&mut work, parts.context, &parts.generic).await?;
@@ -327,7 +324,7 @@ async fn one_statement(
         let failure = made.as_ref().err();
         let otherwise = if is_lost { AbortReason::ConnectionLost } else { AbortReason::Refused };
         let reason = AbortReason::of(failure, otherwise);
-        end::tell(state, lsid, work.machine.newest(), reason, failure);
+        end::tell(&state.metrics, lsid, work.machine.newest(), reason, failure);
         state.cursors.kill_of_transactions(lsid);
     }
     match made? {

@@ -2,9 +2,10 @@
 
 use bson::{Bson, Document, doc};
 
-use super::{call::Call, fields::as_number};
+use super::call::Call;
 use crate::{
     failure::Answer,
+    fields::as_number,
     metrics::{Metrics, Repeated},
     reply::Reply,
 };

@@ -3,22 +3,17 @@
 //! To kill a session is to roll back what is open in it, to close its cursors, and to interrupt what runs in it. A session
 //! that is ended is killed and forgotten.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use bson::{Bson, Document};
 
-use super::{
-    body::Body,
-    call::Call,
-    fields::{Fields, type_name},
-    state::kill as kill_slot,
-};
+use super::{body::Body, call::Call};
 use crate::{
     access::{User, UserName},
-    context::Context,
     failure::{Answer, Failure, codes},
-    metrics::end::AbortReason,
-    session::{Lsid, info::parse_lsid, slot::Slot},
+    fields::{Fields, type_name},
+    metrics::AbortReason,
+    session::{Lsid, info::parse_lsid},
 };
 
 /// `refreshSessions`.
@@ -34,12 +29,12 @@ pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
     let named = owned(named(call.name, std::mem::take(&mut call.body))?, call.user)?;
     if named.is_empty() && call.name == "killSessions" {
         match call.user {
-            Some(user) => kill_of_user(call.context, &user.digest).await,
-            None => kill_every(call.context, AbortReason::SessionEnded).await,
+            Some(user) => call.context.tx.kill_of_user(&user.digest).await,
+            None => call.context.tx.kill_every(AbortReason::SessionEnded).await,
         }
     }
     for lsid in named {
-        kill_one(call.context, &lsid).await;
+        call.context.tx.kill(&lsid).await;
         if call.name == "endSessions" {
             call.context.tx.sessions.remove(&lsid);
         }
@@ -52,10 +47,10 @@ pub(super) async fn kill_all(call: &mut Call<'_>) -> Answer<Body> {
     let users = array(call.name, std::mem::take(&mut call.body))?;
     let users = users.iter().map(parse_user).collect::<Answer<Vec<_>>>()?;
     if users.is_empty() || call.user.is_none() {
-        kill_every(call.context, AbortReason::SessionEnded).await;
+        call.context.tx.kill_every(AbortReason::SessionEnded).await;
     }
     for user in users {
-        kill_of_user(call.context, &user.digest()).await;
+        call.context.tx.kill_of_user(&user.digest()).await;
     }
     Ok(Body::empty())
 }
@@ -65,10 +60,10 @@ pub(super) async fn kill_by_pattern(call: &mut Call<'_>) -> Answer<Body> {
     let (named, all) = patterns(call.name, std::mem::take(&mut call.body))?;
     let named = owned(named, call.user)?;
     if all || named.is_empty() {
-        kill_every(call.context, AbortReason::SessionEnded).await;
+        call.context.tx.kill_every(AbortReason::SessionEnded).await;
     }
     for lsid in named {
-        kill_one(call.context, &lsid).await;
+        call.context.tx.kill(&lsid).await;
     }
     Ok(Body::empty())
 }
@@ -120,29 +115,4 @@ fn owned(lsids: Vec<Lsid>, user: Option<&User>) -> Answer<Vec<Lsid>> {
         if user.is_some_and(User::is_root) && !lsid.user.is_empty() { Ok(lsid) } else { lsid.of_user(user) }
     };
     lsids.into_iter().map(own).collect()
-}
-
-async fn kill_one(context: &Context, lsid: &Lsid) {
-    context.tx.cursors.kill_of_session(lsid);
-    if let Some(slot) = context.tx.sessions.find(lsid) {
-        kill_slot(&context.tx, &slot, AbortReason::SessionEnded).await;
-    }
-}
-
-/// Kills a user's sessions.
-async fn kill_of_user(context: &Context, user: &[u8]) {
-    context.tx.cursors.kill_of_user(user);
-    let slots = context.tx.sessions.all();
-    for slot in slots.iter().filter(|slot| slot.lsid.user == user) {
-        kill_slot(&context.tx, slot, AbortReason::SessionEnded).await;
-    }
-}
-
-/// Kills every session.
-pub(crate) async fn kill_every(context: &Context, reason: AbortReason) {
-    context.tx.cursors.kill_of_sessions();
-    let slots: Vec<Arc<Slot>> = context.tx.sessions.all();
-    for slot in slots {
-        kill_slot(&context.tx, &slot, reason).await;
-    }
 }

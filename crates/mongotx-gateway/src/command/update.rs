@@ -6,13 +6,13 @@ use mongotx::{Namespace, UpdateResult, WriteModel};
 use super::{
     body::Made,
     call::{Call, within},
-    fields::Fields,
     modification::Update,
     statements::{self, run_all},
     writes::{Tally, check_count},
 };
 use crate::{
     failure::{Answer, Failure, codes},
+    fields::Fields,
     session::retry::Done,
 };
 

@@ -4,8 +4,10 @@
 use bson::{Bson, Document, doc};
 use mongotx::Client;
 
-use super::fields::{as_number, type_name};
-use crate::failure::{Answer, Failure, codes};
+use crate::{
+    failure::{Answer, Failure, codes},
+    fields::{as_number, type_name},
+};
 
 /// The most members that the server lets one ask for.
 const MOST_MEMBERS: i64 = 50;

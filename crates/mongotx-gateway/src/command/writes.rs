@@ -3,14 +3,12 @@
 use bson::{Bson, Document, doc};
 use mongotx::{Error, ErrorKind};
 
-use super::{body::Body, call::Call, fields::as_number};
+use super::{body::Body, call::Call};
 use crate::{
     failure::{Answer, Failure, codes},
-    session::retry::Done,
+    fields::as_number,
+    session::retry::{Done, MOST_STATEMENTS},
 };
-
-/// Statements of one command.
-pub(crate) const MOST_STATEMENTS: usize = 100_000;
 
 /// # Errors
 /// 16 for none and for too many.

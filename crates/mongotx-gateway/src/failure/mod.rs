@@ -18,6 +18,9 @@ use crate::{error::CommandError, reply::Reply};
 /// The label on what a driver may send again.
 pub(crate) const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
 
+/// What is told where the gateway itself has failed.
+pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
+
 /// A command that was not carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {

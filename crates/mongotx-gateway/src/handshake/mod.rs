@@ -7,11 +7,11 @@
 //! | `about` | `getCmdLineOpts`, `listCommands` |
 //! | `session` | `startSession` |
 //! | `whoami` | `whatsmyuri`, `connectionStatus` |
-//!
-//! `saslStart`, `saslContinue` and `logout` are answered by `access/`.
+//! | `login` | `saslStart`, `saslContinue`, `logout`, and the login inside `hello` |
 
 mod about;
 mod hello;
+mod login;
 mod metadata;
 mod session;
 mod whoami;
@@ -19,7 +19,6 @@ mod whoami;
 use bson::doc;
 
 use crate::{
-    access,
     connection::Connection,
     context::Context,
     error::{CommandError, code},
@@ -35,17 +34,17 @@ pub(crate) fn run(context: &Context, connection: &Connection, request: &Request)
         "ping" => Ok(doc! {"ok": 1.0}.into()),
         "hello" | "isMaster" | "ismaster" => {
             let mut reply = hello::run(connection, request)?;
-            Ok(access::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
+            Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
         }
         "saslStart" | "saslContinue" => {
-            Ok(access::run(context, connection, request).map_or_else(Reply::from, Reply::from))
+            Ok(login::run(context, connection, request).map_or_else(Reply::from, Reply::from))
         }
         "getCmdLineOpts" => about::command_line(context, request).map(Reply::from),
         "listCommands" => Ok(about::commands().into()),
         "startSession" => Ok(session::start().into()),
         "whatsmyuri" => Ok(whoami::address(connection).into()),
         "connectionStatus" => Ok(whoami::status(connection, request).into()),
-        "logout" => Ok(access::logout(connection).into()),
+        "logout" => Ok(login::logout(connection).into()),
         other => Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, format!("{other} is not answered by the gateway"))),
     }
 }

@@ -1,14 +1,12 @@
-//! What the gateway counts, and how it is shown.
+//! What the gateway counts, and how it is shown. (`server/endpoint.rs` shows it over HTTP.)
 //!
 //! | file | |
 //! | --- | --- |
 //! | this one | the counters, by their Prometheus names |
-//! | [`end`] | how transactions end |
+//! | [`abort`] | why transactions are rolled back |
 //! | [`text`] | all of them as text, with what is true at the moment |
-//! | [`endpoint`] | `/metrics` and `/healthz` over HTTP |
 
-pub(crate) mod end;
-pub(crate) mod endpoint;
+mod abort;
 mod text;
 
 use std::time::Duration;
@@ -23,7 +21,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use self::end::AbortReason;
+pub(crate) use self::abort::AbortReason;
 
 type Label = [(&'static str, &'static str); 1];
 type Labels = [(&'static str, &'static str); 2];

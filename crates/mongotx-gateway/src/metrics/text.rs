@@ -3,14 +3,13 @@
 use prometheus_client::encoding::text::encode;
 
 use super::Metrics;
-use crate::command::State;
 
 impl Metrics {
-    /// In the OpenMetrics text format, which Prometheus reads.
-    pub(crate) fn to_text(&self, state: &State) -> String {
+    /// In the OpenMetrics text format, which Prometheus reads. `sessions`, `cursors`: how many there are now.
+    pub(crate) fn to_text(&self, sessions: usize, cursors: usize) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.sessions.set(count(state.sessions.count()));
-        self.cursors.set(count(state.cursors.count()));
+        self.sessions.set(count(sessions));
+        self.cursors.set(count(cursors));
         let mut text = String::new();
         // A String takes everything.
         let _ = encode(&mut text, &self.registry);

@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     dispatch,
     error::{CommandError, code},
+    failure::PANICKED,
     memory::Held,
     reply::Reply,
     request::Request,
@@ -64,9 +65,6 @@ pub(super) async fn answer(
     let bytes = aside(large, move || wire::encode(reply.body(), id, header.request_id, form)).await;
     bytes.map(Some).ok_or(WireError::Malformed(PANICKED))
 }
-
-/// What is told where the gateway itself has failed.
-pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
 
 /// The reply, or an error instead of one that is large and for which there is no memory.
 fn hold(reply: Reply, held: &mut Held) -> Reply {

@@ -7,11 +7,13 @@
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
 //! | `answer` | one message to its answer |
+//! | `endpoint` | `/metrics` and `/healthz` over HTTP, on a socket of their own |
 //!
 //! There is one task per connection and one command at a time on it: what a client does to its own connection is seen by
 //! no other.
 
 mod answer;
+mod endpoint;
 mod listener;
 mod read;
 mod serve;
@@ -27,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::tls::TlsError;
-pub(crate) use self::{answer::PANICKED, listener::Listener, serve::Socket, tls::acceptor};
+pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor};
 use crate::{
     connection::{Connection, Peer},
     context::Context,

@@ -5,8 +5,8 @@ use bson::{Bson, Document, spec::BinarySubtype};
 use super::Lsid;
 use crate::{
     access::User,
-    command::fields::type_name,
     failure::{Answer, Failure, codes},
+    fields::type_name,
 };
 
 /// How a command stands to its session.

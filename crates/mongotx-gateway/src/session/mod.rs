@@ -2,17 +2,23 @@
 //!
 //! | file | |
 //! | --- | --- |
+//! | [`end`] | how transactions end, told to the log and the metrics |
 //! | [`info`] | `lsid`, `txnNumber`, `autocommit`, `startTransaction`, as a command carries them |
+//! | [`labels`] | which labels an error has, by how its command stands to its session (pure) |
 //! | [`machine`] | the state machine (pure) |
 //! | [`record`] | what is stored of the newest retryable write, where it outlives the gateway (pure) |
+//! | [`records`] | where that is stored |
 //! | [`refusal`] | what it refuses, in the server's words |
 //! | [`retry`] | what the newest retryable write has done |
 //! | [`slot`] | one session: its open transaction, and how it is interrupted |
 //! | [`table`] | all sessions, and when they end (pure but for the slots) |
 
+pub(crate) mod end;
 pub(crate) mod info;
+pub(crate) mod labels;
 pub(crate) mod machine;
 pub(crate) mod record;
+pub(crate) mod records;
 pub(crate) mod refusal;
 pub(crate) mod retry;
 pub(crate) mod slot;

@@ -12,7 +12,7 @@ use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 use super::{
     Lsid,
-    retry::{Done, Retry},
+    retry::{Done, MOST_STATEMENTS, Retry},
 };
 use crate::failure::{Answer, Failure, codes};
 
@@ -139,7 +139,7 @@ fn note(retry: &mut Retry, entry: &Bson) -> Option<()> {
         },
     };
     let first = usize::try_from(number("i")?).ok()?;
-    let count = usize::try_from(number("k")?).ok().filter(|count| *count <= crate::command::MOST_STATEMENTS)?;
+    let count = usize::try_from(number("k")?).ok().filter(|count| *count <= MOST_STATEMENTS)?;
     for statement in first..first.checked_add(count)? {
         retry.note(statement, done.clone());
     }

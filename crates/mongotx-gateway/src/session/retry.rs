@@ -14,6 +14,9 @@ use crate::{
     reply::Reply,
 };
 
+/// Statements of one command.
+pub(crate) const MOST_STATEMENTS: usize = 100_000;
+
 /// What one statement has done.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Done {

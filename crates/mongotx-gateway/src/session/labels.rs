@@ -1,12 +1,9 @@
-//! Which labels the server gives to an error, by its code and the command that it happens in.
+//! Which labels the server gives to an error, by its code and how the command that it happens in stands to its session.
 
 use bson::Document;
 
-use super::fail_point::mode_of;
-use crate::{
-    failure::{Failure, RETRYABLE_WRITE_ERROR, codes},
-    session::info::Mode,
-};
+use super::info::Mode;
+use crate::failure::{Failure, RETRYABLE_WRITE_ERROR, codes};
 
 /// Errors after which a driver may send a write, or a statement's transaction, again.
 const RETRIABLE: [i32; 14] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436];
@@ -14,15 +11,15 @@ const RETRIABLE: [i32; 14] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_058, 10_107
 const TRANSIENT: [i32; 5] = [codes::WRITE_CONFLICT, 24, 246, 239, 267];
 
 /// May a driver send a write again that was answered with this code as its `writeConcernError`?
-pub(super) fn is_retriable(code: i64, mode: &Mode) -> bool {
+pub(crate) fn is_retriable(code: i64, mode: &Mode) -> bool {
     matches!(mode, Mode::Write(..)) && RETRIABLE.iter().any(|retriable| i64::from(*retriable) == code)
 }
 
-/// The failure with the labels that the server would give it.
-pub(super) fn add_for(failure: Failure, name: &str, body: &Document) -> Failure {
+/// The failure with the labels that the server would give it. `ends`: the command commits or rolls back.
+pub(crate) fn add_for(failure: Failure, ends: bool, body: &Document) -> Failure {
     let code = failure.code;
-    let ends = ["commitTransaction", "abortTransaction"].contains(&name);
-    match mode_of(body) {
+    // It fails before it is looked at: what is wrong with its session's fields is not told.
+    match Mode::take(&mut body.clone()).unwrap_or(Mode::Plain(None)) {
         Mode::Transaction { .. } => {
             let again = code == codes::NO_SUCH_TRANSACTION || !ends && RETRIABLE.contains(&code);
             let failure = if TRANSIENT.contains(&code) || again { failure.transient() } else { failure };
@@ -39,22 +36,22 @@ mod tests {
 
     use super::*;
 
-    fn labels(code: i32, name: &str, within: bool) -> Vec<&'static str> {
+    fn labels(code: i32, ends: bool, within: bool) -> Vec<&'static str> {
         let id = Binary { subtype: BinarySubtype::Uuid, bytes: vec![1; 16] };
         let mut body = doc! {"lsid": {"id": id}, "txnNumber": 1_i64};
         if within {
             body.insert("autocommit", false);
         }
-        add_for(Failure::new(code, ""), name, &body).labels
+        add_for(Failure::new(code, ""), ends, &body).labels
     }
 
     #[test]
     fn labels_are_the_servers() {
-        assert_eq!(labels(112, "insert", true), ["TransientTransactionError"]);
-        assert_eq!(labels(91, "insert", true), ["TransientTransactionError"]);
-        assert_eq!(labels(91, "commitTransaction", true), ["RetryableWriteError"]);
-        assert_eq!(labels(251, "commitTransaction", true), ["TransientTransactionError"]);
-        assert_eq!(labels(91, "insert", false), ["RetryableWriteError"]);
-        assert_eq!(labels(8, "insert", true), Vec::<&str>::new());
+        assert_eq!(labels(112, false, true), ["TransientTransactionError"]);
+        assert_eq!(labels(91, false, true), ["TransientTransactionError"]);
+        assert_eq!(labels(91, true, true), ["RetryableWriteError"]);
+        assert_eq!(labels(251, true, true), ["TransientTransactionError"]);
+        assert_eq!(labels(91, false, false), ["RetryableWriteError"]);
+        assert_eq!(labels(8, false, true), Vec::<&str>::new());
     }
 }

@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::context::Context;
+use crate::{context::Context, state::State};
 
 /// Connections at the same time. One more is closed at once.
 const MOST_CONNECTIONS: usize = 16;
@@ -101,7 +101,10 @@ async fn answer(context: &Context, request: &Request<Incoming>) -> Response<Full
         return reply(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n".to_owned());
     }
     match request.uri().path() {
-        "/metrics" => reply(StatusCode::OK, METRICS_TYPE, context.tx.metrics.to_text(&context.tx)),
+        "/metrics" => {
+            let State { metrics, sessions, cursors, .. } = &context.tx;
+            reply(StatusCode::OK, METRICS_TYPE, metrics.to_text(sessions.count(), cursors.count()))
+        }
         "/healthz" => match server_answers(context).await {
             Ok(()) => reply(StatusCode::OK, PLAIN, "ok\n".to_owned()),
             Err(why) => reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),

@@ -1,11 +1,6 @@
-//! How transactions end when they are not committed, and telling so: one line in the log, one more in a counter.
+//! Why transactions are rolled back.
 
-use super::Repeated;
-use crate::{
-    command::State,
-    failure::{Failure, codes},
-    session::{Lsid, machine::State as Machine},
-};
+use crate::failure::{Failure, codes};
 
 /// Why a transaction was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,37 +56,5 @@ impl AbortReason {
     /// Of what was refused; `otherwise`: when it was not a conflict.
     pub(crate) fn of(failure: Option<&Failure>, otherwise: Self) -> Self {
         if failure.is_some_and(|failure| failure.code == codes::WRITE_CONFLICT) { Self::Conflict } else { otherwise }
-    }
-}
-
-/// A transaction was rolled back. The refusal's words are not logged, they may have parts of documents in them.
-pub(crate) fn tell(state: &State, lsid: &Lsid, number: i64, reason: AbortReason, failure: Option<&Failure>) {
-    state.metrics.aborted(reason);
-    let code = failure.map_or(0, |failure| failure.code);
-    tracing::info!(session = %lsid, number, reason = reason.name(), code, "a transaction was rolled back");
-}
-
-/// Counts how a transaction has ended, if it has.
-pub(crate) fn count(
-    state: &State,
-    lsid: &Lsid,
-    number: i64,
-    name: &str,
-    (before, after): (Machine, Machine),
-    failure: Option<&Failure>,
-) {
-    let commits = name == "commitTransaction";
-    if commits && matches!(before, Machine::Committed | Machine::InDoubt) {
-        state.metrics.retried(Repeated::Commit);
-    }
-    match (before, after) {
-        (Machine::Open | Machine::InDoubt, Machine::Committed) => {
-            state.metrics.committed.inc();
-        }
-        (Machine::Open | Machine::InDoubt, Machine::Aborted) => {
-            let reason = if commits { AbortReason::of(failure, AbortReason::NotCommitted) } else { AbortReason::Asked };
-            tell(state, lsid, number, reason, failure);
-        }
-        _ => {}
     }
 }

@@ -3,22 +3,16 @@
 //! Unknown users get an exchange like everybody else, with a salt that looks like any other, and fail at its end: what a client is
 //! told, and the work for it, is the same as with a wrong password. A connection that fails too often is closed.
 
-use std::sync::Arc;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use mongowire::scram::Mechanism;
 
-use super::{
-    scram::{Exchange, First, Refused},
-    user::{User, UserName},
-    users::Users,
-};
 use crate::{
-    command::fields::Fields,
+    access::{Conversation, First, Refused, Stage, UserName, Users},
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, codes},
+    fields::{Fields, type_name},
     request::{Request, Whole},
 };
 
@@ -29,26 +23,8 @@ const CONVERSATION: i32 = 1;
 /// Bytes of the gateway's half of the nonce.
 const NONCE_BYTES: usize = 24;
 
-/// A login that has begun.
-pub(crate) struct Conversation {
-    mechanism: Mechanism,
-    name: UserName,
-    /// `None`: nobody is called so.
-    user: Option<Arc<User>>,
-    /// The client wants no empty message at the end.
-    skips_empty: bool,
-    stage: Stage,
-}
-
-enum Stage {
-    /// The client has to prove that it knows the password.
-    Proof(Exchange),
-    /// It has. Its empty message is waited for.
-    Empty,
-}
-
 /// Answers `saslStart` and `saslContinue`.
-pub(crate) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Document, Failure> {
+pub(super) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Document, Failure> {
     let Some(users) = &context.users else {
         let text = "clients cannot log in to this gateway: it was started without --users; connect without a user";
         return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, text));
@@ -65,7 +41,7 @@ pub(crate) fn run(context: &Context, connection: &Connection, request: &Request)
 ///
 /// # Errors
 /// The server's, for fields of a wrong form.
-pub(crate) fn speculate(
+pub(super) fn speculate(
     context: &Context,
     connection: &Connection,
     request: &Request,
@@ -94,7 +70,7 @@ pub(crate) fn speculate(
 }
 
 /// `logout`: the connection's user, whatever database it names.
-pub(crate) fn logout(connection: &Connection) -> Document {
+pub(super) fn logout(connection: &Connection) -> Document {
     connection.login(|login| (login.user, login.conversation) = (None, None));
     doc! {"ok": 1.0}
 }
@@ -218,7 +194,7 @@ fn take_payload(fields: &mut Fields) -> Answer<Vec<u8>> {
             .decode(text)
             .map_err(|_| Failure::new(codes::INVALID_PAYLOAD, "Failed decoding SASL payload: invalid base64")),
         other => {
-            let found = crate::command::fields::type_name(&other);
+            let found = type_name(&other);
             let text = format!("Invalid SASLPayload type. Expected Base64 or BinData, got: {found}");
             Err(Failure::new(codes::BAD_VALUE, text))
         }

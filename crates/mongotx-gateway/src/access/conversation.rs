@@ -1,0 +1,29 @@
+//! A login between two messages of its client, kept with the connection. `handshake/login.rs` carries it on.
+
+use std::sync::Arc;
+
+use mongowire::scram::Mechanism;
+
+use super::{
+    scram::Exchange,
+    user::{User, UserName},
+};
+
+/// A login that has begun.
+pub(crate) struct Conversation {
+    pub(crate) mechanism: Mechanism,
+    pub(crate) name: UserName,
+    /// `None`: nobody is called so.
+    pub(crate) user: Option<Arc<User>>,
+    /// The client wants no empty message at the end.
+    pub(crate) skips_empty: bool,
+    pub(crate) stage: Stage,
+}
+
+/// What the client has to say next.
+pub(crate) enum Stage {
+    /// The client has to prove that it knows the password.
+    Proof(Exchange),
+    /// It has. Its empty message is waited for.
+    Empty,
+}

@@ -1,0 +1,187 @@
+//! The fail points `failCommand` and `panicAfterCommand` (the gateway's own), for the test suites of drivers: commands fail on
+//! request, before or instead of being carried out, or panic when they were. `command/fail_point.rs` switches them.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use bson::{Bson, Document};
+
+use crate::{
+    connection::Connection,
+    failure::{Answer, Failure, codes},
+    fields::Fields,
+    session::labels,
+};
+
+/// The longest that a command is held up.
+const LONGEST_BLOCK: Duration = Duration::from_secs(60);
+
+/// The fail point that is on, if one is.
+#[derive(Default)]
+pub(crate) struct FailPoints {
+    on: Mutex<Option<FailCommand>>,
+    panics: Mutex<Option<FailCommand>>,
+}
+
+/// `failCommand`.
+#[derive(Clone, Debug)]
+struct FailCommand {
+    commands: Vec<String>,
+    app_name: Option<String>,
+    /// Commands that are let through first.
+    skip: u64,
+    /// How often it acts; `None`: always.
+    times: Option<u64>,
+    hit: Hit,
+}
+
+/// What happens to a command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hit {
+    /// It waits first.
+    pub(crate) block: Option<Duration>,
+    /// Its connection is closed.
+    pub(crate) close: bool,
+    code: Option<i32>,
+    labels: Option<Vec<Bson>>,
+    /// It is carried out, and this is added to its reply.
+    pub(crate) concern_error: Option<Document>,
+}
+
+impl Hit {
+    /// The reply instead of the command's own, if there is to be one.
+    /// `ends`: the command commits or rolls back.
+    pub(crate) fn reply(&self, name: &str, ends: bool, body: &Document) -> Option<Document> {
+        let code = self.code?;
+        let failure = Failure::new(code, format!("Failing command via 'failCommand' failpoint: {name}"));
+        let mut reply = labels::add_for(failure, ends, body).to_document();
+        if let Some(labels) = &self.labels {
+            reply.remove("errorLabels");
+            if !labels.is_empty() {
+                reply.insert("errorLabels", labels.clone());
+            }
+        }
+        Some(reply)
+    }
+
+    /// Adds `writeConcernError` and labels to a reply.
+    pub(crate) fn add_to(&self, reply: &mut Document) {
+        if let Some(error) = &self.concern_error {
+            reply.insert("writeConcernError", error.clone());
+            if let Some(labels) = self.labels.as_ref().filter(|labels| !labels.is_empty()) {
+                reply.insert("errorLabels", labels.clone());
+            }
+        }
+    }
+}
+
+impl FailPoints {
+    /// Switches one of them as `configureFailPoint` says.
+    ///
+    /// # Errors
+    /// 115 for other fail points, 2 and 14 for fields that mean nothing.
+    pub(crate) fn set(&self, fields: Fields) -> Answer<()> {
+        let (on, point) = parse(self, fields)?;
+        *on.lock().unwrap_or_else(PoisonError::into_inner) = point;
+        Ok(())
+    }
+
+    /// No command is to fail.
+    pub(crate) fn are_off(&self) -> bool {
+        [&self.on, &self.panics].iter().all(|on| on.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+
+    /// What is to happen to this command of this client.
+    pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
+        take(&self.on, |point| point.is_about(name) && is_of(connection, point.app_name.as_deref()))
+    }
+
+    /// A command was carried out. It panics if a test wants that.
+    pub(crate) fn panic_after(&self, name: &str) {
+        if take(&self.panics, |point| point.is_about(name)).is_some() {
+            panic!("the fail point panicAfterCommand is on");
+        }
+    }
+}
+
+impl FailCommand {
+    fn is_about(&self, name: &str) -> bool {
+        self.commands.iter().any(|command| command == name)
+    }
+}
+
+/// One more command that is meant: what happens to it.
+fn take(on: &Mutex<Option<FailCommand>>, is_meant: impl Fn(&FailCommand) -> bool) -> Option<Hit> {
+    let mut on = on.lock().unwrap_or_else(PoisonError::into_inner);
+    let point = on.as_mut().filter(|point| is_meant(point))?;
+    if point.skip > 0 {
+        point.skip -= 1;
+        return None;
+    }
+    let hit = point.hit.clone();
+    if let Some(times) = point.times.as_mut() {
+        *times = times.saturating_sub(1);
+        if *times == 0 {
+            *on = None;
+        }
+    }
+    Some(hit)
+}
+
+fn is_of(connection: &Connection, app_name: Option<&str>) -> bool {
+    let Some(wanted) = app_name else { return true };
+    let metadata = connection.metadata().unwrap_or_default();
+    let application = metadata.get_document("application").ok();
+    application.and_then(|application| application.get_str("name").ok()) == Some(wanted)
+}
+
+/// Which fail point is meant, with its first field; `None`: it is switched off.
+type Parsed<'a> = (&'a Mutex<Option<FailCommand>>, Option<FailCommand>);
+
+fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
+    let on = match fields.any("configureFailPoint") {
+        Some(Bson::String(name)) if name == "failCommand" => &points.on,
+        Some(Bson::String(name)) if name == "panicAfterCommand" => &points.panics,
+        _ => {
+            let message = "the gateway has the fail points failCommand and panicAfterCommand only";
+            return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
+        }
+    };
+    let mode = fields.any("mode");
+    let data = fields.document("data")?.unwrap_or_default();
+    fields.finish()?;
+    let (skip, times) = match mode {
+        Some(Bson::String(mode)) if mode == "off" => return Ok((on, None)),
+        Some(Bson::String(mode)) if mode == "alwaysOn" => (0, None),
+        Some(Bson::Document(mode)) => {
+            let mut mode = Fields::new("configureFailPoint.mode", mode);
+            let counts = (mode.natural("skip")?.unwrap_or(0), mode.natural("times")?);
+            mode.finish()?;
+            counts
+        }
+        _ => return Err(Failure::new(codes::BAD_VALUE, "'mode' must be 'off', 'alwaysOn', {times: n} or {skip: n}")),
+    };
+    Ok((on, Some(parse_data(data, skip, times)?)))
+}
+
+fn parse_data(data: Document, skip: u64, times: Option<u64>) -> Answer<FailCommand> {
+    let mut data = Fields::new("failCommand.data", data);
+    let commands = data.array("failCommands")?.unwrap_or_default();
+    let commands = commands.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    let blocks = data.flag("blockConnection")?.unwrap_or(false);
+    let block_ms = data.natural("blockTimeMS")?.unwrap_or(0);
+    let code = data.number("errorCode")?.and_then(|code| i32::try_from(code).ok());
+    let hit = Hit {
+        block: blocks.then(|| Duration::from_millis(block_ms).min(LONGEST_BLOCK)),
+        close: data.flag("closeConnection")?.unwrap_or(false),
+        code,
+        labels: data.array("errorLabels")?,
+        concern_error: data.document("writeConcernError")?,
+    };
+    let app_name = data.text("appName")?;
+    data.ignore(&["failInternalCommands", "namespace", "threadName"]);
+    data.finish()?;
+    Ok(FailCommand { commands, app_name, skip, times, hit })
+}
