@@ -51,8 +51,7 @@ pub(crate) struct Hit {
 }
 
 impl Hit {
-    /// The reply instead of the command's own, if there is to be one.
-    /// `ends`: the command commits or rolls back.
+    /// The reply instead of the command's own, if there is to be one. `ends`: the command commits or rolls back.
     pub(crate) fn reply(&self, name: &str, ends: bool, body: &Document) -> Option<Document> {
         let code = self.code?;
         let failure = Failure::new(code, format!("Failing command via 'failCommand' failpoint: {name}"));

@@ -7,8 +7,13 @@
 //!                                             └─► passthrough/  the backing server answers
 //! ```
 //!
-//! Start reading at `dispatch.rs`, the one table of commands, and at [`Request`] and [`Reply`], which everything takes
-//! and gives.
+//! Start reading at `dispatch.rs` and at `command/table.rs`, the one table of commands, and at [`Request`] and [`Reply`], which
+//! everything takes and gives. Modules use each other in one direction:
+//!
+//! ```text
+//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► state, upstream
+//!                 state ─► fail_points, cursor ─► session, connection ─► access, metrics, fields ─► failure ─► reply
+//! ```
 
 mod access;
 mod clock;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bson::Document;
 
 use super::{
-    needs::{Access, access, demands},
+    needs::{Access, Asked},
     user::User,
 };
 use crate::{
@@ -13,13 +13,20 @@ use crate::{
     request::{Request, Whole},
 };
 
-/// `own`: the database in which MongoTx keeps its records.
+/// `access`: what the table of commands says of the request's; `access_of`: what it says of others. `own`: the database in which
+/// MongoTx keeps its records.
 ///
 /// # Errors
 /// 13, as MongoDB: without a login, and without the privilege. The command itself is not told: it may hold documents.
-pub(crate) fn check(user: Option<&User>, request: &Request, own: &str) -> Result<(), CommandError> {
-    let name = request.name();
-    if is_open(name) {
+pub(crate) fn check(
+    user: Option<&User>,
+    request: &Request,
+    access: Access,
+    access_of: fn(&str) -> Access,
+    own: &str,
+) -> Result<(), CommandError> {
+    let (name, database) = (request.name(), request.database());
+    if access == Access::Open {
         return Ok(());
     }
     let unauthorized = |text: String| Err(CommandError::new(code::UNAUTHORIZED, text));
@@ -30,21 +37,13 @@ pub(crate) fn check(user: Option<&User>, request: &Request, own: &str) -> Result
         return Ok(());
     }
     refuse_twice(request)?;
-    let command = match access(name) {
-        // Only these look at more than the command's own field, and only of the body.
-        Access::Inside => request.to_document()?,
-        _ => named(request),
-    };
-    let demands = demands(name, request.database(), &command, own);
+    // Only these look at more than the command's own field, and only of the body.
+    let command = if access.is_inside() { request.to_document()? } else { named(request) };
+    let demands = Asked { access, name, database, own, access_of }.demands(&command);
     match demands.iter().find(|demand| !user.may(demand.need, &demand.database)) {
         None => Ok(()),
         Some(demand) => unauthorized(format!("not authorized on {} to execute command {name}", demand.database)),
     }
-}
-
-/// Whether clients may run a command before they log in.
-pub(crate) fn is_open(name: &str) -> bool {
-    access(name) == Access::Open
 }
 
 /// What is looked at here has to be what is carried out, here or by the server: a field that is there twice could be either.

@@ -8,7 +8,7 @@
 //! | `credential` | what is kept instead of a password (RFC 5802, RFC 7677) |
 //! | `scram` | the exchange with a client (pure) |
 //! | `conversation` | a login between two messages |
-//! | `needs`, `pipeline` | what a command needs (pure) |
+//! | `needs`, `pipeline`, `demands` | what a command needs (pure) |
 //! | `check` | whether a user has it |
 //!
 //! A gateway without users lets everybody who can connect do everything.
@@ -17,6 +17,7 @@ mod base64_text;
 mod check;
 mod conversation;
 mod credential;
+mod demands;
 mod needs;
 mod pipeline;
 mod role;
@@ -25,8 +26,10 @@ mod user;
 mod users;
 
 pub(crate) use self::{
-    check::{check, is_open},
+    check::check,
     conversation::{Conversation, Stage},
+    needs::Access,
+    role::Need,
     scram::{First, Refused},
     user::User,
 };

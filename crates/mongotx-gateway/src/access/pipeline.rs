@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 
 use super::{
-    needs::{Demands, is_system},
+    demands::{Demands, is_system},
     role::Need,
 };
 
@@ -100,13 +100,16 @@ mod tests {
     use bson::{Document, doc};
 
     use super::*;
-    use crate::access::needs::demands;
+    use crate::{
+        access::needs::{Access, Asked},
+        command::access_of,
+    };
 
     fn needs(stage: Document) -> Vec<(Need, String)> {
         let command = doc! {"aggregate": "c", "pipeline": [{"$match": {}}, stage], "cursor": {}};
-        let demands = demands("aggregate", "d", &command, "own");
+        let asked = Asked { access: Access::Pipeline, name: "aggregate", database: "d", own: "own", access_of };
         // The first one is for the collection itself.
-        demands.into_iter().skip(1).map(|demand| (demand.need, demand.database)).collect()
+        asked.demands(&command).into_iter().skip(1).map(|demand| (demand.need, demand.database)).collect()
     }
 
     #[test]

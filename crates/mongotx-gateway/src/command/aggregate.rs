@@ -1,11 +1,14 @@
 //! `aggregate`.
 
 use bson::{Bson, Document, RawDocumentBuf};
-use mongotx::{Aggregate, Collection, Database, Namespace};
+use futures_util::{FutureExt, future::BoxFuture};
+use mongotx::{Aggregate, Collection, Database, Namespace, Verbosity};
 
-use super::{
+use super::parts::{
     body::Body,
-    call::{Call, First, within},
+    call::{Call, within},
+    first_batch::First,
+    plan::without_status,
     read_concern::ReadLevel,
 };
 use crate::{
@@ -21,7 +24,7 @@ pub(super) struct Pipeline {
     hint: Option<Bson>,
     variables: Option<Document>,
     allow_disk_use: bool,
-    pub(super) explain: bool,
+    explain: bool,
     first: First,
 }
 
@@ -68,7 +71,7 @@ impl Pipeline {
     }
 
     /// The library's action, with its own options.
-    pub(super) fn options<'a>(&self, mut action: Aggregate<'a>, comment: Option<&Bson>) -> Aggregate<'a> {
+    fn options<'a>(&self, mut action: Aggregate<'a>, comment: Option<&Bson>) -> Aggregate<'a> {
         action = action.allow_disk_use(self.allow_disk_use);
         if let Some(collation) = &self.collation {
             action = action.collation(collation.clone());
@@ -90,14 +93,14 @@ impl Pipeline {
 }
 
 /// What a pipeline begins with.
-pub(super) enum Source {
+enum Source {
     Collection(Collection<Document>),
     Database(Database),
 }
 
 impl Source {
     /// From the first field.
-    pub(super) fn of(call: &Call<'_>) -> Answer<(Self, Namespace)> {
+    fn of(call: &Call<'_>) -> Answer<(Self, Namespace)> {
         match call.body.get(call.name) {
             Some(one) if as_number(one) == Some(1) => {
                 let name = format!("{}.$cmd.aggregate", call.db);
@@ -116,7 +119,7 @@ impl Source {
         }
     }
 
-    pub(super) fn action(&self, pipeline: &Pipeline) -> Aggregate<'_> {
+    fn action(&self, pipeline: &Pipeline) -> Aggregate<'_> {
         let stages = pipeline.stages.clone();
         match self {
             Self::Collection(collection) => collection.aggregate(stages),
@@ -125,16 +128,26 @@ impl Source {
     }
 }
 
+/// The plan for what would be sent now.
+pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFuture<'a, Answer<Document>> {
+    async move {
+        let (source, _) = Source::of(call)?;
+        let pipeline = Pipeline::parse(call.fields("aggregate"), false)?;
+        Ok(pipeline.options(source.action(&pipeline), None).explain(verbosity).await?)
+    }
+    .boxed()
+}
+
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
     let pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
-    if let Some(level) = call.validated() {
+    if let Some(level) = call.validated {
         pipeline.check_validated(level)?;
     }
     let action = pipeline.options(source.action(&pipeline), call.generic.comment.as_ref());
     if pipeline.explain {
-        let plan = within!(call, action).explain(mongotx::Verbosity::QueryPlanner).await?;
-        return Body::of(&super::explain::without_status(plan));
+        let plan = within!(call, action).explain(Verbosity::QueryPlanner).await?;
+        return Body::of(&without_status(plan));
     }
     let cursor = within!(call, action.with_type::<RawDocumentBuf>()).await?;
     call.first_batch(namespace, Open::of_query(cursor, 0), pipeline.first).await

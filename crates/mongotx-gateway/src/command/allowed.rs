@@ -1,67 +1,53 @@
-//! What a transaction may hold, as the server has it: decided by a command's name and fields, before anything is looked at.
+//! What a transaction may hold, as the server has it: decided by a command and its fields, before anything is looked at.
 
-use super::generic::Generic;
-use crate::failure::{Answer, Failure, codes};
+use super::{
+    parts::generic::Generic,
+    registry::{Command, InTransactions},
+};
+use crate::{
+    failure::{Answer, Failure, codes},
+    request::Request,
+};
 
-const IN_TRANSACTIONS: [&str; 14] = [
-    "insert",
-    "update",
-    "delete",
-    "findAndModify",
-    "findandmodify",
-    "find",
-    "getMore",
-    "killCursors",
-    "aggregate",
-    "distinct",
-    "create",
-    "createIndexes",
-    "commitTransaction",
-    "abortTransaction",
-];
-
-/// Whether it kills sessions, its own perhaps among them.
-pub(super) fn kills_sessions(name: &str) -> bool {
-    ["killSessions", "killAllSessions", "killAllSessionsByPattern", "endSessions"].contains(&name)
-}
-
-/// Whether it commits or rolls back.
-pub(crate) fn ends_transaction(name: &str) -> bool {
-    ["commitTransaction", "abortTransaction"].contains(&name)
-}
-
-/// What the server refuses in a transaction before it looks at its state.
+/// What the server refuses in a transaction before it looks at its state. `name`: the command's, as it was sent.
 ///
 /// # Errors
 /// 263 for what no transaction may hold, 13 for an end that is not asked of `admin`, 72 for concerns that stand elsewhere.
-pub(super) fn check_statement(name: &str, db: &str, generic: &Generic, begins: bool) -> Answer<()> {
+pub(super) fn check_statement(command: &Command, name: &str, db: &str, generic: &Generic, begins: bool) -> Answer<()> {
     let refused = |message: String| Err(Failure::new(codes::NOT_IN_TRANSACTION, message));
-    check_name(name)?;
-    if ends_transaction(name) {
-        if db != "admin" {
+    match command.in_transactions {
+        InTransactions::Never | InTransactions::NeverBecause(_) => return Err(refusal(command, name)),
+        InTransactions::Ends if db != "admin" => {
             let message = format!("{name} may only be run against the admin database.");
             return Err(Failure::new(codes::UNAUTHORIZED, message));
         }
-        return if begins { refused(format!("Cannot start a transaction with {name}")) } else { Ok(()) };
-    }
-    if begins && name == "killCursors" {
-        return refused("Cannot run killCursors as the first operation in a multi-document transaction.".to_owned());
+        InTransactions::Ends if begins => return refused(format!("Cannot start a transaction with {name}")),
+        InTransactions::Ends => return Ok(()),
+        InTransactions::HeldLater if begins => {
+            return refused(format!("Cannot run {name} as the first operation in a multi-document transaction."));
+        }
+        InTransactions::Held | InTransactions::HeldLater => {}
     }
     generic.check_statement(begins)
 }
 
-/// # Errors
-/// 263 for a command that no transaction may hold.
-pub(super) fn check_name(name: &str) -> Answer<()> {
-    if IN_TRANSACTIONS.contains(&name) {
-        return Ok(());
-    }
-    let message = match name {
-        "count" => {
-            "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.".to_owned()
-        }
-        "ping" | "hello" | "isMaster" | "ismaster" => "This command is not supported in transactions".to_owned(),
+/// What is told of a command that no transaction may hold.
+pub(super) fn refusal(command: &Command, name: &str) -> Failure {
+    let message = match command.in_transactions {
+        InTransactions::NeverBecause(words) => words.to_owned(),
         _ => format!("Cannot run '{name}' in a multi-document transaction."),
     };
-    Err(Failure::new(codes::NOT_IN_TRANSACTION, message))
+    Failure::new(codes::NOT_IN_TRANSACTION, message)
+}
+
+/// Of a command that is not carried out here.
+///
+/// # Errors
+/// 263 where it says that it is part of a transaction.
+pub(crate) fn check_outside(command: &Command, request: &Request) -> Answer<()> {
+    let body = request.body();
+    if matches!(body.get("autocommit"), Ok(Some(_))) && matches!(body.get("txnNumber"), Ok(Some(_))) {
+        return Err(refusal(command, request.name()));
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! `create`, `drop`, `dropDatabase`, `collMod`, `listCollections`. What they do is not part of a transaction.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document};
 use mongotx::Namespace;
 
-use super::{
+use super::parts::{
     body::Body,
-    call::{Call, First},
+    call::Call,
+    first_batch::First,
+    lists::{describe, everything, to_raw},
 };
 use crate::{
     cursor::Open,
@@ -45,12 +47,6 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     reply.insert("ns", namespace.to_string());
     collection.drop().await?;
     Body::of(&reply)
-}
-
-/// The server's description of a collection, if there is one.
-pub(super) async fn describe(call: &Call<'_>, namespace: &Namespace) -> Answer<Option<Document>> {
-    let database = call.context.client.database(&namespace.db);
-    Ok(database.describe_collections(doc! {"name": &namespace.coll}).await?.pop())
 }
 
 /// `dropDatabase`.
@@ -97,16 +93,6 @@ pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
     }
     let namespace = command_namespace(call, "listCollections")?;
     call.first_batch(namespace, Open::of_documents(listed), everything(first)).await
-}
-
-/// Lists are answered as a whole unless a batch size is asked for.
-pub(super) fn everything(first: First) -> First {
-    First { size: first.size.or(Some(usize::MAX)), ..first }
-}
-
-pub(super) fn to_raw(document: &Document) -> Answer<RawDocumentBuf> {
-    RawDocumentBuf::try_from(document)
-        .map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("a description is no BSON: {error}")))
 }
 
 fn command_namespace(call: &Call<'_>, command: &str) -> Answer<Namespace> {

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
 
-use super::{body::Body, call::Call};
+use super::parts::{body::Body, call::Call};
 use crate::{
     access::User,
     failure::Answer,
     session::{Lsid, slot::Slot},
 };
 
-pub(super) fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("currentOp");
     let own_only = fields.flag("$ownOps")?.unwrap_or(false);
     fields.ignore(&["$all", "$truncateOps"]);

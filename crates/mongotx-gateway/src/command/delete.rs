@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};
 
-use super::{
+use super::parts::{
     body::Made,
     call::{Call, within},
     statements::{self, run_all},

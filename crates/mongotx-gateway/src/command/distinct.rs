@@ -2,7 +2,7 @@
 
 use bson::{Document, doc};
 
-use super::{
+use super::parts::{
     body::Body,
     call::{Call, within},
 };

@@ -3,7 +3,7 @@
 use bson::Document;
 use mongotx::{Client, ErrorKind, TxId};
 
-use super::{
+use super::parts::{
     body::Body,
     recovery::{self, Seal},
     write_concern::WriteConcern,

@@ -5,45 +5,44 @@
 use bson::{Bson, Document};
 use mongotx::Verbosity;
 
-use super::{
-    aggregate::{Pipeline, Source},
+use super::parts::{
     body::{Body, Made},
-    call::{Call, within},
-    find::Find,
+    call::Call,
     generic::Generic,
+    plan::{Explain, without_status},
 };
 use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
 };
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+/// `explained`: how the command of a name is.
+pub(super) async fn run(call: &mut Call<'_>, explained: fn(&str) -> Explain) -> Answer<Made> {
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
-    let mut nested =
-        Call { name: &name, body: inner, session: None, made: None, retry: None, is_refused: false, ..*call };
-    let plan = match name.as_str() {
-        "find" => {
-            let namespace = nested.namespace()?;
-            let find = Find::parse(nested.fields("FindCommandRequest"))?;
-            let collection = nested.collection::<Document>(&namespace);
-            within!(nested, find.action(&collection)).explain(verbosity).await?
+    match explained(&name) {
+        Explain::AsSent(plan) => {
+            let mut nested = Call {
+                name: &name,
+                body: inner,
+                session: None,
+                made: None,
+                retry: None,
+                validated: None,
+                is_refused: false,
+                ..*call
+            };
+            let plan = plan(&mut nested, verbosity).await?;
+            Body::of(&without_status(plan)).map(Made::Body)
         }
-        "aggregate" => {
-            let (source, _) = Source::of(&nested)?;
-            let pipeline = Pipeline::parse(nested.fields("aggregate"), false)?;
-            pipeline.options(source.action(&pipeline), None).explain(verbosity).await?
-        }
-        "count" | "distinct" | "update" | "delete" | "findAndModify" | "findandmodify" => {
-            let inner = std::mem::take(&mut nested.body);
+        Explain::AsWritten => {
             let command = bson::doc! {"explain": inner, "verbosity": spelled(verbosity)};
-            return Ok(call.context.upstream.run_document(call.db, &command).await?.into());
+            Ok(call.context.upstream.run_document(call.db, &command).await?.into())
         }
-        other => {
-            let message = format!("Explain failed due to unknown command: {other}");
-            return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
+        Explain::No => {
+            let message = format!("Explain failed due to unknown command: {name}");
+            Err(Failure::new(codes::COMMAND_NOT_FOUND, message))
         }
-    };
-    Body::of(&without_status(plan)).map(Made::Body)
+    }
 }
 
 /// The command that is to be explained, its name, and how much is to be told.
@@ -77,12 +76,4 @@ fn spelled(verbosity: Verbosity) -> &'static str {
         Verbosity::AllPlansExecution => "allPlansExecution",
         _ => "queryPlanner",
     }
-}
-
-/// The server's answer as a part of the gateway's.
-pub(super) fn without_status(mut plan: Document) -> Document {
-    for field in ["ok", "operationTime", "$clusterTime"] {
-        plan.remove(field);
-    }
-    plan
 }

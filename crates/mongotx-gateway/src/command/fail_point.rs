@@ -1,6 +1,6 @@
 //! `configureFailPoint`, for the test suites of drivers. Only where test commands were enabled when the gateway was started.
 
-use super::{body::Body, call::Call};
+use super::parts::{body::Body, call::Call};
 use crate::{
     fail_points::FailPoints,
     failure::{Answer, Failure, codes},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// `configureFailPoint`.
-pub(super) fn configure(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn configure(call: &mut Call<'_>) -> Answer<Body> {
     if !call.context.options.test_commands {
         let message = "configureFailPoint is a test command, and the gateway was started without them";
         return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));

@@ -1,10 +1,13 @@
 //! `find`.
 
-use bson::RawDocumentBuf;
+use bson::{Document, RawDocumentBuf};
+use futures_util::{FutureExt, future::BoxFuture};
+use mongotx::Verbosity;
 
-use super::{
+use super::parts::{
     body::Body,
-    call::{Call, First, within},
+    call::{Call, within},
+    first_batch::First,
 };
 use crate::{
     cursor::Open,
@@ -14,12 +17,12 @@ use crate::{
 
 /// What a `find` asks, but for the collection.
 pub(super) struct Find {
-    pub(super) filter: bson::Document,
-    sort: Option<bson::Document>,
-    projection: Option<bson::Document>,
+    pub(super) filter: Document,
+    sort: Option<Document>,
+    projection: Option<Document>,
     hint: Option<bson::Bson>,
-    collation: Option<bson::Document>,
-    variables: Option<bson::Document>,
+    collation: Option<Document>,
+    variables: Option<Document>,
     skip: u64,
     limit: u64,
     first: First,
@@ -84,6 +87,17 @@ impl Find {
             _ => find,
         }
     }
+}
+
+/// The plan for what would be sent now.
+pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFuture<'a, Answer<Document>> {
+    async move {
+        let namespace = call.namespace()?;
+        let find = Find::parse(call.fields("FindCommandRequest"))?;
+        let collection = call.collection::<Document>(&namespace);
+        Ok(within!(call, find.action(&collection)).explain(verbosity).await?)
+    }
+    .boxed()
 }
 
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {

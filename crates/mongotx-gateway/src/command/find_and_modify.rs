@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use mongotx::{Collection, Modified, Namespace, ReturnDocument};
 
-use super::{
+use super::parts::{
     body::{Body, Made},
     call::{Call, within},
     modification::Update,

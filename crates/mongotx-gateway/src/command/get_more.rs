@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bson::{Bson, rawdoc};
 
-use super::{body::Body, call::Call};
+use super::parts::{body::Body, call::Call};
 use crate::{
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},

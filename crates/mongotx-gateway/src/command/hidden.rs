@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::call::Call;
+use super::parts::call::Call;
 use crate::{failure::Answer, fields::as_number, reply::Reply, session::records::is_own_name};
 
 /// Names of indexes that begin so are MongoTx's.
@@ -63,6 +63,11 @@ fn hide_indexes(document: &mut Document) {
             hide_indexes(nested);
         }
     }
+}
+
+/// `dbStats` and `dataSize`: there is nothing in them to hide.
+pub(super) async fn unchanged(call: &mut Call<'_>) -> Answer<Reply> {
+    call.send_on().await
 }
 
 async fn told(call: &mut Call<'_>) -> Answer<Document> {

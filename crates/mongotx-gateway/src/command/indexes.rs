@@ -3,10 +3,11 @@
 use bson::{Bson, Document, doc};
 use mongotx::{Collection, IndexModel, Namespace};
 
-use super::{
+use super::parts::{
     body::{Body, Made},
-    call::{Call, First},
-    collections::{describe, everything, to_raw},
+    call::Call,
+    first_batch::First,
+    lists::{describe, everything, to_raw},
 };
 use crate::{
     cursor::Open,

@@ -3,7 +3,7 @@
 use bson::Document;
 use mongotx::{Error, Namespace};
 
-use super::{
+use super::parts::{
     body::Made,
     call::{Call, within},
     writes::{Tally, check_count, note_unknown},

@@ -2,10 +2,10 @@
 
 use bson::{Bson, doc};
 
-use super::{body::Body, call::Call};
-use crate::failure::{Answer, Failure, codes};
+use super::parts::{body::Body, call::Call};
 use crate::{
     access::User,
+    failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
 };
 

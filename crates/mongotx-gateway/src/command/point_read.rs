@@ -8,7 +8,10 @@ use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc, spec::B
 use futures_util::FutureExt;
 use mongotx::Namespace;
 
-use super::{body::Body, call::namespace_of, generic::IGNORED, run::within_limits};
+use super::{
+    parts::{body::Body, call::namespace_of, generic::IGNORED},
+    run::within_limits,
+};
 use crate::{
     connection::Connection,
     context::Context,

@@ -9,12 +9,14 @@ use futures_util::FutureExt;
 use mongotx::{Collection, Namespace};
 
 use super::{
-    body::Body,
-    call::{Call, namespace_of},
-    generic::{Generic, IGNORED},
+    parts::{
+        body::Body,
+        call::{Call, namespace_of},
+        generic::{Generic, IGNORED},
+        writes::Tally,
+    },
     point_read::{only_id, parse_lsid},
-    run::{begin_write, retryable, within_limits},
-    writes::Tally,
+    run::{begin_write, retryable_failure, within_limits},
 };
 use crate::{
     connection::Connection,
@@ -200,6 +202,7 @@ async fn in_session(
         session: None,
         made: None,
         retry: work.as_deref_mut().map(|work| &mut work.retry),
+        validated: None,
         is_refused: false,
     };
     let noted = async {
@@ -208,7 +211,7 @@ async fn in_session(
         made
     };
     let made = within_limits(None, interruption, noted).await;
-    made.map_err(|failure| if is_retryable { retryable(failure) } else { failure.outside() })
+    made.map_err(|failure| if is_retryable { retryable_failure(failure) } else { failure.outside() })
 }
 
 async fn carry_out(call: &mut Call<'_>, namespace: &Namespace, change: Change<'_>) -> Answer<Body> {

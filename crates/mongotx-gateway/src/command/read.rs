@@ -3,9 +3,10 @@
 use bson::Document;
 
 use super::{
-    aggregate::Pipeline, call::First, count::Count, delete::Deletes, distinct::Distinct, end_transaction, explain,
-    fail_point, find::Find, find_and_modify::FindAndModify, generic::Generic, get_more::GetMore, indexes::parse_models,
-    insert::Inserts, kill_cursors, sessions, update::Updates,
+    explain,
+    parts::{generic::Generic, read_concern::ReadLevels},
+    registry::{Known, Parse},
+    table::look_up,
 };
 use crate::{
     failure::{Answer, Failure},
@@ -27,41 +28,30 @@ pub fn read(request: &Request) -> Result<(), Document> {
 fn read_body(name: &str, mut body: Document) -> Answer<()> {
     let mode = Mode::take(&mut body)?;
     let generic = Generic::take(&mut body)?;
+    let known = look_up(name);
+    let taken = known.map_or(ReadLevels::Usual, |known| known.command.reads);
     match mode {
         Mode::Transaction { begins, .. } => generic.check_statement(begins)?,
-        Mode::Plain(_) | Mode::Write(..) => generic.read.check_plain(name)?,
+        Mode::Plain(_) | Mode::Write(..) => generic.read.check_plain(name, taken)?,
     }
-    read_own(name, body)
+    read_own(known, name, body)
 }
 
-fn read_own(name: &str, mut body: Document) -> Answer<()> {
-    match name {
-        "getMore" => return GetMore::parse(Fields::new(name, body)).map(drop),
-        "configureFailPoint" => return fail_point::check(Fields::new(name, body)),
-        "refreshSessions" | "endSessions" | "killSessions" => return sessions::named(name, body).map(drop),
-        "killAllSessionsByPattern" => return sessions::patterns(name, body).map(drop),
-        "explain" => {
-            let (name, inner, _) = explain::parse(body)?;
-            // Once: an explained command may not be another `explain`.
-            return if name == "explain" { Ok(()) } else { read_own(&name, inner) };
+fn read_own(known: Option<Known>, name: &str, mut body: Document) -> Answer<()> {
+    match known.map_or(Parse::Nothing, |known| known.command.parse) {
+        Parse::Nothing => Ok(()),
+        Parse::Whole(parse) => parse(name, body),
+        Parse::Own(parse) => {
+            body.remove(name);
+            parse(Fields::new(name, body))
         }
-        _ => {}
-    }
-    body.remove(name);
-    let mut fields = Fields::new(name, body);
-    match name {
-        "find" => Find::parse(fields).map(drop),
-        "killCursors" => kill_cursors::parse(fields).map(drop),
-        "insert" => Inserts::parse(fields).map(drop),
-        "update" => Updates::parse(fields).map(drop),
-        "delete" => Deletes::parse(fields).map(drop),
-        "findAndModify" | "findandmodify" => FindAndModify::parse(fields).map(drop),
-        "aggregate" => Pipeline::parse(fields, true).map(drop),
-        "count" => Count::parse(fields).map(drop),
-        "distinct" => Distinct::parse(fields).map(drop),
-        "createIndexes" => parse_models(fields).map(drop),
-        "listCollections" | "listIndexes" => First::of_cursor(name, fields.document("cursor")?).map(drop),
-        "commitTransaction" | "abortTransaction" => end_transaction::check(fields),
-        _ => Ok(()),
+        Parse::Another => {
+            let (name, inner, _) = explain::parse(body)?;
+            match look_up(&name) {
+                // Once: an explained command may not be another `explain`.
+                Some(Known { command, .. }) if matches!(command.parse, Parse::Another) => Ok(()),
+                known => read_own(known, &name, inner),
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
-use super::call::Call;
+use super::parts::call::Call;
 use crate::{
     failure::Answer,
     fields::as_number,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bson::{Bson, Document};
 
-use super::{body::Body, call::Call};
+use super::parts::{body::Body, call::Call};
 use crate::{
     access::{User, UserName},
     failure::{Answer, Failure, codes},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// `refreshSessions`.
-pub(super) fn refresh(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn refresh(call: &mut Call<'_>) -> Answer<Body> {
     for lsid in owned(named(call.name, std::mem::take(&mut call.body))?, call.user)? {
         call.context.tx.sessions.get(&lsid, Instant::now())?;
     }

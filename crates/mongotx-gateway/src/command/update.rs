@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 use mongotx::{Namespace, UpdateResult, WriteModel};
 
-use super::{
+use super::parts::{
     body::Made,
     call::{Call, within},
     modification::Update,

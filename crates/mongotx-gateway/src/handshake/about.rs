@@ -3,15 +3,14 @@
 use bson::{Bson, Document, doc};
 
 use crate::{
-    access,
     context::Context,
-    dispatch::{self, Route},
     error::{CommandError, code},
+    reply::Reply,
     request::Request,
 };
 
 /// `getCmdLineOpts`: the gateway's.
-pub(super) fn command_line(context: &Context, request: &Request) -> Result<Document, CommandError> {
+pub(crate) fn command_line(context: &Context, request: &Request) -> Result<Reply, CommandError> {
     admin_only(request)?;
     let mut net = Document::new();
     if let Some(address) = context.options.listen {
@@ -20,17 +19,15 @@ pub(super) fn command_line(context: &Context, request: &Request) -> Result<Docum
     if let Some(path) = &context.options.unix {
         net.insert("unixDomainSocket", path.to_string_lossy().as_ref());
     }
-    Ok(doc! {"argv": ["mongotx", "serve"], "parsed": {"net": net}, "ok": 1.0})
+    Ok(doc! {"argv": ["mongotx", "serve"], "parsed": {"net": net}, "ok": 1.0}.into())
 }
 
-/// `listCommands`: names, and whether they work.
-pub(super) fn commands() -> Document {
-    let mut commands = Document::new();
-    for (names, route) in dispatch::routes() {
-        let Some(name) = names.first().filter(|_| !matches!(route, Route::Refused(..))) else { continue };
-        commands.insert(*name, doc! {"help": "", "adminOnly": false, "requiresAuth": !access::is_open(name)});
-    }
-    doc! {"commands": Bson::Document(commands), "ok": 1.0}
+/// `listCommands`: names, and whether they work. `commands`: each one's name, and whether clients have to log in for it.
+pub(crate) fn commands(commands: impl Iterator<Item = (&'static str, bool)>) -> Reply {
+    let described = commands.map(|(name, requires_auth)| {
+        (name.to_owned(), Bson::from(doc! {"help": "", "adminOnly": false, "requiresAuth": requires_auth}))
+    });
+    doc! {"commands": described.collect::<Document>(), "ok": 1.0}.into()
 }
 
 fn admin_only(request: &Request) -> Result<(), CommandError> {

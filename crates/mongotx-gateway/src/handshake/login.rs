@@ -23,17 +23,27 @@ const CONVERSATION: i32 = 1;
 /// Bytes of the gateway's half of the nonce.
 const NONCE_BYTES: usize = 24;
 
-/// Answers `saslStart` and `saslContinue`.
-pub(super) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Document, Failure> {
-    let Some(users) = &context.users else {
-        let text = "clients cannot log in to this gateway: it was started without --users; connect without a user";
-        return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, text));
-    };
-    let command = request.to_document()?;
-    match request.name() {
-        "saslStart" => start(context, users, connection, request.database(), command),
-        _ => proceed(context, connection, command),
-    }
+/// Answers `saslStart`.
+///
+/// # Errors
+/// The server's, for what begins no login.
+pub(super) fn start(context: &Context, connection: &Connection, request: &Request) -> Answer<Document> {
+    let users = users(context)?;
+    begin(context, users, connection, request.database(), request.to_document()?)
+}
+
+/// Answers `saslContinue`.
+///
+/// # Errors
+/// The server's: 18 when it is not the user.
+pub(super) fn proceed(context: &Context, connection: &Connection, request: &Request) -> Answer<Document> {
+    users(context)?;
+    carry_on(context, connection, request.to_document()?)
+}
+
+fn users(context: &Context) -> Answer<&Users> {
+    let text = "clients cannot log in to this gateway: it was started without --users; connect without a user";
+    context.users.as_ref().ok_or_else(|| Failure::new(codes::COMMAND_NOT_SUPPORTED, text))
 }
 
 /// Adds the beginning of a login to the reply of a `hello` that asks for it, and the mechanisms if it asks for those. What
@@ -61,7 +71,7 @@ pub(super) fn speculate(
     if let Some(command) = fields.document("speculativeAuthenticate")? {
         let database = command.get_str("db").unwrap_or("admin").to_owned();
         if command.contains_key("saslStart")
-            && let Ok(begun) = start(context, users, connection, &database, command)
+            && let Ok(begun) = begin(context, users, connection, &database, command)
         {
             reply.insert("speculativeAuthenticate", begun);
         }
@@ -75,7 +85,7 @@ pub(super) fn logout(connection: &Connection) -> Document {
     doc! {"ok": 1.0}
 }
 
-fn start(
+fn begin(
     context: &Context,
     users: &Users,
     connection: &Connection,
@@ -111,7 +121,7 @@ fn start(
     Ok(said(message, false))
 }
 
-fn proceed(context: &Context, connection: &Connection, command: Document) -> Answer<Document> {
+fn carry_on(context: &Context, connection: &Connection, command: Document) -> Answer<Document> {
     let mut fields = Fields::new("saslContinue", command);
     let id = fields.number("conversationId")?;
     let id = fields.required("conversationId", id)?;

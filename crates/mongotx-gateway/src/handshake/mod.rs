@@ -18,33 +18,49 @@ mod whoami;
 
 use bson::doc;
 
-use crate::{
-    connection::Connection,
-    context::Context,
-    error::{CommandError, code},
-    reply::Reply,
-    request::Request,
-};
+pub(crate) use self::about::{command_line, commands};
+use crate::{connection::Connection, context::Context, error::CommandError, reply::Reply, request::Request};
 
-use self::hello::SESSION_TIMEOUT_MINUTES;
+/// `ping`.
+pub(crate) fn ping() -> Reply {
+    doc! {"ok": 1.0}.into()
+}
 
-/// Answers one of them.
-pub(crate) fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
-    match request.name() {
-        "ping" => Ok(doc! {"ok": 1.0}.into()),
-        "hello" | "isMaster" | "ismaster" => {
-            let mut reply = hello::run(connection, request)?;
-            Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
-        }
-        "saslStart" | "saslContinue" => {
-            Ok(login::run(context, connection, request).map_or_else(Reply::from, Reply::from))
-        }
-        "getCmdLineOpts" => about::command_line(context, request).map(Reply::from),
-        "listCommands" => Ok(about::commands().into()),
-        "startSession" => Ok(session::start().into()),
-        "whatsmyuri" => Ok(whoami::address(connection).into()),
-        "connectionStatus" => Ok(whoami::status(connection, request).into()),
-        "logout" => Ok(login::logout(connection).into()),
-        other => Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, format!("{other} is not answered by the gateway"))),
-    }
+/// `hello` and `isMaster`, with the login that one of them may begin.
+///
+/// # Errors
+/// The server's, for fields that cannot be.
+pub(crate) fn hello(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
+    let mut reply = hello::run(connection, request)?;
+    Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
+}
+
+/// `saslStart`.
+pub(crate) fn start_login(context: &Context, connection: &Connection, request: &Request) -> Reply {
+    login::start(context, connection, request).map_or_else(Reply::from, Reply::from)
+}
+
+/// `saslContinue`.
+pub(crate) fn continue_login(context: &Context, connection: &Connection, request: &Request) -> Reply {
+    login::proceed(context, connection, request).map_or_else(Reply::from, Reply::from)
+}
+
+/// `logout`.
+pub(crate) fn logout(connection: &Connection) -> Reply {
+    login::logout(connection).into()
+}
+
+/// `startSession`.
+pub(crate) fn start_session() -> Reply {
+    session::start().into()
+}
+
+/// `whatsmyuri`.
+pub(crate) fn address(connection: &Connection) -> Reply {
+    whoami::address(connection).into()
+}
+
+/// `connectionStatus`.
+pub(crate) fn status(connection: &Connection, request: &Request) -> Reply {
+    whoami::status(connection, request).into()
 }

@@ -2,7 +2,7 @@
 
 use bson::{Document, Uuid, doc};
 
-use super::SESSION_TIMEOUT_MINUTES;
+use super::hello::SESSION_TIMEOUT_MINUTES;
 
 /// A new id.
 pub(super) fn start() -> Document {

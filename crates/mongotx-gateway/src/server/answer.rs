@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::FutureExt;
 
-use super::{read::Skipped, serve::longest_bytes};
+use super::read::{Skipped, longest_bytes};
 use crate::{
     connection::{Connection, End},
     context::Context,

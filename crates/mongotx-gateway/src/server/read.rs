@@ -9,9 +9,14 @@ use tokio::{
 };
 
 use crate::{
+    connection::Connection,
+    context::Context,
     memory::{Full, Held},
-    wire::{HEADER_BYTES, Header, WireError},
+    wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError},
 };
+
+/// As long as a message may be before login.
+const STRANGERS_BYTES: usize = 64 * 1024;
 
 /// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.
 const FIRST_BYTES: usize = 64 * 1024;
@@ -37,6 +42,12 @@ pub(super) struct Skipped {
     pub(super) full: Full,
     /// Those at its beginning.
     pub(super) first: [u8; 4],
+}
+
+/// How long a message may be: strangers have little to say.
+pub(super) fn longest_bytes(context: &Context, connection: &Connection) -> usize {
+    let is_stranger = context.users.is_some() && connection.user().is_none();
+    if is_stranger { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
 }
 
 /// Waits for the first byte of a message, which stays to be read. Dropping the future loses nothing.

@@ -10,17 +10,13 @@ use tokio::{
 use super::{
     Server,
     answer::{answer, refuse},
-    read::{ReadError, await_message, read_message},
+    read::{ReadError, await_message, longest_bytes, read_message},
 };
 use crate::{
     command,
     connection::{self, Connection, Peer},
-    context::Context,
-    wire::{MAX_MESSAGE_BYTES, WireError},
+    wire::WireError,
 };
-
-/// As long as a message may be before login.
-const STRANGERS_BYTES: usize = 64 * 1024;
 
 /// Something that bytes go over.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -99,12 +95,6 @@ async fn converse<S: Socket>(
         }
         silence = limits.idle;
     }
-}
-
-/// How long a message may be: strangers have little to say.
-pub(super) fn longest_bytes(context: &Context, connection: &Connection) -> usize {
-    let is_stranger = context.users.is_some() && connection.user().is_none();
-    if is_stranger { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
 }
 
 /// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and sent.

@@ -25,19 +25,19 @@ const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Where users log in, a token is good for the user who was given it and no other: whoever could make one could roll back a stranger's
 /// transaction.
-pub(super) struct Seal<'a> {
+pub(crate) struct Seal<'a> {
     users: Option<&'a Users>,
     user: Option<&'a User>,
 }
 
 impl Seal<'static> {
     /// Nobody logs in.
-    pub(super) const NONE: Self = Self { users: None, user: None };
+    pub(crate) const NONE: Self = Self { users: None, user: None };
 }
 
 impl<'a> Seal<'a> {
     /// Of a command's user.
-    pub(super) fn of(context: &'a Context, user: Option<&'a User>) -> Self {
+    pub(crate) fn of(context: &'a Context, user: Option<&'a User>) -> Self {
         Self { users: context.users.as_ref(), user }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Seal<'a> {
 }
 
 /// The token of a transaction; empty as long as it has written nothing.
-pub(super) fn token(id: Option<TxId>, seal: &Seal<'_>) -> RawDocumentBuf {
+pub(crate) fn token(id: Option<TxId>, seal: &Seal<'_>) -> RawDocumentBuf {
     let Some(id) = id.map(|id| id.to_string()) else { return RawDocumentBuf::new() };
     match seal.on(&id) {
         Some(sealed) => rawdoc! {"mongotx": id, "seal": sealed},
@@ -62,7 +62,7 @@ pub(super) fn token(id: Option<TxId>, seal: &Seal<'_>) -> RawDocumentBuf {
 ///
 /// # Errors
 /// 9 for what no gateway has made; 13 for what was not made for this user.
-pub(super) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<TxId>> {
+pub(crate) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<TxId>> {
     let malformed = || Failure::new(codes::FAILED_TO_PARSE, "the recoveryToken was not made by a MongoTx gateway");
     match token.get(FIELD) {
         None if token.is_empty() => Ok(None),
@@ -82,7 +82,7 @@ pub(super) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<Tx
 ///
 /// # Errors
 /// When the server cannot be asked: with `UnknownTransactionCommitResult`.
-pub(super) async fn settle(client: &Client, id: TxId) -> Answer<End> {
+pub(crate) async fn settle(client: &Client, id: TxId) -> Answer<End> {
     let unknown = |error: mongotx::Error| {
         Failure::new(codes::NETWORK_TIMEOUT, format!("the fate of {id} cannot be learned: {error}")).unknown_result()
     };

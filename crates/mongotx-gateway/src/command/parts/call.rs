@@ -1,18 +1,15 @@
 //! One command that is being carried out: what it says, and what it may use.
 
-use std::time::Instant;
-
-use bson::{Bson, Document, rawdoc};
+use bson::{Bson, Document};
 use mongotx::{
     Collection, Namespace, Session,
     guard::{explain_answer, guard_command},
 };
 
-use super::{body::Body, generic::Generic};
+use super::{generic::Generic, read_concern::ReadLevel};
 use crate::{
     access::User,
     context::Context,
-    cursor::{FIRST_BATCH, Open, Owner},
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
     reply::Reply,
@@ -36,6 +33,8 @@ pub(crate) struct Call<'a> {
     pub(crate) made: Option<&'a mut Vec<Namespace>>,
     /// What of it was done before.
     pub(crate) retry: Option<&'a mut Retry>,
+    /// The level of the validated read that it is, if it is one: `session` is then its own, not the client's.
+    pub(crate) validated: Option<ReadLevel>,
     /// It was answered, but something in it was refused: that ends a transaction.
     pub(crate) is_refused: bool,
 }
@@ -141,32 +140,13 @@ impl Call<'_> {
         let command = std::mem::take(&mut self.body);
         Ok(self.context.upstream.run_document(self.db, &command).await?)
     }
-
-    /// The reply with a query's first documents; what is left stays open under the session and the transaction.
-    pub(crate) async fn first_batch(&mut self, namespace: Namespace, open: Open, first: First) -> Answer<Body> {
-        let mut open = self.gather(open, first).await?;
-        open.moment = self.validate().await?;
-        let moment = open.moment;
-        let batch = open.batch(Some(first.size.unwrap_or(FIRST_BATCH))).await?;
-        let ns = namespace.to_string();
-        let id = if batch.is_last || first.is_only {
-            0
-        } else {
-            let user = self.user_digest().to_vec();
-            let owner = Owner { namespace, user, lsid: self.mode.lsid().cloned(), number: self.mode.transaction() };
-            // Who keeps the gateway's memory does not keep it for ever.
-            let expires = first.expires || self.validated().is_some();
-            self.context.tx.cursors.add(owner, open, expires, Instant::now())?
-        };
-        Ok(Body::of_cursor(rawdoc! {"firstBatch": batch.documents, "id": id, "ns": ns}, moment))
-    }
 }
 
 /// The collection of this name that clients may use.
 ///
 /// # Errors
 /// 73, as the server; 13 for what is MongoTx's own.
-pub(super) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Namespace> {
+pub(crate) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Namespace> {
     let full = format!("{db}.{name}");
     if name.is_empty() || name.starts_with('.') || name.contains('\0') {
         return Err(Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")));
@@ -178,25 +158,4 @@ pub(super) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Na
         return Err(Failure::new(codes::UNAUTHORIZED, message));
     }
     Ok(namespace)
-}
-
-/// What a first batch is to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct First {
-    /// Its documents; `None`: the usual number.
-    pub(crate) size: Option<usize>,
-    /// There is to be no other.
-    pub(crate) is_only: bool,
-    /// The cursor ends when nobody uses it.
-    pub(crate) expires: bool,
-}
-
-impl First {
-    /// From the option `cursor: {batchSize: …}`.
-    pub(crate) fn of_cursor(command: &str, cursor: Option<Document>) -> Answer<Self> {
-        let mut cursor = Fields::new(&format!("{command}.cursor"), cursor.unwrap_or_default());
-        let size = cursor.natural("batchSize")?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        cursor.finish()?;
-        Ok(Self { size, is_only: false, expires: true })
-    }
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// An update.
-pub(super) enum Update {
+pub(crate) enum Update {
     /// Operators or a pipeline.
     Change(Modification),
     /// A new document.
@@ -19,7 +19,7 @@ pub(super) enum Update {
 impl Update {
     /// # Errors
     /// 9 for what is neither.
-    pub(super) fn parse(value: Bson) -> Answer<Self> {
+    pub(crate) fn parse(value: Bson) -> Answer<Self> {
         match value {
             Bson::Document(update) if update.keys().next().is_some_and(|first| first.starts_with('$')) => {
                 Ok(Self::Change(Modification::Operators(update)))
@@ -43,7 +43,7 @@ impl Update {
     }
 
     /// Is it a pipeline?
-    pub(super) fn is_pipeline(&self) -> bool {
+    pub(crate) fn is_pipeline(&self) -> bool {
         matches!(self, Self::Change(Modification::Pipeline(_)))
     }
 }

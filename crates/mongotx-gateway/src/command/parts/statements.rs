@@ -14,7 +14,7 @@ use super::{
 use crate::{failure::Answer, session::retry::Done};
 
 /// One statement.
-pub(super) trait Statement {
+pub(crate) trait Statement {
     /// The same as a write of a bulk; `None`: it says more, or is refused whatever the documents
     /// are.
     fn to_model(&self) -> Option<WriteModel>;
@@ -24,7 +24,7 @@ pub(super) trait Statement {
 }
 
 /// Carries out all of them, until one is refused that ends the command.
-pub(super) async fn run_all(
+pub(crate) async fn run_all(
     call: &mut Call<'_>,
     namespace: &Namespace,
     statements: &[impl Statement],

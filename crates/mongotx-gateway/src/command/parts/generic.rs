@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What the gateway need not heed, or heeds by itself.
-pub(super) const IGNORED: [&str; 15] = [
+pub(crate) const IGNORED: [&str; 15] = [
     "$db",
     "$clusterTime",
     "$readPreference",

@@ -8,12 +8,18 @@ use crate::{
     fields::type_name,
 };
 
-/// Commands that take the level `snapshot` outside transactions.
-const SNAPSHOT: [&str; 3] = ["find", "aggregate", "distinct"];
-/// Commands that take the level `linearizable` outside transactions.
-const LINEARIZABLE: [&str; 4] = ["find", "aggregate", "distinct", "count"];
-/// Commands that heed no read concern. In a snapshot session, drivers send that of the cursor's read.
-const HEEDLESS: [&str; 2] = ["getMore", "killCursors"];
+/// The levels that a command takes outside transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadLevels {
+    /// Those that do not promise one moment: `local`, `available`, `majority`.
+    Usual,
+    /// `linearizable`, besides.
+    Linearizable,
+    /// `linearizable` and `snapshot`, besides.
+    OneMoment,
+    /// It heeds no read concern. In a snapshot session, drivers send `getMore` and `killCursors` that of the cursor's read.
+    Heedless,
+}
 
 /// What the field `readConcern` of a command says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,12 +89,12 @@ impl ReadConcern {
     ///
     /// # Errors
     /// 72 where the command does not take the level, or the level no `afterClusterTime`; 239 for a moment that is named.
-    pub(crate) fn check_plain(&self, command: &str) -> Answer<()> {
-        match self.level.map(|level| (level.name(), level.takers())) {
-            _ if HEEDLESS.contains(&command) => Ok(()),
-            Some((level, Some(takers))) if !takers.contains(&command) => invalid(format!(
-                "Command {command} does not support {{ readConcern: {{ level: \"{level}\" }} }} outside transactions; these do: {}",
-                takers.join(", ")
+    pub(crate) fn check_plain(&self, command: &str, taken: ReadLevels) -> Answer<()> {
+        match self.level.map(|level| (level, level.takers())) {
+            _ if taken == ReadLevels::Heedless => Ok(()),
+            Some((level, Some(takers))) if !taken.promise(level) => invalid(format!(
+                "Command {command} does not support {{ readConcern: {{ level: \"{}\" }} }} outside transactions; these do: {takers}",
+                level.name()
             )),
             // In a transaction the level is the gateway's own, and drivers send the time with every first statement.
             _ if self.has_after && self.level == Some(ReadLevel::Linearizable) => {
@@ -111,8 +117,8 @@ impl ReadConcern {
     }
 
     /// The level of a read outside transactions that is to be of one moment, and so has to be validated.
-    pub(crate) fn one_moment(&self, command: &str) -> Option<ReadLevel> {
-        self.level.filter(|level| level.takers().is_some_and(|takers| takers.contains(&command)))
+    pub(crate) fn one_moment(&self, taken: ReadLevels) -> Option<ReadLevel> {
+        self.level.filter(|level| taken.promise(*level))
     }
 
     /// What a transaction that begins with this read concern is protected from, if `usual` is what others get.
@@ -121,6 +127,17 @@ impl ReadConcern {
             Some(ReadLevel::Linearizable) => Isolation::Serializable,
             Some(ReadLevel::Snapshot) if usual != Isolation::Serializable => Isolation::Snapshot,
             _ => usual,
+        }
+    }
+}
+
+impl ReadLevels {
+    /// Whether this level, which promises one moment, is among them.
+    pub(crate) fn promise(self, level: ReadLevel) -> bool {
+        match level {
+            ReadLevel::Snapshot => self == Self::OneMoment,
+            ReadLevel::Linearizable => matches!(self, Self::OneMoment | Self::Linearizable),
+            ReadLevel::Local | ReadLevel::Available | ReadLevel::Majority => false,
         }
     }
 }
@@ -137,11 +154,11 @@ impl ReadLevel {
         })
     }
 
-    /// The commands that take it outside transactions; `None`: all.
-    fn takers(self) -> Option<&'static [&'static str]> {
+    /// The commands that take it outside transactions, for errors (the table of commands decides); `None`: all.
+    pub(crate) fn takers(self) -> Option<&'static str> {
         match self {
-            Self::Snapshot => Some(&SNAPSHOT),
-            Self::Linearizable => Some(&LINEARIZABLE),
+            Self::Snapshot => Some("find, aggregate, distinct"),
+            Self::Linearizable => Some("find, aggregate, distinct, count"),
             Self::Local | Self::Available | Self::Majority => None,
         }
     }
@@ -187,6 +204,11 @@ mod tests {
         ReadConcern::parse(&Bson::Document(concern))
     }
 
+    /// As the table of commands has it.
+    fn taken_by(command: &str) -> ReadLevels {
+        crate::command::look_up(command).unwrap().command.reads
+    }
+
     #[test]
     fn levels_are_what_the_table_says() {
         for (level, isolation, under_read_committed, under_serializable) in [
@@ -209,40 +231,42 @@ mod tests {
     #[test]
     fn levels_of_one_moment_are_for_reads_only() {
         for (level, taken, refused) in [
-            ("snapshot", &SNAPSHOT[..], ["count", "insert", "explain"]),
-            ("linearizable", &LINEARIZABLE[..], ["update", "explain", "listCollections"]),
+            ("snapshot", &["find", "aggregate", "distinct"][..], ["count", "insert", "explain"]),
+            ("linearizable", &["find", "aggregate", "distinct", "count"][..], ["update", "explain", "listCollections"]),
         ] {
             let concern = parsed(doc! {"level": level}).unwrap();
             for command in taken {
-                concern.check_plain(command).unwrap();
-                assert_eq!(concern.one_moment(command).map(ReadLevel::name), Some(level));
+                concern.check_plain(command, taken_by(command)).unwrap();
+                assert_eq!(concern.one_moment(taken_by(command)).map(ReadLevel::name), Some(level));
             }
-            for command in HEEDLESS {
-                concern.check_plain(command).unwrap();
-                assert_eq!(concern.one_moment(command), None);
+            for command in ["getMore", "killCursors"] {
+                concern.check_plain(command, taken_by(command)).unwrap();
+                assert_eq!(concern.one_moment(taken_by(command)), None);
             }
             for command in refused {
-                let failure = concern.check_plain(command).unwrap_err();
+                let failure = concern.check_plain(command, taken_by(command)).unwrap_err();
                 assert_eq!(failure.code, 72, "{command}");
                 assert!(failure.message.contains(level) && failure.message.contains(command), "{}", failure.message);
             }
         }
         for level in ["local", "available", "majority"] {
             let concern = parsed(doc! {"level": level}).unwrap();
-            assert_eq!(concern.one_moment("find"), None);
-            concern.check_plain("insert").unwrap();
+            assert_eq!(concern.one_moment(taken_by("find")), None);
+            concern.check_plain("insert", taken_by("insert")).unwrap();
         }
     }
 
     #[test]
     fn a_moment_that_is_named_is_refused_by_name() {
         let concern = parsed(doc! {"level": "snapshot", "atClusterTime": TIME}).unwrap();
-        for failure in [concern.check_plain("find"), concern.check_statement(true)].map(Result::unwrap_err) {
+        for failure in
+            [concern.check_plain("find", taken_by("find")), concern.check_statement(true)].map(Result::unwrap_err)
+        {
             assert_eq!((failure.code, failure.labels.len()), (239, 0));
             assert!(failure.message.contains("atClusterTime"), "{}", failure.message);
         }
-        assert_eq!(concern.check_plain("insert").unwrap_err().code, 72);
-        concern.check_plain("getMore").unwrap();
+        assert_eq!(concern.check_plain("insert", taken_by("insert")).unwrap_err().code, 72);
+        concern.check_plain("getMore", taken_by("getMore")).unwrap();
     }
 
     #[test]
@@ -259,9 +283,12 @@ mod tests {
         ] {
             assert_eq!(parsed(concern.clone()).unwrap_err().code, code, "{concern}");
         }
-        parsed(doc! {"level": "snapshot", "afterClusterTime": TIME}).unwrap().check_plain("find").unwrap();
+        parsed(doc! {"level": "snapshot", "afterClusterTime": TIME})
+            .unwrap()
+            .check_plain("find", taken_by("find"))
+            .unwrap();
         let linearizable = parsed(doc! {"level": "linearizable", "afterClusterTime": TIME}).unwrap();
-        assert_eq!(linearizable.check_plain("find").unwrap_err().code, 72);
+        assert_eq!(linearizable.check_plain("find", taken_by("find")).unwrap_err().code, 72);
         linearizable.check_statement(true).unwrap();
     }
 }

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use bson::Document;
 use mongotx::{Concern, ErrorKind, Isolation, Session, TransactionOptions, UpdateResult};
 
-use super::{body::Made, handle, recovery, run::Parts};
+use super::parsed::{Handle, Parsed};
 use crate::{
+    command::parts::{body::Made, call::Call, recovery},
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     session::{
@@ -42,13 +43,19 @@ enum Attempt {
 }
 
 /// Carries out a write that has a number.
-pub(super) async fn run(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<Made> {
-    let context = parts.context;
+pub(super) async fn run(
+    parsed: &Parsed<'_>,
+    lsid: &Lsid,
+    number: i64,
+    work: &mut Work,
+    handle: Handle,
+) -> Answer<Made> {
+    let context = parsed.context;
     context.tx.records.prepare().await?;
     let until = Instant::now() + context.options.client.write_wait;
     let mut pause = Duration::from_millis(1);
     loop {
-        match attempt(parts, lsid, number, work).await? {
+        match attempt(parsed, lsid, number, work, handle).await? {
             Attempt::Done(made) => return Ok(made),
             Attempt::Again(failure) if Instant::now() >= until => return Err(failure),
             Attempt::Again(_) => tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await,
@@ -58,12 +65,12 @@ pub(super) async fn run(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut 
 }
 
 /// Steps 1 to 4.
-async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<Attempt> {
+async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work, handle: Handle) -> Answer<Attempt> {
     let before = match work.known.take() {
         Some(known) if known.number < number => {
             Record { number: Some(known.number), version: known.version, done: Retry::default() }
         }
-        _ => parts.context.tx.records.read(lsid).await?,
+        _ => parsed.context.tx.records.read(lsid).await?,
     };
     let done = match before.number {
         Some(newest) if newest > number => return Err(Refusal::TooOld { number, newest }.into()),
@@ -71,8 +78,8 @@ async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -
         _ => Retry::default(),
     };
     let mut now = done.clone();
-    let mut session = begin(parts.context)?;
-    let mut call = parts.call(Some(&mut session), None, Some(&mut now));
+    let mut session = begin(parsed.context)?;
+    let mut call = Call { session: Some(&mut session), retry: Some(&mut now), ..parsed.call_again() };
     let made = handle(&mut call).await;
     let is_refused = call.is_refused || made.is_err();
     match made {
@@ -81,7 +88,7 @@ async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -
         made if is_refused && now == done || made.is_err() => {
             // A refusal may be this very write's own, carried out by another gateway meanwhile.
             let refused = again(session, raced()).await;
-            if parts.context.tx.records.read(lsid).await?.version != before.version {
+            if parsed.context.tx.records.read(lsid).await?.version != before.version {
                 return Ok(refused);
             }
             made.map(Attempt::Done)
@@ -92,7 +99,7 @@ async fn attempt(parts: &Parts<'_>, lsid: &Lsid, number: i64, work: &mut Work) -
         }
         made => {
             let update = before.update(number, &now)?;
-            let attempt = store(parts.context, lsid, &before, update, session).await?;
+            let attempt = store(parsed.context, lsid, &before, update, session).await?;
             if attempt.is_none() {
                 work.known = Some(Known { number, version: before.version + 1 });
             }

@@ -12,7 +12,7 @@ use crate::{
 
 /// # Errors
 /// 16 for none and for too many.
-pub(super) fn check_count(count: usize) -> Answer<()> {
+pub(crate) fn check_count(count: usize) -> Answer<()> {
     if (1..=MOST_STATEMENTS).contains(&count) {
         return Ok(());
     }
@@ -22,7 +22,7 @@ pub(super) fn check_count(count: usize) -> Answer<()> {
 
 /// What became of the statements so far.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     is_ordered: bool,
     n: u64,
     modified: Option<u64>,
@@ -34,12 +34,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(is_ordered: bool) -> Self {
+    pub(crate) fn new(is_ordered: bool) -> Self {
         Self { is_ordered, ..Self::default() }
     }
 
     /// With `nModified`, as updates have it.
-    pub(super) fn of_updates(is_ordered: bool) -> Self {
+    pub(crate) fn of_updates(is_ordered: bool) -> Self {
         Self { modified: Some(0), ..Self::new(is_ordered) }
     }
 
@@ -47,7 +47,7 @@ impl Tally {
     ///
     /// # Errors
     /// The error of a statement of which nobody knows whether it was done.
-    pub(super) fn retried(&mut self, call: &Call<'_>, statement: usize) -> Answer<bool> {
+    pub(crate) fn retried(&mut self, call: &Call<'_>, statement: usize) -> Answer<bool> {
         match call.retry.as_deref().and_then(|retry| retry.done(statement)) {
             None => Ok(false),
             Some(Done::Unknown(failure)) => Err(failure),
@@ -75,7 +75,7 @@ impl Tally {
     }
 
     /// A statement was done.
-    pub(super) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: Done) {
+    pub(crate) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: Done) {
         self.add(statement, &done);
         if let Some(retry) = call.retry.as_deref_mut() {
             retry.note(statement, done);
@@ -86,7 +86,7 @@ impl Tally {
     ///
     /// # Errors
     /// What is no matter of one statement.
-    pub(super) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
+    pub(crate) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
         if let Some(done) = error.unreplicated_answer() {
             self.add(statement, &self.told(&done.answer));
             self.concern_error = Some(done.concern_error.clone());
@@ -114,14 +114,14 @@ impl Tally {
     }
 
     /// The same of what the gateway itself refuses.
-    pub(super) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
+    pub(crate) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
         self.errors.push(failure.to_write_error(statement));
         call.is_refused = true;
         !self.is_ordered && !call.is_in_transaction()
     }
 
     /// The reply.
-    pub(super) async fn finish(self, call: &Call<'_>) -> Answer<Body> {
+    pub(crate) async fn finish(self, call: &Call<'_>) -> Answer<Body> {
         let n = |count: u64| Bson::Int32(i32::try_from(count).unwrap_or(i32::MAX));
         let mut reply = doc! {"n": n(self.n)};
         if !self.errors.is_empty() {
@@ -145,7 +145,7 @@ impl Tally {
 }
 
 /// Of a retryable write whose answer was lost nobody knows whether it was made: it is not made again.
-pub(super) fn note_unknown(
+pub(crate) fn note_unknown(
     call: &mut Call<'_>,
     statements: impl IntoIterator<Item = usize>,
     error: &Error,

@@ -1,0 +1,62 @@
+//! What a user must have for one command, as it is put together. Pure.
+
+use bson::Bson;
+
+use super::role::Need;
+
+/// What must be had, and on which database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Demand {
+    pub(super) need: Need,
+    pub(super) database: String,
+}
+
+/// Demands of a command on one database, as far as they are known.
+pub(super) struct Demands<'a> {
+    database: &'a str,
+    all: Vec<Demand>,
+}
+
+impl<'a> Demands<'a> {
+    /// Of a command on this database; none yet.
+    pub(super) fn on(database: &'a str) -> Self {
+        Self { database, all: Vec::new() }
+    }
+
+    /// All of them. `own`: the database that only `root` may touch.
+    pub(super) fn all_with_own(mut self, own: &str) -> Vec<Demand> {
+        for demand in &mut self.all {
+            if demand.database == own {
+                demand.need = Need::Root;
+            }
+        }
+        self.all
+    }
+
+    /// On the command's own database.
+    pub(super) fn add(&mut self, need: Need) {
+        self.add_on(need, self.database.to_owned());
+    }
+
+    /// On another one.
+    pub(super) fn add_on(&mut self, need: Need, database: String) {
+        let demand = Demand { need, database };
+        if !self.all.contains(&demand) {
+            self.all.push(demand);
+        }
+    }
+
+    /// On a collection. Those of the server itself, and names that are none (the server takes ids as well), are for `root`.
+    pub(super) fn collection(&mut self, name: Option<&Bson>, need: Need) {
+        self.add(match name {
+            Some(Bson::String(name)) if is_system(name) => Need::Root,
+            Some(Bson::String(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Boolean(_)) => need,
+            _ => Need::Root,
+        });
+    }
+}
+
+/// The server's own collections, but for the one with functions of users.
+pub(super) fn is_system(collection: &str) -> bool {
+    collection.starts_with("system.") && collection != "system.js"
+}

@@ -1,0 +1,27 @@
+//! Answers that describe collections and indexes.
+
+use bson::{Document, RawDocumentBuf, doc};
+use mongotx::Namespace;
+
+use super::{call::Call, first_batch::First};
+use crate::failure::{Answer, Failure, codes};
+
+/// The server's description of a collection, if there is one.
+pub(crate) async fn describe(call: &Call<'_>, namespace: &Namespace) -> Answer<Option<Document>> {
+    let database = call.context.client.database(&namespace.db);
+    Ok(database.describe_collections(doc! {"name": &namespace.coll}).await?.pop())
+}
+
+/// Lists are answered as a whole unless a batch size is asked for.
+pub(crate) fn everything(first: First) -> First {
+    First { size: first.size.or(Some(usize::MAX)), ..first }
+}
+
+/// A description as it is answered.
+///
+/// # Errors
+/// What cannot be written as BSON.
+pub(crate) fn to_raw(document: &Document) -> Answer<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document)
+        .map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("a description is no BSON: {error}")))
+}

@@ -1,0 +1,27 @@
+//! What the handlers of several commands use.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `call` | a command that is being carried out: what it says, and what it may use |
+//! | `generic`, `read_concern`, `write_concern` | the fields that every command may carry |
+//! | `body` | what a handler makes: the fields of a reply, or the server's reply |
+//! | `first_batch` | a query's first documents, and its cursor |
+//! | `lists` | answers that describe collections and indexes |
+//! | `plan` | how a command is explained |
+//! | `writes`, `statements`, `modification` | the statements of writes, and what became of each |
+//! | `recovery` | the recovery token of a transaction |
+//!
+//! No file here knows a handler.
+
+pub(super) mod body;
+pub(super) mod call;
+pub(super) mod first_batch;
+pub(super) mod generic;
+pub(super) mod lists;
+pub(super) mod modification;
+pub(super) mod plan;
+pub(super) mod read_concern;
+pub(super) mod recovery;
+pub(super) mod statements;
+pub(super) mod write_concern;
+pub(super) mod writes;

@@ -1,0 +1,202 @@
+//! What a row of the table of commands says (`table` has the rows), and how a row is found by a command's name.
+
+use std::collections::HashMap;
+
+use bson::Document;
+use futures_util::future::BoxFuture;
+
+use super::parts::{plan::Explain, read_concern::ReadLevels};
+use crate::{
+    access::Access,
+    connection::Connection,
+    context::Context,
+    error::{Code, CommandError},
+    failure::Answer,
+    fields::Fields,
+    reply::Reply,
+    request::Request,
+};
+
+/// A command: a row of the table.
+pub(crate) struct Command {
+    /// As MongoDB spells it; the first name is the usual one.
+    pub(crate) names: &'static [&'static str],
+    /// What it needs of its user, whatever becomes of it then.
+    pub(crate) access: Access,
+    /// Who answers it.
+    pub(crate) route: Route,
+    /// Whether a transaction may hold it.
+    pub(crate) in_transactions: InTransactions,
+    /// It kills sessions, its own perhaps among them.
+    pub(crate) kills_sessions: bool,
+    /// The levels of read concern that it takes outside transactions.
+    pub(crate) reads: ReadLevels,
+    /// How its own fields are read.
+    pub(crate) parse: Parse,
+    /// How it is explained.
+    pub(crate) explain: Explain,
+}
+
+/// Who answers a command.
+pub(crate) enum Route {
+    /// It reads or writes documents, or is about transactions and sessions: `command/`.
+    Transactional(Run),
+    /// It asks the gateway: `handshake/`.
+    Local(Local),
+    /// MongoTx need not touch it: `passthrough/`.
+    Through,
+    /// It is refused, for this reason.
+    Refused(Code, &'static str),
+}
+
+/// Carries a command out, from its arrival to its reply. Its one future is on the heap, and what is in it needs no box of its own.
+pub(crate) type Run = for<'a> fn(Arrived<'a>) -> Running<'a>;
+/// A command that is being carried out.
+pub(crate) type Running<'a> = BoxFuture<'a, Result<Reply, CommandError>>;
+/// Answers a command that asks the gateway.
+pub(crate) type Local = for<'a> fn(Arrived<'a>) -> Result<Reply, CommandError>;
+
+/// A command as it came, for whoever is to answer it.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrived<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) connection: &'a Connection,
+    pub(crate) request: &'a Request,
+    pub(crate) command: &'static Command,
+}
+
+/// Whether a transaction may hold a command, as the server has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InTransactions {
+    /// Yes.
+    Held,
+    /// Yes, but it cannot be the first statement.
+    HeldLater,
+    /// It ends one.
+    Ends,
+    /// No.
+    Never,
+    /// No, for which the server has words of its own.
+    NeverBecause(&'static str),
+}
+
+/// How the own fields of a command are read, as far as that needs no server: those that are left without the session's and those that
+/// every command may carry.
+#[derive(Clone, Copy)]
+pub(crate) enum Parse {
+    /// They are the server's, or there are none.
+    Nothing,
+    /// Without the first one, which names the command.
+    Own(fn(Fields) -> Answer<()>),
+    /// All of them, with the command's name.
+    Whole(fn(&str, Document) -> Answer<()>),
+    /// They have another command in them.
+    Another,
+}
+
+impl Command {
+    /// A row that says no more than that: transactions do not hold the command, and it does nothing else of what a row can say.
+    pub(super) const fn new(names: &'static [&'static str], access: Access, route: Route) -> Self {
+        Self {
+            names,
+            access,
+            route,
+            in_transactions: InTransactions::Never,
+            kills_sessions: false,
+            reads: ReadLevels::Usual,
+            parse: Parse::Nothing,
+            explain: Explain::No,
+        }
+    }
+
+    /// Transactions may hold it.
+    pub(super) const fn held(self) -> Self {
+        Self { in_transactions: InTransactions::Held, ..self }
+    }
+
+    /// Transactions may hold it, but not begin with it.
+    pub(super) const fn held_later(self) -> Self {
+        Self { in_transactions: InTransactions::HeldLater, ..self }
+    }
+
+    /// It ends transactions.
+    pub(super) const fn ending(self) -> Self {
+        Self { in_transactions: InTransactions::Ends, ..self }
+    }
+
+    /// Transactions may not hold it, for which the server has these words.
+    pub(super) const fn refused_in_transactions(self, words: &'static str) -> Self {
+        Self { in_transactions: InTransactions::NeverBecause(words), ..self }
+    }
+
+    /// It kills sessions.
+    pub(super) const fn kills_sessions(self) -> Self {
+        Self { kills_sessions: true, ..self }
+    }
+
+    /// With the levels of read concern that it takes outside transactions.
+    pub(super) const fn reads(self, reads: ReadLevels) -> Self {
+        Self { reads, ..self }
+    }
+
+    /// With how its own fields are read, the first one left out.
+    pub(super) const fn parsed(self, parse: fn(Fields) -> Answer<()>) -> Self {
+        Self { parse: Parse::Own(parse), ..self }
+    }
+
+    /// With how its own fields are read.
+    pub(super) const fn parsed_whole(self, parse: fn(&str, Document) -> Answer<()>) -> Self {
+        Self { parse: Parse::Whole(parse), ..self }
+    }
+
+    /// With another command in its fields.
+    pub(super) const fn parsed_as_another(self) -> Self {
+        Self { parse: Parse::Another, ..self }
+    }
+
+    /// With how it is explained.
+    pub(super) const fn explained(self, explain: Explain) -> Self {
+        Self { explain, ..self }
+    }
+
+    /// Whether it commits or rolls back.
+    pub(crate) fn ends_transactions(&self) -> bool {
+        self.in_transactions == InTransactions::Ends
+    }
+
+    /// Whether MongoTx gives it its meaning.
+    pub(crate) fn is_transactional(&self) -> bool {
+        matches!(self.route, Route::Transactional(_))
+    }
+}
+
+/// A command that the table has, under the name that was asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// One of its names, as the table has it: for metrics.
+    pub(crate) name: &'static str,
+    pub(crate) command: &'static Command,
+}
+
+/// The rows by their names.
+pub(super) struct Registry {
+    by_name: HashMap<&'static str, Known>,
+}
+
+impl Registry {
+    pub(super) fn of(rows: &'static [Command]) -> Self {
+        let known = |command: &'static Command| command.names.iter().map(move |name| (*name, Known { name, command }));
+        Self { by_name: rows.iter().flat_map(known).collect() }
+    }
+
+    /// The command of this name. Names are spelled as MongoDB spells them.
+    pub(super) fn find(&self, name: &str) -> Option<Known> {
+        self.by_name.get(name).copied()
+    }
+
+    /// How many names there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+}

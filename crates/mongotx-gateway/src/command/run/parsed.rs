@@ -1,0 +1,127 @@
+//! A command that has been taken apart, and its handler.
+
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+
+use bson::Document;
+use futures_util::{FutureExt, future::BoxFuture};
+
+use super::limits::within_limits;
+use crate::{
+    access::User,
+    command::{
+        parts::{body::Made, call::Call, generic::Generic},
+        registry::{Arrived, Command},
+    },
+    connection::Connection,
+    context::Context,
+    failure::{Answer, Failure, PANICKED, codes},
+    session::info::Mode,
+};
+
+/// A command that has been taken apart.
+pub(super) struct Parsed<'a> {
+    pub(super) context: &'a Context,
+    pub(super) connection: &'a Connection,
+    pub(super) command: &'static Command,
+    /// As it was sent.
+    pub(super) name: &'a str,
+    pub(super) db: &'a str,
+    /// Its own fields; the first one is its name.
+    pub(super) body: Document,
+    pub(super) generic: Generic,
+    pub(super) mode: Mode,
+    pub(super) user: Option<Arc<User>>,
+}
+
+impl<'a> Parsed<'a> {
+    /// # Errors
+    /// The server's, for what its session's fields and those that every command may carry say.
+    pub(super) fn take(arrived: Arrived<'a>, mut body: Document) -> Answer<Self> {
+        let Arrived { context, connection, request, command } = arrived;
+        let user = connection.user();
+        let mode = Mode::take(&mut body)?.of_user(user.as_deref())?;
+        let generic = Generic::take(&mut body)?;
+        let (name, db) = (request.name(), request.database());
+        Ok(Self { context, connection, command, name, db, body, generic, mode, user })
+    }
+
+    /// The command to be carried out once: its fields are taken out.
+    pub(super) fn call(&mut self) -> Call<'_> {
+        let body = std::mem::take(&mut self.body);
+        self.call_with(body)
+    }
+
+    /// The command to be carried out perhaps once more.
+    pub(super) fn call_again(&self) -> Call<'_> {
+        self.call_with(self.body.clone())
+    }
+
+    /// Outside transactions, until it is said otherwise.
+    fn call_with(&self, body: Document) -> Call<'_> {
+        Call {
+            context: self.context,
+            db: self.db,
+            name: self.name,
+            body,
+            generic: &self.generic,
+            mode: &self.mode,
+            user: self.user.as_deref(),
+            session: None,
+            made: None,
+            retry: None,
+            validated: None,
+            is_refused: false,
+        }
+    }
+
+    /// A number of a transaction outside one, where there is no write.
+    pub(super) fn not_retryable(&self) -> Failure {
+        let message = format!(
+            "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.",
+            self.name
+        );
+        Failure::new(codes::NOT_RETRYABLE, message)
+    }
+}
+
+/// What is particular to carrying out one command; the table of commands has one for each.
+pub(crate) trait Handler: 'static {
+    /// Reads the command's own fields, calls the library and makes the reply.
+    fn run(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
+}
+
+/// Carries out a command by its handler. A panic in it, which would be a defect, is an error like others: it ends the
+/// transaction that the command is part of.
+pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
+    let name = call.name;
+    let handled = AssertUnwindSafe(async {
+        let made = H::run(call).await;
+        if call.context.options.test_commands {
+            call.context.tx.fail_points.panic_after(name);
+        }
+        made
+    });
+    handled.catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(command = name, "a command panicked");
+        Err(Failure::new(codes::INTERNAL_ERROR, format!("{name}: {PANICKED}")))
+    })
+}
+
+/// As [`handle`], unless the command's time is over or its session is killed first.
+pub(super) async fn handle_within<H: Handler>(
+    call: &mut Call<'_>,
+    limit: Option<Duration>,
+    interruption: Option<impl Future<Output = ()> + Send>,
+) -> Answer<Made> {
+    // Where it is: a future that is handed on has its room twice.
+    let handled = pin!(handle::<H>(call));
+    within_limits(limit, interruption, handled).await
+}
+
+/// [`handle`] for whoever carries commands out again and again, which need not be there once for each command.
+pub(super) type Handle = for<'a, 'b> fn(&'a mut Call<'b>) -> BoxFuture<'a, Answer<Made>>;
+
+/// See [`Handle`].
+pub(super) fn handle_boxed<'a, H: Handler>(call: &'a mut Call<'_>) -> BoxFuture<'a, Answer<Made>> {
+    handle::<H>(call).boxed()
+}

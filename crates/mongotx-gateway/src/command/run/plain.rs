@@ -1,0 +1,38 @@
+//! A command in no transaction.
+
+use std::time::Instant;
+
+use futures_util::FutureExt;
+
+use super::{
+    limits::within_limits,
+    parsed::{Handler, Parsed, handle_boxed, handle_within},
+    validated_read,
+};
+use crate::{
+    command::parts::body::{Body, Made},
+    failure::{Answer, Failure},
+    session::{Lsid, slot::Slot},
+};
+
+/// Carries it out, perhaps in a session.
+pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>) -> Answer<Made> {
+    parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
+    let sessions = &parsed.context.tx.sessions;
+    let slot = lsid.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
+    // A command that kills sessions does not stop at its own: the others would stay.
+    let interruption = slot.as_deref().filter(|_| !parsed.command.kills_sessions).map(Slot::interruption);
+    let limit = parsed.generic.limit;
+    if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
+        let running = validated_read::run(parsed, level, handle_boxed::<H>).boxed();
+        return within_limits(limit, interruption, running).await.map(Made::Body).map_err(Failure::outside);
+    }
+    let mut call = parsed.call();
+    match handle_within::<H>(&mut call, limit, interruption).await {
+        // What was carried out is no failure.
+        Err(Failure { unreplicated: Some(error), .. }) => {
+            Ok(Body::empty().with_concern_error(Some(*error), &parsed.mode).into())
+        }
+        made => made.map_err(Failure::outside),
+    }
+}

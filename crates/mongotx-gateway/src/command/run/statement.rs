@@ -1,0 +1,148 @@
+//! A command that is part of a transaction: a statement, or its end.
+
+use std::time::Instant;
+
+use mongotx::{Concern, TransactionOptions};
+
+use super::parsed::{Handler, Parsed, handle_within};
+use crate::{
+    command::{
+        allowed::check_statement,
+        end_transaction::{self, Ending},
+        parts::{
+            body::{Body, Made},
+            call::Call,
+            generic::Generic,
+            recovery::{self, Seal},
+        },
+    },
+    context::Context,
+    failure::{Answer, Failure, codes},
+    fields::Fields,
+    metrics::{AbortReason, Counted},
+    session::{
+        Lsid, end,
+        machine::{Event, Step},
+        slot::{Open, Work},
+    },
+};
+
+/// Carries out a statement.
+pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool) -> Answer<Made> {
+    check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
+    let state = &parsed.context.tx;
+    let slot = state.sessions.get(&lsid, Instant::now())?;
+    let interruption = slot.interruption();
+    let mut work = slot.check_out().await;
+    let event = if begins { Event::Begin } else { Event::Continue };
+    let older = work.machine.newest();
+    if work.machine.on(number, event)? == Step::Open {
+        if work.roll_back_older().await {
+            end::tell(&state.metrics, &lsid, older, AbortReason::Superseded, None);
+        }
+        state.cursors.kill_of_transactions(&lsid);
+        begin(&mut work, parsed.context, &parsed.generic).await?;
+    }
+    let made = in_transaction::<H>(&mut work, parsed, &lsid, interruption).await;
+    named(&work, parsed, made)
+}
+
+/// Commits or rolls back.
+pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool, commits: bool) -> Answer<Made> {
+    check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
+    let state = &parsed.context.tx;
+    let slot = state.sessions.get(&lsid, Instant::now())?;
+    let mut work = slot.check_out().await;
+    let before = work.machine.state();
+    let ended = end_one(&mut work, parsed, number, commits).await;
+    end::count(&state.metrics, &lsid, number, commits, (before, work.machine.state()), ended.as_ref().err());
+    state.cursors.kill_of_transactions(&lsid);
+    named(&work, parsed, ended)
+}
+
+/// With the transaction's name.
+fn named(work: &Work, parsed: &Parsed<'_>, made: Answer<Body>) -> Answer<Made> {
+    let seal = Seal::of(parsed.context, parsed.user.as_deref());
+    made.map(|body| body.with_recovery_token(recovery::token(work.id, &seal)).into())
+}
+
+async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits: bool) -> Answer<Body> {
+    let mut body = std::mem::take(&mut parsed.body);
+    body.remove(parsed.name);
+    let ending = Ending {
+        client: &parsed.context.client,
+        number,
+        seal: Seal::of(parsed.context, parsed.user.as_deref()),
+        concern: parsed.generic.write.as_ref(),
+        fields: Fields::new(parsed.name, body),
+    };
+    let ended = match commits {
+        true => end_transaction::commit(work, ending).await,
+        false => end_transaction::abort(work, ending).await,
+    };
+    if parsed.context.options.test_commands {
+        parsed.context.tx.fail_points.panic_after(parsed.name);
+    }
+    ended
+}
+
+async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<()> {
+    work.id = None;
+    work.retry.clear();
+    let options = TransactionOptions {
+        isolation: Some(generic.read.isolation(context.options.client.isolation)),
+        concern: Concern::Majority,
+        lock_wait: context.options.lock_wait,
+        max_life: Some(context.tx.limits.transaction_lifetime),
+        ..TransactionOptions::default()
+    };
+    let mut session = context.client.session_with(options).after(work.attempts.clone());
+    if let Err(error) = session.begin() {
+        work.roll_back().await;
+        return Err(error.into());
+    }
+    let metrics = &context.tx.metrics;
+    metrics.started.inc();
+    let counted = Counted::in_gauge(&metrics.open);
+    work.open = Some(Open { session, since: Instant::now(), made: Vec::new(), _counted: counted });
+    Ok(())
+}
+
+/// An error, or a refused write, ends the transaction, as in the server. So does the loss of the connection meanwhile: no driver
+/// goes on with a transaction of which it was not told what a statement did, and its locks would be in everybody's way.
+async fn in_transaction<H: Handler>(
+    work: &mut Work,
+    parsed: &mut Parsed<'_>,
+    lsid: &Lsid,
+    interruption: impl Future<Output = ()> + Send,
+) -> Answer<Body> {
+    let Some(open) = work.open.as_mut() else {
+        work.roll_back().await;
+        return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
+    };
+    let (context, connection, limit) = (parsed.context, parsed.connection, parsed.generic.limit);
+    let state = &context.tx;
+    let active = Counted::in_gauge(&state.metrics.active);
+    let mut call = Call { session: Some(&mut open.session), made: Some(&mut open.made), ..parsed.call() };
+    let made = handle_within::<H>(&mut call, limit, Some(interruption)).await;
+    drop(active);
+    let is_refused = call.is_refused || made.is_err();
+    if let Some(id) = open.session.id() {
+        work.id = Some(id);
+    }
+    let is_lost = connection.is_gone();
+    if is_refused || is_lost || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {
+        work.roll_back().await;
+        let failure = made.as_ref().err();
+        let otherwise = if is_lost { AbortReason::ConnectionLost } else { AbortReason::Refused };
+        let reason = AbortReason::of(failure, otherwise);
+        end::tell(&state.metrics, lsid, work.machine.newest(), reason, failure);
+        state.cursors.kill_of_transactions(lsid);
+    }
+    match made? {
+        Made::Body(body) => Ok(body),
+        Made::Server(_) => {
+            Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server"))
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A validated read: one outside transactions with read concern `snapshot` or `linearizable`. It is a transaction of one.
+//!
+//! 1. Begin a transaction of its own, at the level's isolation.
+//! 2. The handler asks; `Call::first_batch` reads the answer to its end, into memory: nothing of it is sent yet.
+//! 3. `Call::validate` commits: what was read is so at one moment, and in the answer goes a name for that moment.
+//! 4. The first batch is answered. The others wait in memory until they are fetched.
+//!
+//! What has changed between 2 and 3 is a conflict: it begins again at 1, after a pause. Nothing is written, so whatever interrupts
+//! a step leaves nothing behind.
+
+use std::time::Duration;
+
+use mongotx::{Attempts, Session, TransactionOptions};
+
+use super::parsed::{Handle, Parsed};
+use crate::{
+    command::parts::{
+        body::{Body, Made},
+        call::Call,
+        read_concern::ReadLevel,
+    },
+    failure::{Answer, Failure, codes},
+};
+
+/// The most times that a read is made. A driver makes it once more.
+const ATTEMPTS: u32 = 16;
+/// The pause after the first attempt. It doubles with each one.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Carries out a read at this level, which its command takes.
+pub(super) async fn run(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
+    let limit = parsed.context.tx.limits.transaction_lifetime;
+    let done = tokio::time::timeout(limit, until_valid(parsed, level, handle)).await;
+    done.unwrap_or_else(|_| {
+        Err(given_up(level, &format!("took longer than {limit:?}, as long as a transaction may be open")))
+    })
+}
+
+async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
+    let mut pause = FIRST_PAUSE;
+    let mut left = ATTEMPTS;
+    // Several that are lost in a row are given quiet.
+    let lost = Attempts::default();
+    loop {
+        left -= 1;
+        match attempt(parsed, level, handle, &lost).await {
+            Err(conflict) if conflict.code == codes::WRITE_CONFLICT => {
+                if left == 0 || parsed.connection.is_gone() {
+                    let attempts = ATTEMPTS - left;
+                    return Err(given_up(
+                        level,
+                        &format!("was made {attempts} times, the last one: {}", conflict.message),
+                    ));
+                }
+            }
+            done => return done,
+        }
+        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Makes the read once: steps 1 to 4.
+async fn attempt(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle, lost: &Attempts) -> Answer<Body> {
+    let mut session = begin(parsed, level, lost)?;
+    let mut call = Call { session: Some(&mut session), validated: Some(level), ..parsed.call_again() };
+    match handle(&mut call).await? {
+        Made::Body(body) => Ok(body),
+        Made::Server(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a validated read was passed on to the server")),
+    }
+}
+
+fn begin(parsed: &Parsed<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Session> {
+    let context = parsed.context;
+    let options = TransactionOptions {
+        isolation: Some(parsed.generic.read.isolation(context.options.client.isolation)),
+        lock_wait: context.options.lock_wait,
+        ..TransactionOptions::default()
+    };
+    let mut session = context.client.session_with(options).after(lost.clone());
+    session.begin().map_err(|error| {
+        let failure = Failure::from(error);
+        let message = format!("read concern '{}' cannot be had here: {}", level.name(), failure.message);
+        Failure { message, ..failure }
+    })?;
+    Ok(session)
+}
+
+/// Drivers send a read again, once, that was answered with this code, and think no worse of the server.
+fn given_up(level: ReadLevel, why: &str) -> Failure {
+    let message = format!(
+        "the read with read concern '{}' {why}. Read less at a time, or with read concern 'majority'",
+        level.name()
+    );
+    Failure::new(codes::EXCEEDED_TIME_LIMIT, message)
+}

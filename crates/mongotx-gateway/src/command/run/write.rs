@@ -1,0 +1,76 @@
+//! A write that has a number: it is made once, however often it is sent.
+
+use std::{pin::pin, time::Instant};
+
+use futures_util::FutureExt;
+
+use super::{
+    durable,
+    limits::within_limits,
+    parsed::{Handler, Parsed, handle, handle_boxed},
+};
+use crate::{
+    command::parts::{body::Made, call::Call},
+    context::Context,
+    failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    metrics::{AbortReason, Repeated},
+    options::RetryableWrites,
+    session::{
+        Lsid, end,
+        machine::{Event, Step},
+        slot::Work,
+    },
+};
+
+/// Carries it out, or answers what it has done before.
+pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64) -> Answer<Made> {
+    parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
+    let slot = parsed.context.tx.sessions.get(&lsid, Instant::now())?;
+    let interruption = slot.interruption();
+    let mut work = slot.check_out().await;
+    begin_write(parsed.context, &lsid, number, &mut work).await?;
+    let limit = parsed.generic.limit;
+    if parsed.context.options.retryable_writes == RetryableWrites::Durable {
+        let running = durable::run(parsed, &lsid, number, &mut work, handle_boxed::<H>).boxed();
+        let made = within_limits(limit, Some(interruption), running).await.map_err(retryable_failure)?;
+        let missed = match &parsed.generic.write {
+            Some(concern) => concern.missed(&parsed.context.client).await,
+            None => None,
+        };
+        return Ok(made.with_concern_error(missed, &parsed.mode));
+    }
+    let mut call = Call { retry: Some(&mut work.retry), ..parsed.call() };
+    // Where it is: a future that is handed on has its room twice.
+    let noted = pin!(async {
+        let made = handle::<H>(&mut call).await;
+        call.is_answered();
+        made
+    });
+    within_limits(limit, Some(interruption), noted).await.map_err(retryable_failure)
+}
+
+/// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
+pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<()> {
+    let state = &context.tx;
+    let older = work.machine.newest();
+    if work.machine.on(number, Event::Write)? == Step::WriteAgain {
+        state.metrics.retried(Repeated::Write);
+        work.retry.begins();
+        return Ok(());
+    }
+    if work.roll_back_older().await {
+        end::tell(&state.metrics, lsid, older, AbortReason::Superseded, None);
+    }
+    state.cursors.kill_of_transactions(lsid);
+    work.retry.clear();
+    work.retry.begins();
+    Ok(())
+}
+
+/// The failure of a retryable write. What was certainly not done may be sent again.
+pub(crate) fn retryable_failure(failure: Failure) -> Failure {
+    let again =
+        failure.code == codes::NETWORK_TIMEOUT && failure.labels.contains(&mongotx::error::TRANSIENT_TRANSACTION_ERROR);
+    let failure = failure.outside();
+    if again { failure.labelled(RETRYABLE_WRITE_ERROR) } else { failure }
+}

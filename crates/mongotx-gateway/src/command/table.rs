@@ -1,0 +1,423 @@
+//! The one table of commands: a row says everything that is particular to a command, but for what its handler does.
+//!
+//! To add a command: write its handler, in a file of its own or beside those that it belongs to, and a row here. A row begins with
+//! who answers the command (and, of those that MongoTx gives their meaning, with what the session's fields may say of them), its
+//! handler, its names, and the privilege that it needs; what a row does not say besides is as in [`Command::new`].
+
+use std::sync::LazyLock;
+
+use super::{
+    aggregate, collections, count, current_op, delete, distinct, end_transaction, explain, fail_point, find,
+    find_and_modify, get_more, hidden, indexes, insert, kill_cursors,
+    parts::{
+        body::Made,
+        call::Call,
+        first_batch::First,
+        plan::Explain,
+        read_concern::ReadLevels::{Heedless, Linearizable, OneMoment},
+    },
+    registry::{Command, Known, Local, Registry, Route, Run},
+    run::{self, Handler},
+    server_status, sessions, unsupported, update,
+};
+use crate::{
+    access::{
+        Access::{self, FullName, Inner, On, OnCursor, Open, Operations, Own, Pipeline, View},
+        Need::{Define, Manage, Read, Root, See, Write},
+    },
+    error::{Code, code},
+    failure::Answer,
+    fields::Fields,
+    handshake,
+};
+
+type Names = &'static [&'static str];
+
+/// Runs a handler, which answers `Answer` of anything that is [`Made`], by one of the ways of [`run`].
+macro_rules! by {
+    ($way:ident, $handler:expr) => {{
+        struct This;
+        impl Handler for This {
+            async fn run(call: &mut Call<'_>) -> Answer<Made> {
+                $handler(call).await.map(Made::from)
+            }
+        }
+        run::$way::<This>
+    }};
+}
+
+/// A command that no transaction may hold.
+macro_rules! outside {
+    ($handler:expr, $names:expr, $access:expr) => {
+        Command::new(&$names, $access, Route::Transactional(by!(outside, $handler)))
+    };
+}
+
+/// A command that may be a statement of a transaction.
+macro_rules! statement {
+    ($handler:expr, $names:expr, $access:expr) => {
+        Command::new(&$names, $access, Route::Transactional(by!(statement, $handler))).held()
+    };
+}
+
+/// A write that may be a statement of a transaction, or have a number of its own.
+macro_rules! retryable {
+    ($handler:expr, $names:expr, $access:expr) => {
+        Command::new(&$names, $access, Route::Transactional(by!(retryable, $handler))).held()
+    };
+}
+
+/// The end of a transaction.
+const fn ending(run: Run, names: Names, access: Access) -> Command {
+    Command::new(names, access, Route::Transactional(run)).ending().parsed(end_transaction::check)
+}
+
+/// A question to the gateway itself.
+const fn local(answer: Local, names: Names, access: Access) -> Command {
+    Command::new(names, access, Route::Local(answer))
+}
+
+/// For the server itself.
+const fn through(names: Names, access: Access) -> Command {
+    Command::new(names, access, Route::Through)
+}
+
+type Refusal = (Code, &'static str);
+
+/// Nobody's.
+const fn refused((code, why): Refusal, names: Names, access: Access) -> Command {
+    Command::new(names, access, Route::Refused(code, why))
+}
+
+const COUNT: &str = "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.";
+const GREETING: &str = "This command is not supported in transactions";
+
+const NO_REPLICATION: Refusal =
+    (code::COMMAND_NOT_SUPPORTED, "the gateway is no member of a replica set and has none to manage");
+const NO_SHARDING: Refusal =
+    (code::COMMAND_NOT_SUPPORTED, "the gateway manages no shards; ask a router of the cluster itself");
+const ON_THE_SERVER: Refusal = (
+    code::COMMAND_NOT_SUPPORTED,
+    "users and roles are managed on the server itself; the gateway passes no commands about them on",
+);
+const NO_SUCH_LOGIN: Refusal = (
+    code::COMMAND_NOT_SUPPORTED,
+    "clients log in by SCRAM-SHA-256 or SCRAM-SHA-1 (saslStart); certificates are checked by TLS and name no user",
+);
+const DANGEROUS: Refusal = (
+    code::COMMAND_NOT_SUPPORTED,
+    "it would change the server under everybody who uses it; connect to the server itself for that",
+);
+const BEHIND_THE_BACK: Refusal = (
+    code::COMMAND_NOT_SUPPORTED,
+    "it copies or rewrites documents as they are stored, those of transactions that are not decided included",
+);
+
+static ROWS: &[Command] = &[
+    // Documents.
+    statement!(find::run, ["find"], On(Read))
+        .reads(OneMoment)
+        .parsed(|fields| find::Find::parse(fields).map(drop))
+        .explained(Explain::AsSent(find::plan)),
+    statement!(get_more::run, ["getMore"], OnCursor(Read))
+        .reads(Heedless)
+        .parsed_whole(|name, body| get_more::GetMore::parse(Fields::new(name, body)).map(drop)),
+    statement!(kill_cursors::run, ["killCursors"], Own)
+        .held_later()
+        .reads(Heedless)
+        .parsed(|fields| kill_cursors::parse(fields).map(drop)),
+    outside!(count::run, ["count"], On(Read))
+        .refused_in_transactions(COUNT)
+        .reads(Linearizable)
+        .parsed(|fields| count::Count::parse(fields).map(drop))
+        .explained(Explain::AsWritten),
+    statement!(distinct::run, ["distinct"], On(Read))
+        .reads(OneMoment)
+        .parsed(|fields| distinct::Distinct::parse(fields).map(drop))
+        .explained(Explain::AsWritten),
+    statement!(aggregate::run, ["aggregate"], Pipeline)
+        .reads(OneMoment)
+        .parsed(|fields| aggregate::Pipeline::parse(fields, true).map(drop))
+        .explained(Explain::AsSent(aggregate::plan)),
+    outside!(|call| explain::run(call, how_explained), ["explain"], Inner).parsed_as_another(),
+    retryable!(insert::run, ["insert"], On(Write)).parsed(|fields| insert::Inserts::parse(fields).map(drop)),
+    retryable!(update::run, ["update"], On(Write))
+        .parsed(|fields| update::Updates::parse(fields).map(drop))
+        .explained(Explain::AsWritten),
+    retryable!(delete::run, ["delete"], On(Write))
+        .parsed(|fields| delete::Deletes::parse(fields).map(drop))
+        .explained(Explain::AsWritten),
+    retryable!(find_and_modify::run, ["findAndModify", "findandmodify"], On(Write))
+        .parsed(|fields| find_and_modify::FindAndModify::parse(fields).map(drop))
+        .explained(Explain::AsWritten),
+    // Collections and indexes.
+    statement!(collections::create, ["create"], View(Define)),
+    outside!(collections::drop, ["drop"], On(Define)),
+    outside!(collections::drop_database, ["dropDatabase"], On(Manage)),
+    outside!(collections::modify, ["collMod"], View(Manage)),
+    outside!(unsupported::rename_collection, ["renameCollection"], On(Root)),
+    outside!(collections::list, ["listCollections"], On(See))
+        .parsed(|mut fields| First::of_cursor("listCollections", fields.document("cursor")?).map(drop)),
+    statement!(indexes::create, ["createIndexes"], On(Define)).parsed(|fields| indexes::parse_models(fields).map(drop)),
+    outside!(indexes::drop, ["dropIndexes", "deleteIndexes"], On(Define)),
+    outside!(indexes::list, ["listIndexes"], On(See))
+        .parsed(|mut fields| First::of_cursor("listIndexes", fields.document("cursor")?).map(drop)),
+    // What would show what MongoTx stores for itself.
+    outside!(hidden::unchanged, ["dbStats", "dbstats"], On(See)),
+    outside!(hidden::statistics, ["collStats", "collstats"], On(See)),
+    outside!(hidden::statistics, ["validate"], On(Manage)),
+    outside!(hidden::unchanged, ["dataSize", "datasize"], FullName),
+    // Shows the databases that the user has a role on.
+    outside!(hidden::databases, ["listDatabases"], Own),
+    outside!(current_op::run, ["currentOp"], Operations),
+    outside!(server_status::run, ["serverStatus"], On(Root)),
+    outside!(unsupported::map_reduce, ["mapReduce", "mapreduce"], On(Root)),
+    // Transactions and sessions.
+    ending(run::commit, &["commitTransaction"], Own),
+    ending(run::abort, &["abortTransaction"], Own),
+    outside!(sessions::refresh, ["refreshSessions"], Own)
+        .parsed_whole(|name, body| sessions::named(name, body).map(drop)),
+    outside!(sessions::kill, ["endSessions"], Own)
+        .kills_sessions()
+        .parsed_whole(|name, body| sessions::named(name, body).map(drop)),
+    outside!(sessions::kill, ["killSessions"], Own)
+        .kills_sessions()
+        .parsed_whole(|name, body| sessions::named(name, body).map(drop)),
+    outside!(sessions::kill_all, ["killAllSessions"], On(Root)).kills_sessions(),
+    outside!(sessions::kill_by_pattern, ["killAllSessionsByPattern"], On(Root))
+        .kills_sessions()
+        .parsed_whole(|name, body| sessions::patterns(name, body).map(drop)),
+    outside!(fail_point::configure, ["configureFailPoint"], On(Root))
+        .parsed_whole(|name, body| fail_point::check(Fields::new(name, body))),
+    // The gateway itself.
+    local(|arrived| handshake::hello(arrived.context, arrived.connection, arrived.request), &["hello"], Open)
+        .refused_in_transactions(GREETING),
+    local(
+        |arrived| handshake::hello(arrived.context, arrived.connection, arrived.request),
+        &["isMaster", "ismaster"],
+        Open,
+    )
+    .refused_in_transactions(GREETING),
+    local(|_| Ok(handshake::ping()), &["ping"], Open).refused_in_transactions(GREETING),
+    local(|arrived| Ok(handshake::address(arrived.connection)), &["whatsmyuri"], Open),
+    local(|arrived| Ok(handshake::status(arrived.connection, arrived.request)), &["connectionStatus"], Open),
+    local(|arrived| Ok(handshake::logout(arrived.connection)), &["logout"], Own),
+    local(|arrived| handshake::command_line(arrived.context, arrived.request), &["getCmdLineOpts"], On(Root)),
+    local(|_| Ok(handshake::commands(listed())), &["listCommands"], Open),
+    local(|_| Ok(handshake::start_session()), &["startSession"], Own),
+    local(
+        |arrived| Ok(handshake::start_login(arrived.context, arrived.connection, arrived.request)),
+        &["saslStart"],
+        Open,
+    ),
+    local(
+        |arrived| Ok(handshake::continue_login(arrived.context, arrived.connection, arrived.request)),
+        &["saslContinue"],
+        Open,
+    ),
+    // The server.
+    through(&["buildInfo", "buildinfo"], Open),
+    through(&["hostInfo"], On(Root)),
+    through(&["getParameter"], On(Root)),
+    through(&["getLog"], On(Root)),
+    through(&["features"], Own),
+    through(&["profile"], On(Manage)),
+    through(&["top"], On(Root)),
+    through(&["lockInfo"], On(Root)),
+    through(&["connPoolStats"], On(Root)),
+    through(&["dbHash", "dbhash"], On(See)),
+    through(&["killOp"], On(Root)),
+    through(&["planCacheClear"], On(Manage)),
+    through(&["planCacheClearFilters"], On(Manage)),
+    through(&["planCacheListFilters"], On(Manage)),
+    through(&["planCacheSetFilter"], On(Manage)),
+    through(&["compact"], On(Manage)),
+    through(&["fsync"], On(Root)),
+    through(&["fsyncUnlock"], On(Root)),
+    through(&["logRotate"], On(Root)),
+    through(&["reIndex"], On(Manage)),
+    through(&["getDefaultRWConcern"], On(Root)),
+    through(&["availableQueryOptions"], Own),
+    through(&["driverOIDTest"], Own),
+    // Nobody's.
+    refused(NO_REPLICATION, &["replSetGetStatus"], On(Root)),
+    refused(NO_REPLICATION, &["replSetGetConfig"], On(Root)),
+    refused(NO_REPLICATION, &["replSetInitiate"], On(Root)),
+    refused(NO_REPLICATION, &["replSetReconfig"], On(Root)),
+    refused(NO_REPLICATION, &["replSetStepDown"], On(Root)),
+    refused(NO_REPLICATION, &["replSetFreeze"], On(Root)),
+    refused(NO_REPLICATION, &["replSetMaintenance"], On(Root)),
+    refused(NO_REPLICATION, &["replSetSyncFrom"], On(Root)),
+    refused(NO_REPLICATION, &["appendOplogNote"], On(Root)),
+    refused(NO_REPLICATION, &["setDefaultRWConcern"], On(Root)),
+    refused(NO_SHARDING, &["shardCollection"], On(Root)),
+    refused(NO_SHARDING, &["enableSharding"], On(Root)),
+    refused(NO_SHARDING, &["addShard"], On(Root)),
+    refused(NO_SHARDING, &["removeShard"], On(Root)),
+    refused(NO_SHARDING, &["moveChunk"], On(Root)),
+    refused(NO_SHARDING, &["split"], On(Root)),
+    refused(NO_SHARDING, &["mergeChunks"], On(Root)),
+    refused(NO_SHARDING, &["movePrimary"], On(Root)),
+    refused(NO_SHARDING, &["listShards"], On(Root)),
+    refused(NO_SHARDING, &["balancerStart"], On(Root)),
+    refused(NO_SHARDING, &["balancerStop"], On(Root)),
+    refused(NO_SHARDING, &["balancerStatus"], On(Root)),
+    refused(NO_SHARDING, &["addShardToZone"], On(Root)),
+    refused(NO_SHARDING, &["removeShardFromZone"], On(Root)),
+    refused(NO_SHARDING, &["updateZoneKeyRange"], On(Root)),
+    refused(NO_SHARDING, &["getShardMap"], On(Root)),
+    refused(NO_SHARDING, &["reshardCollection"], On(Root)),
+    refused(NO_SHARDING, &["refineCollectionShardKey"], On(Root)),
+    refused(NO_SHARDING, &["flushRouterConfig"], On(Root)),
+    refused(NO_SHARDING, &["isdbgrid"], On(Root)),
+    refused(ON_THE_SERVER, &["createUser"], On(Root)),
+    refused(ON_THE_SERVER, &["updateUser"], On(Root)),
+    refused(ON_THE_SERVER, &["dropUser"], On(Root)),
+    refused(ON_THE_SERVER, &["dropAllUsersFromDatabase"], On(Root)),
+    refused(ON_THE_SERVER, &["usersInfo"], On(Root)),
+    refused(ON_THE_SERVER, &["grantRolesToUser"], On(Root)),
+    refused(ON_THE_SERVER, &["revokeRolesFromUser"], On(Root)),
+    refused(ON_THE_SERVER, &["createRole"], On(Root)),
+    refused(ON_THE_SERVER, &["updateRole"], On(Root)),
+    refused(ON_THE_SERVER, &["dropRole"], On(Root)),
+    refused(ON_THE_SERVER, &["dropAllRolesFromDatabase"], On(Root)),
+    refused(ON_THE_SERVER, &["rolesInfo"], On(Root)),
+    refused(ON_THE_SERVER, &["grantRolesToRole"], On(Root)),
+    refused(ON_THE_SERVER, &["revokeRolesFromRole"], On(Root)),
+    refused(ON_THE_SERVER, &["grantPrivilegesToRole"], On(Root)),
+    refused(ON_THE_SERVER, &["revokePrivilegesFromRole"], On(Root)),
+    refused(ON_THE_SERVER, &["invalidateUserCache"], On(Root)),
+    refused(NO_SUCH_LOGIN, &["authenticate"], Open),
+    refused(NO_SUCH_LOGIN, &["getnonce"], Open),
+    refused(NO_SUCH_LOGIN, &["copydbgetnonce"], On(Root)),
+    refused(DANGEROUS, &["shutdown"], On(Root)),
+    refused(DANGEROUS, &["setParameter"], On(Root)),
+    refused(DANGEROUS, &["setFeatureCompatibilityVersion"], On(Root)),
+    refused(DANGEROUS, &["rotateCertificates"], On(Root)),
+    refused(BEHIND_THE_BACK, &["convertToCapped"], On(Root)),
+    refused(BEHIND_THE_BACK, &["cloneCollectionAsCapped"], On(Root)),
+    refused(BEHIND_THE_BACK, &["applyOps"], On(Root)),
+];
+
+static COMMANDS: LazyLock<Registry> = LazyLock::new(|| Registry::of(ROWS));
+
+/// The command of this name, spelled as MongoDB spells it. `None`: there is none.
+pub(crate) fn look_up(name: &str) -> Option<Known> {
+    COMMANDS.find(name)
+}
+
+/// What a command of this name needs of its user: what nobody knows, nobody but `root` may ask for.
+pub(crate) fn access_of(name: &str) -> Access {
+    look_up(name).map_or(On(Root), |known| known.command.access)
+}
+
+/// How a command of this name is explained.
+fn how_explained(name: &str) -> Explain {
+    look_up(name).map_or(Explain::No, |known| known.command.explain)
+}
+
+/// Those that are not refused, by their usual names, and whether clients have to log in for them.
+fn listed() -> impl Iterator<Item = (&'static str, bool)> {
+    let answered = ROWS.iter().filter(|command| !matches!(command.route, Route::Refused(..)));
+    answered.filter_map(|command| command.names.first().map(|name| (*name, command.access != Open)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{parts::read_concern::ReadLevel, registry::InTransactions};
+
+    fn names(is_meant: impl Fn(&Command) -> bool) -> Vec<&'static str> {
+        ROWS.iter().filter(|command| is_meant(command)).flat_map(|command| command.names).copied().collect()
+    }
+
+    #[test]
+    fn every_name_has_one_row() {
+        assert_eq!(COMMANDS.len(), names(|_| true).len());
+    }
+
+    #[test]
+    fn names_are_spelled_as_they_are() {
+        assert_eq!(look_up("findandmodify").map(|known| known.name), Some("findandmodify"));
+        assert!(look_up("find").is_some_and(|known| known.command.is_transactional()));
+        assert!(look_up("Find").is_none());
+        assert!(look_up("").is_none());
+    }
+
+    #[test]
+    fn commands_are_listed_by_their_usual_names_unless_they_are_refused() {
+        let listed: Vec<(&str, bool)> = listed().collect();
+        for one in [("find", true), ("getMore", true), ("findAndModify", true), ("buildInfo", false)] {
+            assert!(listed.contains(&one), "{one:?}");
+        }
+        for name in ["findandmodify", "buildinfo", "shutdown", "authenticate"] {
+            assert!(listed.iter().all(|(listed, _)| *listed != name), "{name}");
+        }
+    }
+
+    /// Who changes a row so that more or fewer may run its command has to say so twice.
+    #[test]
+    fn what_is_open_to_everybody_and_what_only_to_root_is_known() {
+        let is_answered = |command: &Command| !matches!(command.route, Route::Refused(..));
+        let open = [
+            "hello",
+            "isMaster",
+            "ismaster",
+            "ping",
+            "whatsmyuri",
+            "connectionStatus",
+            "listCommands",
+            "saslStart",
+            "saslContinue",
+            "buildInfo",
+            "buildinfo",
+            "authenticate",
+            "getnonce",
+        ];
+        assert_eq!(names(|command| command.access == Open), open);
+        let root = [
+            "renameCollection",
+            "serverStatus",
+            "mapReduce",
+            "mapreduce",
+            "killAllSessions",
+            "killAllSessionsByPattern",
+            "configureFailPoint",
+            "getCmdLineOpts",
+            "hostInfo",
+            "getParameter",
+            "getLog",
+            "top",
+            "lockInfo",
+            "connPoolStats",
+            "killOp",
+            "fsync",
+            "fsyncUnlock",
+            "logRotate",
+            "getDefaultRWConcern",
+        ];
+        assert_eq!(names(|command| command.access == On(Root) && is_answered(command)), root);
+        let refused_to_others =
+            |command: &Command| !is_answered(command) && ![Open, On(Root)].contains(&command.access);
+        assert_eq!(names(refused_to_others), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_errors_of_read_concerns_name_is_in_the_table() {
+        for level in [ReadLevel::Snapshot, ReadLevel::Linearizable] {
+            let mut takers = names(|command| command.reads.promise(level));
+            let mut told: Vec<&str> = level.takers().into_iter().flat_map(|takers| takers.split(", ")).collect();
+            takers.sort_unstable();
+            told.sort_unstable();
+            assert_eq!(takers, told);
+        }
+    }
+
+    #[test]
+    fn only_transactional_commands_are_parts_of_transactions() {
+        let is_part = |command: &Command| {
+            !matches!(command.in_transactions, InTransactions::Never | InTransactions::NeverBecause(_))
+        };
+        assert_eq!(names(|command| is_part(command) && !command.is_transactional()), [""; 0]);
+    }
+}
