@@ -16,6 +16,7 @@ mod lost_connections;
 mod memory_limit;
 mod metrics;
 mod mistyped;
+mod modules;
 mod one_moment;
 mod panics;
 mod point_reads;
