@@ -21,7 +21,8 @@ use super::{
 use crate::{
     connection::Connection,
     context::Context,
-    failure::Answer,
+    error::code,
+    failure::{Answer, Failure},
     options::RetryableWrites,
     reply::Reply,
     request::Request,
@@ -219,6 +220,8 @@ async fn carry_out(call: &mut Call<'_>, namespace: &Namespace, change: Change<'_
     if !tally.retried(call, 0)? {
         match change.send(&call.collection(namespace)).await {
             Ok(done) => tally.done(call, 0, done),
+            // What cannot be stored as it is written is no matter of a statement, as on the long way, which reads it first.
+            Err(error) if error.code() == Some(code::INVALID_BSON.number) => return Err(Failure::from(&error)),
             Err(error) => drop(tally.refused(call, 0, &error)?),
         }
     }

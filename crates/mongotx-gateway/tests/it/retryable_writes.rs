@@ -104,6 +104,8 @@ async fn a_write_that_was_interrupted_is_not_tried_again() {
         assert_eq!(code(&again), 11_601, "{again}");
         assert!(!common::commands::has_label(&again, "RetryableWriteError"), "{again}");
     }
-    assert_eq!(client.all("c").await, [doc! {"_id": 1, "n": 0}]);
+    // The first attempt may have been on its way.
+    let stored = client.all("c").await[0].get_i32("n").unwrap();
+    assert!(stored <= 1, "{stored}");
     client.ok(session.write(increase)).await;
 }
