@@ -11,7 +11,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use mongotx::{ClientOptions, Isolation};
-use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, RetryableWrites, Tls};
+use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 
@@ -81,6 +81,14 @@ pub(crate) struct Options {
     /// store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
+    /// Shows itself as a replica set of this name with one member, not as a router: for applications with replicaSet=NAME in their
+    /// connection string
+    #[arg(long, value_name = "NAME")]
+    as_replica_set: Option<String>,
+    /// Where drivers are told that the set's member is, if they cannot reach the address of the gateway that they have connected to
+    /// (a name that TLS demands, a port that is forwarded)
+    #[arg(long, value_name = "HOST:PORT", requires = "as_replica_set")]
+    advertise: Option<String>,
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
     #[arg(long)]
     enable_test_commands: bool,
@@ -207,6 +215,10 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         },
         lock_wait: Duration::from_millis(options.lock_wait_ms.into()),
         retryable_writes: options.retryable_writes.into(),
+        replica_set: options
+            .as_replica_set
+            .clone()
+            .map(|name| ReplicaSetFace { name, advertise: options.advertise.clone() }),
         test_commands: options.enable_test_commands,
         ..GatewayOptions::default()
     }
@@ -214,8 +226,11 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
 
 fn tell(options: &Options, gateway: &Gateway) {
     if let Some(address) = gateway.address() {
-        let tls = if options.tls_certificate.is_some() { "/?tls=true" } else { "" };
-        say::line(&format!("listening on mongodb://{address}{tls}"));
+        let tls = options.tls_certificate.is_some().then(|| "tls=true".to_owned());
+        let set = options.as_replica_set.as_ref().map(|name| format!("replicaSet={}", say::plain(name)));
+        let wanted: Vec<String> = tls.into_iter().chain(set).collect();
+        let wanted = if wanted.is_empty() { String::new() } else { format!("/?{}", wanted.join("&")) };
+        say::line(&format!("listening on mongodb://{address}{wanted}"));
     }
     if let Some(address) = gateway.metrics_address() {
         say::line(&format!("metrics at http://{address}/metrics"));

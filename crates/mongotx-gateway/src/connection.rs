@@ -23,8 +23,8 @@ pub struct Connection {
 /// Where a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Another process, on this machine or another one.
-    Tcp(SocketAddr),
+    /// Another process, on this machine or another one: its address, and the gateway's address that it has connected to.
+    Tcp(SocketAddr, SocketAddr),
     /// Another process on this machine, over a Unix socket.
     Unix,
 }
@@ -146,7 +146,7 @@ impl Connection {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(address) => address.fmt(f),
+            Self::Tcp(client, _) => client.fmt(f),
             Self::Unix => f.write_str("anonymous unix socket:27017"),
         }
     }

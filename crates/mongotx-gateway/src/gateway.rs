@@ -5,18 +5,23 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use mongodb::options::ServerAddress;
+
 use crate::{
     access::{Users, UsersError},
     connection::{Connection, Peer},
     context::Context,
     dispatch,
     metrics::AbortReason,
-    options::Options,
+    options::{Options, ReplicaSetFace},
     reply::Reply,
     request::Request,
     server::{Endpoint, Listener, Server, TlsError, acceptor},
     upstream::Upstream,
 };
+
+/// The most bytes of the name of a replica set that drivers are to see.
+const MOST_NAME_BYTES: usize = 100;
 
 /// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`] waits for them.
 pub struct Gateway {
@@ -59,6 +64,12 @@ pub enum StartError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The replica set that drivers are to see cannot be shown.
+    #[error("replica set: {reason}")]
+    ReplicaSet {
+        /// What is wrong with its name or its address.
+        reason: String,
+    },
     /// There is no listening for metrics at that address.
     #[error("metrics: cannot listen on {address}: {source}")]
     Metrics {
@@ -91,6 +102,7 @@ impl Gateway {
     /// [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
         check_exposure(&options)?;
+        options.replica_set.as_ref().map_or(Ok(()), check_face)?;
         let users = options.users.as_deref().map(Users::read).transpose()?;
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
         let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
@@ -186,6 +198,23 @@ fn check_exposure(options: &Options) -> Result<(), StartError> {
         _ => return Ok(()),
     };
     Err(StartError::Exposed { address, missing })
+}
+
+/// A name that a connection string can hold, and an address that a driver can connect to.
+fn check_face(face: &ReplicaSetFace) -> Result<(), StartError> {
+    let refused = |reason: String| Err(StartError::ReplicaSet { reason });
+    let name = &face.name;
+    if name.is_empty() || name.len() > MOST_NAME_BYTES || name.contains(|c: char| c.is_control() || c == '/') {
+        return refused(format!(
+            "the name {name:?} has to have 1 to {MOST_NAME_BYTES} bytes, and neither / nor control characters"
+        ));
+    }
+    let Some(advertised) = &face.advertise else { return Ok(()) };
+    match ServerAddress::parse(advertised) {
+        Ok(ServerAddress::Tcp { port: Some(_), .. }) => Ok(()),
+        Ok(_) => refused(format!("the advertised address {advertised:?} has to be HOST:PORT")),
+        Err(error) => refused(format!("the advertised address {advertised:?} is none: {error}")),
+    }
 }
 
 async fn listen_for_metrics(options: &Options) -> Result<Option<Endpoint>, StartError> {

@@ -46,7 +46,7 @@ pub use self::{
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::{Limits, Options, RetryableWrites, SessionLimits, Tls},
+    options::{Limits, Options, ReplicaSetFace, RetryableWrites, SessionLimits, Tls},
     reply::Reply,
     request::{Request, Sequence, Whole},
     server::TlsError,

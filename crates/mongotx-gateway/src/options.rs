@@ -32,6 +32,8 @@ pub struct Options {
     pub lock_wait: Duration,
     /// How long a write with a number is remembered.
     pub retryable_writes: RetryableWrites,
+    /// The replica set that drivers see. `None`: they see a router.
+    pub replica_set: Option<ReplicaSetFace>,
     /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of drivers only.
     pub test_commands: bool,
     /// How the MongoTx client works that all commands share. Its isolation is that of transactions whose clients ask for no read
@@ -54,6 +56,7 @@ impl Default for Options {
             sessions: SessionLimits::default(),
             lock_wait: Duration::from_millis(100),
             retryable_writes: RetryableWrites::default(),
+            replica_set: None,
             test_commands: false,
             client: ClientOptions::default(),
         }
@@ -69,6 +72,16 @@ pub enum RetryableWrites {
     Memory,
     /// The store: every gateway answers a write that another one has carried out.
     Durable,
+}
+
+/// A set of one member, the gateway, for applications that demand a set's name in their connection string, or look for one before they
+/// use transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaSetFace {
+    /// Name of the set, as in `replicaSet=` of a connection string.
+    pub name: String,
+    /// Host and port that drivers are told to connect to. `None`: the address of the gateway that a connection has come to.
+    pub advertise: Option<String>,
 }
 
 /// How clients see that it is this gateway, and perhaps the other way round. All files are PEM.

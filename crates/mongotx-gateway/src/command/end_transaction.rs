@@ -1,5 +1,7 @@
 //! `commitTransaction` and `abortTransaction`.
 
+use std::time::Duration;
+
 use bson::Document;
 use mongotx::{Client, ErrorKind, TxId};
 
@@ -18,12 +20,17 @@ use crate::{
     },
 };
 
+/// How long whoever asks for a commit is kept waiting of which nothing is known.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// How a transaction is to end.
 pub(super) struct Ending<'a> {
     pub(super) client: &'a Client,
     pub(super) number: i64,
     pub(super) seal: Seal<'a>,
     pub(super) concern: Option<&'a WriteConcern>,
+    /// Drivers hand on recovery tokens, as they do to routers and to nobody else.
+    pub(super) has_tokens: bool,
     /// The command's own fields.
     pub(super) fields: Fields,
 }
@@ -47,7 +54,7 @@ pub(super) fn check(mut fields: Fields) -> Answer<()> {
 /// `commitTransaction`. Repeated, it answers the same for ever.
 pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;
-    let Ending { client, number, concern, fields, .. } = ending;
+    let Ending { client, number, concern, has_tokens, fields, .. } = ending;
     fields.finish()?;
     match work.machine.on(number, Event::Commit) {
         Ok(Step::Commit) => commit_open(work).await?,
@@ -65,6 +72,8 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
                 let message = "the recovery token is empty: the transaction had written nothing, and may be run again";
                 return Err(Failure::new(codes::NO_SUCH_TRANSACTION, message).transient());
             }
+            // What is not named cannot be asked about, and may be committed: it must not be run again.
+            None if !has_tokens && is_unknown(work, number) => return Err(unknown_here(number).await),
             None => return Err(refusal.into()),
         },
     }
@@ -73,6 +82,15 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
         None => None,
     };
     Ok(Body::empty().with_concern_error(missed, &Mode::Plain(None)))
+}
+
+/// The failure of a commit about which nothing is known here. After a pause, for some drivers ask again at once, and for minutes.
+async fn unknown_here(number: i64) -> Failure {
+    tokio::time::sleep(PAUSE).await;
+    let message = format!(
+        "nothing is known here of the transaction with {{ txnNumber: {number} }}: it was begun at another gateway, or before this one was started, and may be committed"
+    );
+    Failure::new(codes::NO_SUCH_TRANSACTION, message).unknown_result()
 }
 
 /// Was it begun at another gateway, for all that is known here?

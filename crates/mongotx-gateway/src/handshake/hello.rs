@@ -1,15 +1,17 @@
-//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`).
+//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or the primary of a replica set of one
+//! member, if that was asked for.
 //!
 //! Drivers offer sessions, transactions and retryable writes to routers and send all commands to them; they neither look for
 //! other members nor dial other addresses, and they hand on the recovery token of a transaction. No `topologyVersion` is
 //! told, so they ask again from time to time instead of waiting for news.
 
-use bson::{Bson, DateTime, Document, RawBsonRef, doc};
+use bson::{Bson, DateTime, Document, RawBsonRef, doc, oid::ObjectId};
 
 use super::metadata;
 use crate::{
-    connection::Connection,
+    connection::{Connection, Peer},
     error::{CommandError, code},
+    options::{Options, ReplicaSetFace},
     request::Request,
     wire::{Compressor, MAX_MESSAGE_BYTES},
 };
@@ -20,9 +22,11 @@ pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 const MAX_WIRE_VERSION: i32 = 17;
 const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
 const MAX_WRITES: i32 = 100_000;
+/// As the first election of a set is called.
+const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Answers `hello`, `isMaster` and `ismaster`.
-pub(super) fn run(connection: &Connection, request: &Request) -> Result<Document, CommandError> {
+pub(super) fn run(options: &Options, connection: &Connection, request: &Request) -> Result<Document, CommandError> {
     let body = request.body();
     if let Ok(Some(RawBsonRef::Boolean(true))) = body.get("loadBalanced") {
         let text = "loadBalanced: the gateway keeps sessions by itself and cannot stand behind a load balancer";
@@ -34,9 +38,12 @@ pub(super) fn run(connection: &Connection, request: &Request) -> Result<Document
     if let Ok(Some(RawBsonRef::Boolean(true))) = body.get("helloOk") {
         reply.insert("helloOk", true);
     }
+    reply.insert(primary, true);
+    match &options.replica_set {
+        None => drop(reply.insert("msg", "isdbgrid")),
+        Some(set) => reply.extend(member(set, address(options, set, connection))),
+    }
     reply.extend(doc! {
-        primary: true,
-        "msg": "isdbgrid",
         "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
         "maxMessageSizeBytes": i32::try_from(MAX_MESSAGE_BYTES).unwrap_or(i32::MAX),
         "maxWriteBatchSize": MAX_WRITES,
@@ -53,6 +60,33 @@ pub(super) fn run(connection: &Connection, request: &Request) -> Result<Document
     }
     reply.insert("ok", 1.0);
     Ok(reply)
+}
+
+/// What the primary of a set of one member says of the set. Neither its version nor the election ever changes, so that drivers take
+/// two gateways behind one address for the same member.
+fn member(set: &ReplicaSetFace, address: String) -> Document {
+    let now = DateTime::now();
+    doc! {
+        "setName": &set.name,
+        "setVersion": 1,
+        "secondary": false,
+        "hosts": [&address],
+        "primary": &address,
+        "me": address,
+        "electionId": ObjectId::from_bytes(ELECTION),
+        "lastWrite": {"lastWriteDate": now, "majorityWriteDate": now},
+    }
+}
+
+/// Where drivers are to connect to: where this one has connected, unless another address was named.
+fn address(options: &Options, set: &ReplicaSetFace, connection: &Connection) -> String {
+    match (&set.advertise, connection.peer(), &options.unix) {
+        (Some(advertised), ..) => advertised.clone(),
+        (None, Peer::Tcp(_, here), _) => here.to_string(),
+        (None, Peer::Unix, Some(path)) => path.display().to_string(),
+        // A connection of this process itself.
+        (None, Peer::Unix, None) => "localhost:27017".to_owned(),
+    }
 }
 
 /// Those that both sides know, in the client's order.
@@ -81,10 +115,24 @@ fn compressors(request: &Request) -> Result<Vec<Bson>, CommandError> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::connection::Peer;
 
     fn hello(command: Document) -> Result<Document, CommandError> {
-        run(&Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
+        run(&Options::default(), &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
+    }
+
+    #[test]
+    fn a_set_of_one_member_is_where_the_client_has_connected_or_where_it_is_told() {
+        let peer = Peer::Tcp("10.0.0.9:5000".parse().unwrap(), "[::1]:27117".parse().unwrap());
+        for (advertise, address) in [(None, "[::1]:27117"), (Some("db.example:27017".to_owned()), "db.example:27017")] {
+            let set = ReplicaSetFace { name: "rs0".to_owned(), advertise };
+            let options = Options { replica_set: Some(set), ..Options::default() };
+            let asked = Request::of(&doc! {"isMaster": 1, "$db": "admin"}).unwrap();
+            let told = run(&options, &Connection::new(7, peer.clone()), &asked).unwrap();
+            assert_eq!(told.get_str("setName").unwrap(), "rs0");
+            assert_eq!(told.get_array("hosts").unwrap(), &[Bson::from(address)]);
+            assert_eq!((told.get_str("me").unwrap(), told.get_str("primary").unwrap()), (address, address));
+            assert!(told.get_bool("ismaster").unwrap() && !told.contains_key("msg"));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | file | commands |
 //! | --- | --- |
-//! | `hello` | `hello`, `isMaster`: a router, so that drivers offer transactions |
+//! | `hello` | `hello`, `isMaster`: a router or a replica set, so that drivers offer transactions |
 //! | `metadata` | what a client says about itself in them |
 //! | `about` | `getCmdLineOpts`, `listCommands` |
 //! | `session` | `startSession` |
@@ -31,7 +31,7 @@ pub(crate) fn ping() -> Reply {
 /// # Errors
 /// The server's, for fields that cannot be.
 pub(crate) fn hello(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
-    let mut reply = hello::run(connection, request)?;
+    let mut reply = hello::run(&context.options, connection, request)?;
     Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
 }
 

@@ -65,7 +65,8 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 prepare(&stream);
-                server.admit_tcp(stream, Peer::Tcp(peer));
+                let here = stream.local_addr()?;
+                server.admit_tcp(stream, Peer::Tcp(peer, here));
             }
             Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;

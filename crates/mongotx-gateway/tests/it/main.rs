@@ -23,6 +23,7 @@ mod point_reads;
 mod point_writes;
 mod privileges;
 mod refusals;
+mod replica_set_face;
 mod replicas;
 mod reserved;
 mod retryable_writes;

@@ -74,6 +74,7 @@ async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits:
         number,
         seal: Seal::of(parsed.context, parsed.user.as_deref()),
         concern: parsed.generic.write.as_ref(),
+        has_tokens: parsed.context.options.replica_set.is_none(),
         fields: Fields::new(parsed.name, body),
     };
     let ended = match commits {

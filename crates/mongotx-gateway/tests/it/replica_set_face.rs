@@ -1,0 +1,113 @@
+//! A gateway that shows itself as a replica set of one member: the official driver finds it by the set's name, and uses sessions, transactions
+//! and retryable writes as with any set.
+
+use std::time::Duration;
+
+use bson::{Document, doc};
+use mongodb::options::ClientOptions;
+use mongotx_gateway::{Gateway, Limits, Options, ReplicaSetFace, StartError};
+
+use crate::common::{
+    commands::{Client, Session, code, has_label},
+    driver, options, soon,
+};
+
+fn face(name: &str, advertise: Option<&str>) -> Option<ReplicaSetFace> {
+    Some(ReplicaSetFace { name: name.to_owned(), advertise: advertise.map(str::to_owned) })
+}
+
+async fn start(replica_set: Option<ReplicaSetFace>) -> Result<Gateway, StartError> {
+    let server = testkit::shared_standalone().await.unwrap();
+    Gateway::start(Options { replica_set, ..options(&server.uri(), Limits::default()) }).await
+}
+
+#[tokio::test]
+async fn the_driver_finds_it_by_its_name_and_has_transactions() {
+    let gateway = start(face("rs0", None)).await.unwrap();
+    let address = gateway.address().unwrap();
+    let client = driver(address, "replicaSet=rs0&").await;
+    let hello = soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap();
+    assert_eq!(hello.get_str("me").unwrap(), address.to_string());
+    let database = client.database(&testkit::unique_db("gw_face"));
+    let coll = database.collection::<Document>("c");
+    soon(coll.insert_many([doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}])).await.unwrap();
+    let mut session = soon(client.start_session()).await.unwrap();
+    for commits in [false, true] {
+        soon(session.start_transaction()).await.unwrap();
+        soon(coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": -1}}).session(&mut session)).await.unwrap();
+        soon(coll.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).session(&mut session)).await.unwrap();
+        match commits {
+            true => soon(session.commit_transaction()).await.unwrap(),
+            false => soon(session.abort_transaction()).await.unwrap(),
+        }
+    }
+    let of = async |id: i32| soon(coll.find_one(doc! {"_id": id})).await.unwrap().unwrap().get_i32("n").unwrap();
+    assert_eq!((of(1).await, of(2).await), (0, 2));
+    // Without the set's name, and asked for directly, it is found as well.
+    for other in ["", "directConnection=true&"] {
+        soon(driver(address, other).await.database("admin").run_command(doc! {"ping": 1})).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn another_name_is_not_found_and_neither_is_a_router() {
+    for (shown, asked) in [(face("rs0", None), "rs1"), (None, "rs0")] {
+        let gateway = start(shown).await.unwrap();
+        let uri = format!("mongodb://{}/?replicaSet={asked}", gateway.address().unwrap());
+        let mut options = ClientOptions::parse(uri).await.unwrap();
+        options.server_selection_timeout = Some(Duration::from_secs(1));
+        let client = mongodb::Client::with_options(options).unwrap();
+        let refused = soon(client.database("admin").run_command(doc! {"ping": 1})).await.unwrap_err();
+        assert!(matches!(*refused.kind, mongodb::error::ErrorKind::ServerSelection { .. }), "{refused}");
+    }
+}
+
+/// Drivers go where they are told, not where they came from.
+#[tokio::test]
+async fn drivers_go_to_the_address_that_is_advertised() {
+    let member = start(face("rs0", None)).await.unwrap();
+    let there = member.address().unwrap().to_string();
+    let door = start(face("rs0", Some(&there))).await.unwrap();
+    let client = driver(door.address().unwrap(), "replicaSet=rs0&").await;
+    let hello = soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap();
+    assert_eq!(hello.get_str("me").unwrap(), there);
+    soon(client.database("admin").run_command(doc! {"ping": 1})).await.unwrap();
+    drop(member);
+    let ping = async || soon(client.database("admin").run_command(doc! {"ping": 1})).await;
+    assert!(ping().await.is_err(), "it was the member that answered");
+}
+
+#[tokio::test]
+async fn names_and_addresses_that_no_driver_could_use_are_refused() {
+    let long = "n".repeat(101);
+    for (name, advertise, why) in [
+        ("", None, "1 to 100 bytes"),
+        ("a/b", None, "1 to 100 bytes"),
+        (&long, None, "1 to 100 bytes"),
+        ("rs0", Some("db.example"), "HOST:PORT"),
+        ("rs0", Some("db.example:x"), "db.example:x"),
+        ("rs0", Some(""), "advertised address"),
+    ] {
+        let Err(refused) = start(face(name, advertise)).await else { panic!("{name} {advertise:?}") };
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+}
+
+/// No driver hands on a recovery token to a set: another gateway can say nothing of the transaction, and it must not be run again.
+#[tokio::test]
+async fn a_commit_that_comes_to_another_gateway_may_have_been_made() {
+    let (db, session) = (testkit::unique_db("gw_face_commit"), Session::new());
+    let statement = session.first(doc! {"insert": "c", "documents": [{"_id": 1}]});
+    for (replica_set, label) in
+        [(face("rs0", None), "UnknownTransactionCommitResult"), (None, "TransientTransactionError")]
+    {
+        let first = Client::with_database(db.clone()).await;
+        let other = Client::with_options(db.clone(), Options { replica_set, ..Options::default() }).await;
+        first.ok(statement.clone()).await;
+        let unknown = other.run_on("admin", session.commit()).await;
+        assert_eq!(code(&unknown), 251, "{unknown}");
+        assert!(has_label(&unknown, label), "{unknown}");
+        assert_eq!(unknown.get_array("errorLabels").unwrap().len(), 1, "{unknown}");
+        first.run_on("admin", session.abort()).await;
+    }
+}
