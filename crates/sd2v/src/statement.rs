@@ -9,6 +9,8 @@
 //! | [`finish_replace`], [`finish_one`], [`finish_delete`] | locked by one of the given (committed) writers | clean, or gone |
 //! | [`step_aside`] | the same | its safe values out of the way of unique indexes |
 //! | [`restore_safe`], [`restore_unsafe`] | the writer's own | the unsafe version as it was before a change |
+//! | [`insert_pending`] | nothing, of no document; fails where one has the `_id` | a document that waits to be inserted |
+//! | [`count_others`] | not the writer's | the same |
 //! | [`give_back`], [`take_back_inserts`] | the (active) writer's own | as it was before the writer locked it, or gone |
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
 //! | [`outlive`] | the writer's own, with a safe version that has expired | no safe version |
@@ -191,6 +193,19 @@ pub fn restore_safe(who: Document, writer: TxId) -> Document {
 pub fn restore_unsafe(who: Document, before: &Document, writer: TxId) -> Document {
     let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
     doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
+}
+
+/// Inserts a document that waits to be inserted, by an `update`, behind which other statements can stand: an upsert that matches no
+/// document, whatever it is.
+pub fn insert_pending(stored: &Document) -> Document {
+    let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
+    doc! {"q": {"_id": {"$eq": id}, "$nor": [{}]}, "u": stored.clone(), "multi": false, "upsert": true}
+}
+
+/// Changes nothing, and matches the documents of this query that the writer does not hold.
+pub fn count_others(query: Document, writer: TxId) -> Document {
+    let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(writer)}};
+    doc! {"q": {"$and": [query, not_mine]}, "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
 }
 
 /// Gives documents back that the writer, still active, has locked and not inserted: drops their unsafe versions. Its read locks

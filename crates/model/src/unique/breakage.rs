@@ -7,6 +7,10 @@ pub enum Breakage {
     CheckBeforePlacing,
     /// No check.
     NoCheck,
+    /// The question that an insert takes along leaves out what others hold, not only what the transaction itself holds.
+    HeldAreNotCounted,
+    /// What the question of an insert counts is called a duplicate, without asking who it is.
+    CountedIsDuplicate,
     /// No mirrored index.
     NoMirror,
     /// A document that only waits to be inserted has no slot.

@@ -3,7 +3,8 @@
 //! 1. *Lock and copy*: the pending value is the safe one. An insert of a document that is not there places its value at
 //!    once, with a slot of its own. A rival's lock: repaired when it is decided, else a conflict.
 //! 2. *Change*: the new value becomes the pending one, or the document is marked as removed.
-//! 3. *Check*: who has the new value in a safe version?
+//! 3. *Check*: who has the new value in a safe version? An insert takes along, in the command that places it, the question whether
+//!    somebody else has, document by document; only if so, it checks.
 //!
 //! A duplicate ends the transaction, or only the statement: then the document becomes again what it was before.
 //!
@@ -28,6 +29,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Doing(Part::Lock) => lock(plan, state, t),
         Step::Doing(Part::Change) => change(plan, state, t),
+        Step::Doing(Part::Count(other)) => count(plan, state, t, other),
         Step::Doing(Part::Check(other)) => check(plan, state, t, other),
         Step::Doing(Part::TakeBack) => take_back(plan, state, t),
         Step::Asking(value, part) => ask(plan, state, t, value, part),
@@ -92,9 +94,29 @@ fn place(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) {
     let unchecked = plan.has(Breakage::NoCheck) || plan.has(Breakage::CheckBeforePlacing);
     if put(plan, state, t, stored, part) {
         match stored.pending() {
-            Some(_) if !unchecked => state.runs[t].step = Step::Doing(Part::Check(0)),
+            Some(_) if !unchecked => {
+                let is_inserted = part == Part::Lock && state.runs[t].before.is_none();
+                state.runs[t].step = Step::Doing(if is_inserted { Part::Count(0) } else { Part::Check(0) });
+            }
             value => done(plan, state, t, Some(value)),
         }
+    }
+}
+
+/// The server counts what the question finds, and tells nothing of it.
+fn count(plan: &Plan, state: &mut State, t: usize, other: usize) {
+    let op = op(plan, state, t);
+    let Some(stored) = state.documents.docs.get(other) else { return done(plan, state, t, Some(op.value())) };
+    let is_passed_by = |stored: &Stored| match stored.holder() {
+        Some(holder) if holder == t => !plan.has(Breakage::OwnSafeIsTaken),
+        Some(_) => plan.has(Breakage::HeldAreNotCounted),
+        None => false,
+    };
+    let counts = stored.is_some_and(|stored| stored.safe == op.value() && !is_passed_by(&stored));
+    match counts && other != op.doc() {
+        true if plan.has(Breakage::CountedIsDuplicate) => refuse(plan, state, t, Why::Duplicate),
+        true => state.runs[t].step = Step::Doing(Part::Check(0)),
+        false => state.runs[t].step = Step::Doing(Part::Count(other + 1)),
     }
 }
 

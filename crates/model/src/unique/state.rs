@@ -38,6 +38,8 @@ pub enum Part {
     Lock,
     /// Place the new value, or remove.
     Change,
+    /// After an insert, in the same command: is there another's document with the value in its safe version, from this one on?
+    Count(usize),
     /// Look for the value in safe versions, from this document on.
     Check(usize),
     /// Make the document again what it was before the statement.

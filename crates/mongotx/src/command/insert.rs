@@ -4,7 +4,7 @@
 //! removed by this transaction is revived; an active rival's is a conflict; a leftover is repaired, and the insert is
 //! sent again.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{LockState, TxId};
@@ -22,6 +22,7 @@ use crate::{
         Core,
         address::Address,
         meet::Patience,
+        placing::Placing,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
         unique::{Before, Placed},
@@ -110,16 +111,16 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let at = Address::of(&document, &key)?;
     let stored = pending_insert(me, &document, &key)?;
     let owned = tx.may_hold(ns, &at.id);
-    tx.hold(core, ns, std::slice::from_ref(&at), Hold::Insert)?;
+    tx.hold(core, ns, slice::from_ref(&at), Hold::Insert)?;
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
-        let placed = place(core, tx, ns, &at, &stored, &document, me).await;
+        let placed = place(core, tx, (ns, &collection.uniques), &at, (&stored, &document), me).await;
         // It was this transaction's, and was free, or is another's now.
-        if owned && !matches!(placed, Ok(Before::Removed)) {
+        if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
             core.vouch_for_lock(tx).await?;
         }
-        let before = match placed {
-            Ok(before) => before,
+        let Put { before, is_compared } = match placed {
+            Ok(put) => put,
             Err(error) if error.is_pending_duplicate() => {
                 core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
                 continue;
@@ -134,9 +135,11 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         };
         let uniques = &collection.uniques;
         let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
-        core.check_placed(tx, &placed, me, &mut patience).await?;
+        if !is_compared {
+            core.check_placed(tx, &placed, me, &mut patience).await?;
+        }
         if matches!(before, Before::Removed) {
-            tx.note_locked(ns, std::slice::from_ref(&at), false);
+            tx.note_locked(ns, slice::from_ref(&at), false);
         }
         tx.note_own(ns, [&at.id]);
         return Ok(id);
@@ -144,22 +147,38 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     Err(too_many_attempts(ns, &id))
 }
 
+/// A document that was placed.
+struct Put {
+    before: Before,
+    /// Nobody else has a key of it: that need not be asked.
+    is_compared: bool,
+}
+
 /// Stores it, if nothing has its `_id` but a document that this transaction has removed.
 async fn place(
     core: &Core,
     tx: &mut Transaction,
-    ns: &Namespace,
+    (ns, uniques): (&Namespace, &[Unique]),
     at: &Address,
-    stored: &Document,
-    document: &Document,
+    (stored, document): (&Document, &Document),
     me: TxId,
-) -> Result<Before> {
-    match send(core, tx, ns, vec![stored.clone()], true).await?.ok() {
-        Ok(_) => Ok(Before::Absent),
-        Err(error) if error.is_duplicate_key() && !error.is_pending_duplicate() => {
-            if revive(core, tx, ns, at, document, me).await? { Ok(Before::Removed) } else { Err(error) }
+) -> Result<Put> {
+    let placing = core.place_compared(tx, ns, uniques, (slice::from_ref(stored), &[document]), me).await?;
+    let refused = match placing {
+        Some(Placing { refused: None, are_compared, .. }) => {
+            return Ok(Put { before: Before::Absent, is_compared: are_compared });
         }
-        Err(error) => Err(error),
+        Some(Placing { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
+        // Whatever else the server has against it, it says of an insert.
+        _ => match send(core, tx, ns, vec![stored.clone()], true).await?.ok() {
+            Ok(_) => return Ok(Put { before: Before::Absent, is_compared: false }),
+            Err(refused) => refused,
+        },
+    };
+    let is_id_taken = refused.is_duplicate_key() && !refused.is_pending_duplicate();
+    match is_id_taken && revive(core, tx, ns, at, document, me).await? {
+        true => Ok(Put { before: Before::Removed, is_compared: false }),
+        false => Err(refused),
     }
 }
 
@@ -320,17 +339,22 @@ impl Batch {
             let at = addresses(&rest[..sent], &key)?;
             let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
             tx.hold(core, ns, &at, Hold::Insert)?;
-            let done = match sent {
-                0 => 0,
-                _ => {
+            let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
+            let placing = match core.place_compared(tx, ns, &collection.uniques, (&stored, &documents), me).await? {
+                Some(placing) => placing,
+                None if sent == 0 => Placing::default(),
+                None => {
                     let answer = send(core, tx, ns, stored, true).await?;
-                    answer.errors.first().map_or(sent, |(at, _)| *at)
+                    let done = answer.errors.first().map_or(sent, |(at, _)| *at);
+                    Placing { done, ..Placing::default() }
                 }
             };
+            let done = placing.done;
             if owned[..done].contains(&true) {
                 core.vouch_for_lock(tx).await?;
             }
-            if !self.check_batch(core, tx, ns, &collection.uniques, &rest[..done]).await? {
+            let uniques = if placing.are_compared { &[] } else { &collection.uniques[..] };
+            if !self.check_batch(core, tx, ns, uniques, &rest[..done]).await? {
                 return Ok(false);
             }
             // The one that was refused goes the slow way, which finds out why.
@@ -392,7 +416,7 @@ impl Batch {
                     return Ok(false);
                 }
             } else {
-                own(tx, std::slice::from_ref(&placed[place]));
+                own(tx, slice::from_ref(&placed[place]));
             }
         }
         Ok(true)

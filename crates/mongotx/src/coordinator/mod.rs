@@ -23,6 +23,7 @@
 //! | [`unfinishable`] | committed documents that the server refuses to finish |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
+//! | [`placing`] | a few inserts under unique indexes, in one command |
 //! | [`roll`] | roll forward or back, any number of documents |
 //! | [`expiry`] | TTL indexes: what the server may be about to remove |
 //! | [`freshness`] | reads that may be a little old |
@@ -45,6 +46,7 @@ pub(crate) mod nodes;
 pub(crate) mod own_key;
 pub(crate) mod parked;
 pub(crate) mod pending;
+pub(crate) mod placing;
 pub(crate) mod prepare;
 pub(crate) mod prepare_each;
 pub(crate) mod prepare_found;

@@ -10,7 +10,7 @@
 //!    again.
 //!
 //! The question of 2 is asked once for all that a statement has placed, and for all indexes together, those with a collation apart; only where
-//! somebody is found, one after the other.
+//! somebody is found, one after the other. A few inserts take it along in the command that places them ([`super::placing`]).
 //!
 //! The other order would let a value in between the question and the placing.
 
@@ -71,6 +71,32 @@ pub(crate) struct Placed<'a> {
     pub(crate) before: &'a Before,
     /// The whole of it, where that is known.
     pub(crate) inserted: Option<&'a Document>,
+}
+
+/// Which documents have, in their safe version, one of some keys?
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) condition: Document,
+    pub(super) collation: Option<Document>,
+}
+
+/// The questions of step 2 for all of these documents: as few as can be told.
+pub(super) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Question> {
+    let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
+        uniques.iter().copied().partition(|unique| unique.collation.is_none());
+    let mut questions = Vec::new();
+    for together in [plain].into_iter().chain(collated.into_iter().map(|unique| vec![unique])) {
+        let collation = together.first().and_then(|unique| unique.collation.clone());
+        let asked: Vec<Document> = together.iter().flat_map(|unique| unique.rivals_of_any(documents)).collect();
+        questions.extend(asked.chunks(CONDITIONS).map(|some| {
+            let condition = match some {
+                [only] => only.clone(),
+                several => doc! {"$or": several.to_vec()},
+            };
+            Question { condition, collation: collation.clone() }
+        }));
+    }
+    questions
 }
 
 impl Core {
@@ -184,20 +210,11 @@ impl Core {
         own: Option<&Address>,
         me: TxId,
     ) -> Result<bool> {
-        let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
-            uniques.iter().copied().partition(|unique| unique.collation.is_none());
         let own = own.map(|own| id_key(&own.id));
-        for together in [plain].into_iter().chain(collated.into_iter().map(|unique| vec![unique])) {
-            let asked: Vec<Document> = together.iter().flat_map(|unique| unique.rivals_of_any(documents)).collect();
-            for some in asked.chunks(CONDITIONS) {
-                let condition = match some {
-                    [only] => only.clone(),
-                    several => doc! {"$or": several.to_vec()},
-                };
-                let found = self.rivals(ns, together[0], condition).await?;
-                if found.iter().any(|(at, lock)| lock.writer != Some(me) && own.as_ref() != Some(&id_key(&at.id))) {
-                    return Ok(true);
-                }
+        for question in questions(uniques, documents) {
+            let found = self.rivals(ns, question).await?;
+            if found.iter().any(|(at, lock)| lock.writer != Some(me) && own.as_ref() != Some(&id_key(&at.id))) {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -228,10 +245,10 @@ impl Core {
         Ok(self.server.find_first(placed.ns, find).await?.is_some())
     }
 
-    async fn rivals(&self, ns: &Namespace, unique: &Unique, asked: Document) -> Result<Vec<(Address, LockState)>> {
+    async fn rivals(&self, ns: &Namespace, asked: Question) -> Result<Vec<(Address, LockState)>> {
         let key = self.shard_key(ns).await?;
-        let mut find = doc! {"find": &ns.coll, "filter": asked, "projection": locks_only(&key)};
-        let terms = Terms { collation: unique.collation.clone(), ..Terms::default() };
+        let mut find = doc! {"find": &ns.coll, "filter": asked.condition, "projection": locks_only(&key)};
+        let terms = Terms { collation: asked.collation, ..Terms::default() };
         terms.add_to(&mut find);
         let found = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
         let parse = |stored: &Document| Ok((Address::of(stored, &key)?, lock_state(stored)?));
@@ -248,11 +265,12 @@ impl Core {
         me: TxId,
         patience: &mut Patience,
     ) -> Result<Option<Bson>> {
-        let Some(asked) = unique.rivals_of(document) else { return Ok(None) };
+        let Some(condition) = unique.rivals_of(document) else { return Ok(None) };
+        let asked = Question { condition, collation: unique.collation.clone() };
         let own = id_key(&at.id);
         for _ in 0..ROUNDS {
             let mut again = false;
-            for (other, lock) in self.rivals(ns, unique, asked.clone()).await? {
+            for (other, lock) in self.rivals(ns, asked.clone()).await? {
                 if id_key(&other.id) == own {
                     continue;
                 }

@@ -326,36 +326,40 @@ async fn update_of_many_meets_a_rival_and_changes_each_document_once() {
 }
 
 #[tokio::test]
-async fn inserts_under_unique_indexes_are_one_command_and_one_question() {
+async fn a_few_inserts_under_unique_indexes_are_one_command_and_more_are_two() {
     let client = quiet::connect(quiet::options()).await;
     let coll = quiet::collection(&client, 0).await;
     for key in [doc! {"order": 1, "line": 1}, doc! {"code": 1}] {
         coll.create_index(mongotx::IndexModel::new(key).unique(true)).await.unwrap();
     }
-    let lines = |order: i32| -> Vec<Document> {
-        (1..=10).map(|line| doc! {"order": order, "line": line, "code": format!("{order}-{line}")}).collect()
+    let some = |order: i32, count: i32| -> Vec<Document> {
+        (1..=count).map(|line| doc! {"order": order, "line": line, "code": format!("{order}-{line}")}).collect()
     };
+    let lines = |order: i32| some(order, 10);
     coll.insert_many(&lines(1)).await.unwrap();
     assert!(client.flush(LIMIT).await);
     let mut session = client.session();
     session.begin().unwrap();
     coll.insert_one(&doc! {"order": 2, "line": 1, "code": "x"}).session(&mut session).await.unwrap();
     let many = async { drop(coll.insert_many(&lines(3)).session(&mut session).await.unwrap()) };
-    let expected = BTreeMap::from([("insert".to_owned(), 1), ("find".to_owned(), 1)]);
+    let expected = BTreeMap::from([("update".to_owned(), 1)]);
     assert_eq!(commands_of(&client, many).await, expected);
     let one = doc! {"order": 4, "line": 1, "code": "y"};
     let one = async { drop(coll.insert_one(&one).session(&mut session).await.unwrap()) };
     assert_eq!(commands_of(&client, one).await, expected);
+    let more = async { drop(coll.insert_many(&some(6, 17)).session(&mut session).await.unwrap()) };
+    let expected = BTreeMap::from([("insert".to_owned(), 1), ("find".to_owned(), 1)]);
+    assert_eq!(commands_of(&client, more).await, expected);
     for taken in [doc! {"order": 1, "line": 5, "code": "z"}, doc! {"order": 9, "line": 5, "code": "1-7"}] {
         let refused = coll.insert_one(&taken).session(&mut session).await.unwrap_err();
         assert_eq!(refused.code(), Some(11000), "{taken}");
     }
-    let mut some = lines(5);
-    some[7].insert("code", "1-1");
-    let refused = coll.insert_many(&some).session(&mut session).await.unwrap_err();
+    let mut eight = lines(5);
+    eight[7].insert("code", "1-1");
+    let refused = coll.insert_many(&eight).session(&mut session).await.unwrap_err();
     assert_eq!(refused.progress().unwrap().inserted, 7, "{refused}");
     session.commit().await.unwrap();
-    assert_eq!(coll.count_documents(doc! {}).await.unwrap(), 10 + 1 + 10 + 1 + 7);
+    assert_eq!(coll.count_documents(doc! {}).await.unwrap(), 10 + 1 + 10 + 1 + 17 + 7);
 }
 
 #[tokio::test]

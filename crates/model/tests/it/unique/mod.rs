@@ -46,6 +46,7 @@ fn insert_update_holds() {
 fn moves_hold() {
     holds(plans::move_away(), &["all commit", "a duplicate", "a conflict", "a repair"]);
     holds(plans::move_back(), &["a duplicate", "a conflict", "a repair"]);
+    holds(plans::insert_after_move(), &["all commit", "a duplicate", "a conflict", "a repair"]);
     holds(plans::away_and_back(), &["a duplicate", "a conflict", "a repair"]);
 }
 
@@ -126,6 +127,16 @@ fn check_before_placing_is_found() {
 #[test]
 fn no_check_is_found() {
     fails(plans::move_away(), Breakage::NoCheck, "U1");
+}
+
+#[test]
+fn held_are_not_counted_is_found() {
+    fails(plans::move_back(), Breakage::HeldAreNotCounted, "U1");
+}
+
+#[test]
+fn counted_is_duplicate_is_found() {
+    fails(plans::insert_after_move(), Breakage::CountedIsDuplicate, "U3");
 }
 
 #[test]

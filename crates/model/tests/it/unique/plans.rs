@@ -96,6 +96,16 @@ pub(crate) fn move_back() -> Plan {
     Plan { name: "move_back", txs: vec![back, tx(&[Insert(1, 1)])], ..move_away() }
 }
 
+/// A document moves to another value, and a rival inserts the old one after another insert.
+pub(crate) fn insert_after_move() -> Plan {
+    Plan {
+        name: "insert_after_move",
+        docs: vec![Some(1), None, None],
+        txs: vec![tx(&[Update(0, 2)]), tx(&[Insert(1, 3), Insert(2, 1)])],
+        ..Plan::default()
+    }
+}
+
 /// A document goes away and comes back within a transaction, while a rival inserts its value.
 pub(crate) fn away_and_back() -> Plan {
     Plan {
