@@ -25,6 +25,10 @@ pub enum Breakage {
     SeveralDisturbed,
     /// A scan may be disturbed, if nothing else is.
     ScanDisturbed,
+    /// That no document has a key is concluded from a look at safe versions and one at pending ones.
+    NothingByKeyConcluded,
+    /// Only the stamps of what was found are compared, also where others could match besides.
+    ScanComparedAsKeys,
     /// A remembered look is told of a decision of the same client before it is acknowledged.
     KnownBeforeDecided,
     /// Whoever remembers a look leaves the own record out when the looks are compared.

@@ -84,13 +84,13 @@ fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
 
 /// The stamp of the write that decides `t` becomes that of the collections of these documents.
 fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
-    let mut written = plan.collections(docs);
+    let mut written = plan.stamps(docs);
     if plan.has(Breakage::OneCollectionStamped) {
         written = 1 << written.trailing_zeros();
     }
     let stamp = state.runs[t].stamp;
     let changes = &mut state.now.records[plan.txs[t].client].changes;
-    for (_, change) in changes.iter_mut().enumerate().filter(|(ns, _)| written >> ns & 1 == 1) {
+    for (_, change) in changes.iter_mut().enumerate().filter(|(at, _)| written >> at & 1 == 1) {
         *change = stamp;
     }
 }
@@ -116,9 +116,9 @@ pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
 
 /// The client remembers the stamp of its decision.
 fn know(plan: &Plan, state: &mut State, t: usize, stamp: u8) {
-    let written = plan.collections(state.runs[t].own.docs);
+    let written = plan.stamps(state.runs[t].own.docs);
     let Some(memory) = state.memories.get_mut(plan.txs[t].client) else { return };
-    for (_, own) in memory.own.iter_mut().enumerate().filter(|(ns, _)| written >> ns & 1 == 1) {
+    for (_, own) in memory.own.iter_mut().enumerate().filter(|(at, _)| written >> at & 1 == 1) {
         *own = stamp.max(*own);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     breakage::Breakage,
-    query::{ANY, Docs, Fold, Query, Values, with},
+    query::{ANY, Docs, Fold, ONE, Query, Values, with},
 };
 
 /// One statement of a transaction. Collections and documents have numbers.
@@ -12,6 +12,8 @@ pub enum Op {
     Point(usize),
     /// Reads the documents of a collection that have one of these values.
     Scan(usize, Values),
+    /// Reads the one document of a collection that has the value 1, by a unique index: the plan sees to it that no two have it.
+    Key(usize),
     /// Counts them.
     Count(usize, Values),
     /// Reads the first of them, by value.
@@ -96,6 +98,8 @@ pub struct Plan {
     /// The first look of a validation is the last one that its client remembers, with what the client's own record has
     /// acknowledged since. Otherwise it is a look of its own.
     pub remembered: bool,
+    /// Stamps are of documents, not of collections.
+    pub by_document: bool,
     /// Entries are run again in the opposite order.
     pub backwards: bool,
     /// What is broken on purpose.
@@ -126,12 +130,22 @@ impl Plan {
         self.docs.iter().enumerate().map(of).fold(0, |all, one| all | one)
     }
 
+    /// One bit for each stamp that a change of these documents sets.
+    pub fn stamps(&self, docs: Docs) -> u8 {
+        let of = |(doc, _): (usize, &Start)| u8::from(docs & with(doc, ANY) != 0) << doc;
+        match self.by_document {
+            true => self.docs.iter().enumerate().map(of).fold(0, |all, one| all | one),
+            false => self.collections(docs),
+        }
+    }
+
     /// What a statement reads.
     pub fn query(&self, op: Op) -> Query {
-        let scan = |ns, values, fold| Query { bits: self.matching(ns, values), fold, point: false };
+        let scan = |ns, values, fold| Query { bits: self.matching(ns, values), fold, point: false, key: false };
         match op {
             Op::Point(doc) => Query::by_id(doc, ANY, Fold::Documents),
             Op::Scan(ns, values) => scan(ns, values, Fold::Documents),
+            Op::Key(ns) => Query { key: true, ..scan(ns, ONE, Fold::Documents) },
             Op::Count(ns, values) => scan(ns, values, Fold::Count),
             Op::First(ns, values) => scan(ns, values, Fold::First),
             Op::WriteMany(ns, values, _) => scan(ns, values, Fold::Ids),
@@ -153,6 +167,6 @@ impl Plan {
 impl Op {
     /// Does it write?
     pub fn writes(&self) -> bool {
-        !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Count(..) | Self::First(..))
+        !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Key(_) | Self::Count(..) | Self::First(..))
     }
 }

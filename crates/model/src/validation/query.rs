@@ -55,12 +55,14 @@ pub struct Query {
     pub fold: Fold,
     /// Does the query pin one `_id`?
     pub point: bool,
+    /// Does it ask for one key of a unique index? At every moment at most one document has it.
+    pub key: bool,
 }
 
 impl Query {
     /// A query by `_id`, for these values of the document.
     pub fn by_id(doc: usize, values: Values, fold: Fold) -> Self {
-        Self { bits: with(doc, values), fold, point: true }
+        Self { bits: with(doc, values), fold, point: true, key: false }
     }
 
     /// The answer, if these are all the documents.
@@ -73,6 +75,22 @@ impl Query {
             Fold::First if found & ZEROS != 0 => lowest(found & ZEROS),
             Fold::First => lowest(found),
         }
+    }
+
+    /// The documents that an answer depends on: by a key that was found, the one that has it.
+    pub fn depends_on(&self, result: Docs) -> Docs {
+        let found = (result | result >> 1) & ZEROS;
+        if self.has_found_key(result) { found | found << 1 } else { self.bits }
+    }
+
+    /// Does an answer depend on one document alone?
+    pub fn is_of_one(&self, result: Docs) -> bool {
+        self.point || self.has_found_key(result)
+    }
+
+    /// Two, which were not there at one moment, are no answer of this kind.
+    fn has_found_key(&self, result: Docs) -> bool {
+        self.key && result.count_ones() == 1
     }
 
     /// The same query, of other documents only.

@@ -45,7 +45,7 @@ pub fn begin(state: &mut State, t: usize) {
 /// Transaction `t` asks the next record for quiet.
 pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     let record = plan.writers()[state.runs[t].next];
-    let read = plan.txs[t].ops.iter().fold(0, |all, op| all | plan.collections(plan.query(*op).bits));
+    let read = plan.txs[t].ops.iter().fold(0, |all, op| all | plan.stamps(plan.query(*op).bits));
     let tags = if plan.has(Breakage::QuietOfOneCollection) { 1 << read.trailing_zeros() } else { read };
     let quiet = &mut state.now.records[record].quiet;
     if quiet.is_none_or(|other| other.is_over) {
@@ -106,8 +106,8 @@ enum Verdict {
 fn verdict(plan: &Plan, state: &State, t: usize) -> Verdict {
     let Some(quiet) = state.now.records[plan.txs[t].client].quiet else { return Verdict::Free };
     let run = &state.runs[t];
-    let disturbs = quiet.tags & plan.collections(run.own.docs) != 0;
-    let reads = run.entries.iter().any(|entry| entry.query.bits & !run.own.docs != 0);
+    let disturbs = quiet.tags & plan.stamps(run.own.docs) != 0;
+    let reads = run.entries.iter().any(|entry| entry.docs() & !run.own.docs != 0);
     if plan.txs[t].level == Level::Snapshot || !reads || plan.has(Breakage::NotValidatedAgain) {
         return if disturbs && !quiet.is_over { Verdict::Waits } else { Verdict::Free };
     }

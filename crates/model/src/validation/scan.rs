@@ -8,6 +8,10 @@
 //! 3. The statuses of those found in 1, one record after the other. If somebody is decided, his documents are cleaned, and all
 //!    begins again.
 //!
+//! A key of a unique index is looked for among safe versions and then among the pending ones of others, and 3 follows. If one document
+//! has it, that is the answer. That nobody has it is not concluded from these two looks, which miss a document that is finished between
+//! them: then 1 to 3 follow, and if somebody was decided.
+//!
 //! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version that was fetched before
 //! the writer was decided is never the answer: the writer may have changed it once more before its commit.
 
@@ -25,6 +29,10 @@ use super::{
 enum Phase {
     /// About to fetch the one document.
     Fetching,
+    /// About to look for the document that has the key in its safe version.
+    Keyed,
+    /// The same in an unsafe version.
+    KeyedPending,
     /// About to find the next pending document from this position on.
     Probing(usize),
     /// About to find the next document from this position on.
@@ -40,6 +48,8 @@ pub struct Command {
     own: bool,
     phase: Phase,
     scanned: bool,
+    /// What was found has the key, in one of two looks.
+    by_key: bool,
     found: Docs,
     /// The unsafe version of the one document.
     pending: Docs,
@@ -69,17 +79,37 @@ impl Command {
     pub fn new(plan: &Plan, query: Query, own: bool) -> Self {
         let phase = match (query.point, plan.has(Breakage::ProbeAfterScan)) {
             (true, _) => Phase::Fetching,
+            (false, _) if query.key && !own => Phase::Keyed,
             (false, false) => Phase::Probing(0),
             (false, true) => Phase::Scanning(0),
         };
-        Self { query, own, phase, scanned: false, found: 0, pending: 0, rivals: 0, active: 0, decided: 0 }
+        Self::at(query, own, phase)
+    }
+
+    fn at(query: Query, own: bool, phase: Phase) -> Self {
+        let (by_key, scanned) = (phase == Phase::Keyed, false);
+        Self { query, own, phase, scanned, by_key, found: 0, pending: 0, rivals: 0, active: 0, decided: 0 }
     }
 
     /// The same read from its beginning.
     #[must_use]
     pub fn again(self) -> Self {
         let phase = if self.query.point { Phase::Fetching } else { Phase::Probing(0) };
-        Self { phase, scanned: false, found: 0, pending: 0, rivals: 0, active: 0, decided: 0, ..self }
+        Self::at(self.query, self.own, phase)
+    }
+
+    fn look_for_key(&mut self, state: &State, t: usize) {
+        let is_safe = self.phase == Phase::Keyed;
+        for (doc, stored) in state.now.docs.iter().enumerate() {
+            let held = stored.pending.filter(|(writer, _)| *writer != t);
+            let shown = if is_safe { Some(stored.safe) } else { held.map(|(_, pending)| pending) };
+            if shown.is_some_and(|shown| with(doc, shown) & self.query.bits != 0) && value(self.found, doc) == 0 {
+                self.found |= with(doc, stored.safe) & self.query.bits;
+                self.rivals |= held.map_or(0, |(rival, _)| 1 << rival);
+            }
+        }
+        self.scanned = true;
+        self.phase = if is_safe { Phase::KeyedPending } else { Phase::Asking };
     }
 
     fn fetch(&mut self, state: &State, t: usize) {
@@ -163,6 +193,10 @@ impl Command {
             }
             return Err(Self::new(plan, self.query, self.own));
         }
+        let is_concluded = self.found != 0 || plan.has(Breakage::NothingByKeyConcluded);
+        if self.by_key && !is_concluded {
+            return Err(Self::at(self.query, self.own, Phase::Probing(0)));
+        }
         if !self.scanned {
             return Err(Self { phase: Phase::Scanning(0), ..self });
         }
@@ -176,6 +210,7 @@ impl Command {
     pub fn step(mut self, plan: &Plan, state: &mut State, t: usize) -> Result<Outcome, Self> {
         match self.phase {
             Phase::Fetching => self.fetch(state, t),
+            Phase::Keyed | Phase::KeyedPending => self.look_for_key(state, t),
             Phase::Probing(from) => self.probe(plan, state, t, from),
             Phase::Scanning(from) => self.scan(plan, state, t, from),
             Phase::Asking => self.ask(plan, state, t),

@@ -23,13 +23,16 @@ pub struct Doc {
     pub pending: Option<(usize, Values)>,
 }
 
+/// Change stamps.
+pub type Stamps = [u8; 4];
+
 /// The record of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
     /// One bit for each transaction that is committed.
     pub committed: u8,
-    /// For each collection the stamp of the last write that decided something there; 0: none.
-    pub changes: [u8; 2],
+    /// For each collection, or each document, the stamp of the last write that decided a change of it; 0: none.
+    pub changes: Stamps,
     /// The quiet that was asked for last.
     pub quiet: Option<Quiet>,
 }
@@ -38,11 +41,11 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// The stamps of one record after the other.
-    pub look: Vec<[u8; 2]>,
+    pub look: Vec<Stamps>,
     /// The server process that answered.
     pub boot: u8,
     /// The stamps that the client's own record has acknowledged.
-    pub own: [u8; 2],
+    pub own: Stamps,
     /// Has somebody else of the client looked since?
     pub looked: bool,
 }
@@ -159,7 +162,9 @@ impl State {
             committed: 0,
             runs: (0..plan.txs.len()).map(|t| Run::new(plan, t)).collect(),
             memories: match plan.remembered {
-                true => vec![Memory { look: vec![[0; 2]; plan.writers().len()], ..Memory::default() }; clients],
+                true => {
+                    vec![Memory { look: vec![Stamps::default(); plan.writers().len()], ..Memory::default() }; clients]
+                }
                 false => Vec::new(),
             },
             heard: vec![None; clients],

@@ -219,7 +219,7 @@ fn effect(op: Op, now: Values) -> (bool, Values) {
         Op::WriteIf(_, values, new) | Op::WriteMany(_, values, new) => (now & values != 0, new),
         Op::Insert(_, new) => (now == ABSENT, new),
         Op::Remove(_) => (now != ABSENT, ABSENT),
-        Op::Point(_) | Op::Scan(..) | Op::Count(..) | Op::First(..) => (false, now),
+        Op::Point(_) | Op::Scan(..) | Op::Key(_) | Op::Count(..) | Op::First(..) => (false, now),
     }
 }
 

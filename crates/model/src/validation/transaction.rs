@@ -4,6 +4,7 @@ use super::{
     plan::Plan,
     query::{Docs, Query, Written},
     scan::Command,
+    state::Stamps,
 };
 
 /// What entries are run again for.
@@ -57,6 +58,18 @@ pub struct Entry {
     pub met: bool,
 }
 
+impl Entry {
+    /// The documents that it depends on.
+    pub fn docs(&self) -> Docs {
+        self.query.depends_on(self.result)
+    }
+
+    /// Does it depend on one document alone?
+    pub fn is_of_one(&self) -> bool {
+        self.query.is_of_one(self.result)
+    }
+}
+
 /// Auxiliary: an answer that the transaction was given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
@@ -86,7 +99,7 @@ pub struct Run {
     /// What it remembers of its reads.
     pub entries: Vec<Entry>,
     /// The two looks: the stamps of one record after the other.
-    pub looks: [Vec<[u8; 2]>; 2],
+    pub looks: [Vec<Stamps>; 2],
     /// The server process of the first look.
     pub look_boot: u8,
     /// The entry that is run again next.

@@ -4,7 +4,8 @@
 //! 2. Every entry is run again, one after the other.
 //! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first. But one document by its
 //!    `_id` may be disturbed: everything else was the same when it was read again. (At serializable only if it is all that was read:
-//!    rivals of the rest were looked for before that.) What the transaction holds cannot be.
+//!    rivals of the rest were looked for before that.) What the transaction holds cannot be. A document that was found by a key of a
+//!    unique index is one document, as if by its `_id`: while it is as it is, no other has the key. That none was found is a scan.
 //! 4. Evidence, and the decision: see `deciding`.
 //!
 //! Where a plan says so, the first look is one that the client remembers, of whatever age, with the decisions of its own record
@@ -16,7 +17,7 @@ use super::{
     breakage::Breakage,
     deciding, judge,
     plan::{Asks, Level, Plan},
-    query::Docs,
+    query::{Docs, Query},
     quiet,
     scan::{Command, Outcome},
     state::State,
@@ -42,8 +43,8 @@ pub fn begin(plan: &Plan, state: &mut State, t: usize) {
     }
     quiet::hear(plan, state, t);
     let run = &state.runs[t];
-    let points = run.entries.iter().all(|entry| entry.query.point);
-    let free = run.entries.iter().filter(|entry| entry.query.bits & run.own.docs == 0).count();
+    let points = run.entries.iter().all(Entry::is_of_one);
+    let free = run.entries.iter().filter(|entry| entry.docs() & run.own.docs == 0).count();
     let once = points && !run.has_asked && (free <= 1 || plan.has(Breakage::SeveralReadAgainOnce));
     let goal = if once { Goal::Once } else { Goal::Validate };
     bracket(state, t, goal);
@@ -58,7 +59,7 @@ fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
     let read_only = run.own.docs == 0 && !run.early;
     let snapshot = plan.txs[t].level == Level::Snapshot;
     let may_have_met = snapshot || plan.has(Breakage::LockedExempt);
-    let is_light = |entry: &Entry| entry.query.point && (may_have_met || !entry.met);
+    let is_light = |entry: &Entry| entry.is_of_one() && (may_have_met || !entry.met);
     run.entries.is_empty()
         || read_only && run.entries.len() == 1 && is_light(&run.entries[0])
         || read_only && plan.has(Breakage::SeveralExempt) && run.entries.iter().all(|entry| entry.query.point)
@@ -79,7 +80,7 @@ fn remember(plan: &Plan, state: &mut State, t: usize) {
     let mut look = memory.look.clone();
     let place = plan.writers().iter().position(|writer| *writer == client);
     if let Some(own) = place.and_then(|place| look.get_mut(place)) {
-        (0..2).for_each(|ns| own[ns] = own[ns].max(memory.own[ns]));
+        own.iter_mut().zip(memory.own).for_each(|(own, known)| *own = known.max(*own));
     }
     (state.runs[t].look_boot, state.runs[t].looks[0]) = (memory.boot, look);
 }
@@ -216,16 +217,22 @@ fn meet_rivals(plan: &Plan, state: &mut State, t: usize, rivals: u8) {
     }
 }
 
+/// The documents whose stamps are compared.
+fn docs_of(plan: &Plan, entry: &Entry) -> Docs {
+    let as_if_by_keys = Query { key: true, ..entry.query };
+    if plan.has(Breakage::ScanComparedAsKeys) { as_if_by_keys.depends_on(entry.result) } else { entry.docs() }
+}
+
 /// Are the looks equal, for what was read, but for one document?
 fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
     let run = &state.runs[t];
     if let Goal::Convert(entry) = goal {
-        return are_equal(plan, state, t, run.entries[entry].query.bits);
+        return are_equal(plan, state, t, run.entries[entry].docs());
     }
     let disturbed: Vec<&Entry> =
-        run.entries.iter().filter(|entry| !are_equal(plan, state, t, entry.query.bits & !run.own.docs)).collect();
-    let one_document = |entry: &Entry| entry.query.point || plan.has(Breakage::ScanDisturbed);
-    let free = run.entries.iter().filter(|entry| entry.query.bits & !run.own.docs != 0).count();
+        run.entries.iter().filter(|entry| !are_equal(plan, state, t, docs_of(plan, entry) & !run.own.docs)).collect();
+    let one_document = |entry: &Entry| entry.is_of_one() || plan.has(Breakage::ScanDisturbed);
+    let free = run.entries.iter().filter(|entry| entry.docs() & !run.own.docs != 0).count();
     // At serializable the rivals of the others were looked for before the moment at which it was read again.
     let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::DisturbedAfterRivals);
     let few = match () {
@@ -239,12 +246,13 @@ fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
 
 /// Are the looks equal, for these documents?
 fn are_equal(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
-    let (run, read) = (&state.runs[t], plan.collections(read));
+    let (run, read) = (&state.runs[t], plan.stamps(read));
     let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
     let compared = |record: &usize| !(plan.has(Breakage::OwnRecordIgnored) && *record == plan.txs[t].client);
     let pairs = run.looks[0].iter().zip(&run.looks[1]).zip(plan.writers());
     let pairs = pairs.filter(|(_, record)| compared(record)).map(|(pair, _)| pair);
-    same_process && pairs.into_iter().all(|(one, two)| (0..2).all(|ns| read >> ns & 1 == 0 || one[ns] == two[ns]))
+    same_process
+        && pairs.into_iter().all(|(one, two)| (0..one.len()).all(|at| read >> at & 1 == 0 || one[at] == two[at]))
 }
 
 fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {

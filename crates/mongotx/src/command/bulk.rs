@@ -176,7 +176,7 @@ struct Together {
 }
 
 /// Carries out as many of the first operations as one command can. Where some name their documents by other keys than `_id`, these
-/// are asked for before, by one command, if `by_key`.
+/// are asked for before, by one command, if `by_key`, unless the transaction has read the documents.
 async fn first_statements(
     core: &Core,
     tx: &mut Transaction,
@@ -191,14 +191,14 @@ async fn first_statements(
     for operation in operations.iter().take(TOGETHER) {
         let Some(statement) = operation.as_statement().filter(|_| operation.check().is_ok()) else { break };
         match named(core, tx, ns, &statement).await? {
-            Some(Named::Key) if !by_key => break,
+            Some(named) if named.is_by_key() && !by_key => break,
             Some(named) => run.push((named, statement)),
             None => break,
         }
     }
     // By itself a key has a shorter way.
-    if run.iter().filter(|(named, _)| matches!(named, Named::Key)).count() == 1 {
-        let place = run.iter().position(|(named, _)| matches!(named, Named::Key));
+    if run.iter().filter(|(named, _)| named.is_by_key()).count() == 1 {
+        let place = run.iter().position(|(named, _)| named.is_by_key());
         run.truncate(place.unwrap_or(run.len()));
     }
     let named = run.len();
@@ -219,8 +219,14 @@ async fn first_statements(
 /// How an update or removal names the one document that it can match.
 enum Named {
     Id(Bson),
-    /// By a value of each field of a unique index, and of other fields at most.
-    Key,
+    /// By a value of each field of a unique index, and of other fields at most; and where it was, if the transaction has read it.
+    Key(Option<Bson>),
+}
+
+impl Named {
+    fn is_by_key(&self) -> bool {
+        matches!(self, Self::Key(_))
+    }
 }
 
 async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<Named>> {
@@ -228,9 +234,11 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statemen
         return Ok(Some(Named::Id(id)));
     }
     // Its own documents may have other keys than those that everybody sees.
-    let plain = is_values(command.filter) && !tx.has_new_keys(ns);
-    let is_key = plain && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(command.filter);
-    Ok(is_key.then_some(Named::Key))
+    if !is_values(command.filter) || tx.has_new_keys(ns) {
+        return Ok(None);
+    }
+    let key = core.catalog.look_up(&core.server, ns).await?.pinned_key(command.filter);
+    Ok(key.map(|key| Named::Key(tx.seen.get(ns, &key))))
 }
 
 /// Where the documents of the first of these are, as long as the transaction has not written to them. What is told of others than `_id`s is
@@ -241,7 +249,8 @@ async fn addresses<'a>(
     ns: &Namespace,
     run: Vec<(Named, Statement<'a>)>,
 ) -> Vec<(Address, Statement<'a>)> {
-    let filters = run.iter().filter(|(named, _)| matches!(named, Named::Key)).map(|(_, command)| command.filter);
+    let unseen = run.iter().filter(|(named, _)| matches!(named, Named::Key(None)));
+    let filters = unseen.map(|(_, command)| command.filter);
     let mut found = match located(core, ns, filters.collect()).await {
         Ok(found) => found,
         Err(error) => {
@@ -253,8 +262,8 @@ async fn addresses<'a>(
     let mut addresses = Vec::new();
     for (named, command) in run {
         let id = match named {
-            Named::Id(id) => Some(id),
-            Named::Key => {
+            Named::Id(id) | Named::Key(Some(id)) => Some(id),
+            Named::Key(None) => {
                 let place = found.iter().position(|document| has_values(document, command.filter));
                 place.and_then(|place| found.swap_remove(place).remove("_id"))
             }

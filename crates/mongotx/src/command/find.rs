@@ -26,11 +26,12 @@ use sd2v::{
 use super::{
     aggregate::{self, AggregateCommand},
     fetch, fetch_key, one_command, own_view,
+    picked::is_plain_projection,
     query::{Documents, Query},
     repeatable, validated, views,
 };
 use crate::{
-    coordinator::{Core, address::Address, transaction::Transaction},
+    coordinator::{Core, address::Address, seen_keys::Spotter, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };
@@ -42,11 +43,22 @@ pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespac
     if views::is_view(core, ns).await? {
         return aggregate::read(core, tx, ns, &as_aggregate(query)?).await;
     }
-    match tx {
-        Some(tx) if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
-        Some(tx) if tx.validates() => validated::find(core, tx, ns, query).await,
-        tx => committed(core, tx.as_deref(), ns, query).await,
+    let Some(tx) = tx else { return committed(core, None, ns, query).await };
+    let spotter = spotter(core, tx, ns, query).await?;
+    let found = match () {
+        () if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
+        () if tx.validates() => validated::find(core, tx, ns, query).await,
+        () => committed(core, Some(tx), ns, query).await,
+    };
+    Ok(found?.spotted(spotter))
+}
+
+/// Who notes where the documents of the answer are, if it shows that and their keys.
+async fn spotter(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Option<Spotter>> {
+    if !query.projection.as_ref().is_none_or(is_plain_projection) || !query.shows_ids() {
+        return Ok(None);
     }
+    Ok(tx.seen.spotter(ns, core.catalog.look_up(&core.server, ns).await?.plain_keys()))
 }
 
 /// At read committed.

@@ -12,6 +12,7 @@ use crate::{
         Core,
         address::{Address, among},
         read_set::Witness,
+        seen_keys::Spotter,
         server::stream::Stream,
     },
     document,
@@ -74,11 +75,16 @@ impl Query {
 
     /// Does it answer every document that matches, with its `_id`?
     pub(crate) fn lists_documents(&self) -> bool {
+        self.skip == 0 && self.limit == 0 && self.shows_ids()
+    }
+
+    /// Has each document of the answer its `_id`?
+    pub(crate) fn shows_ids(&self) -> bool {
         let shows_id = |projection: &Document| match projection.get("_id") {
             None | Some(Bson::Boolean(true)) => true,
             Some(value) => [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0)].contains(value),
         };
-        self.skip == 0 && self.limit == 0 && self.projection.as_ref().is_none_or(shows_id)
+        self.projection.as_ref().is_none_or(shows_id)
     }
 
     /// # Errors
@@ -184,6 +190,8 @@ pub(crate) struct Documents {
     live: Option<Stream>,
     /// Who is told what is taken out.
     witness: Option<Witness>,
+    /// Who notes where documents are by their keys.
+    spotter: Option<Spotter>,
 }
 
 impl Documents {
@@ -198,6 +206,11 @@ impl Documents {
     /// The same documents; the witness is told of each as the application has it.
     pub(crate) fn witnessed(self, witness: Witness) -> Self {
         Self { witness: Some(witness), ..self }
+    }
+
+    /// The same documents; the spotter is told of each as the application has it.
+    pub(crate) fn spotted(self, spotter: Option<Spotter>) -> Self {
+        Self { spotter, ..self }
     }
 
     /// The first document that is left, as the server sent it.
@@ -225,11 +238,14 @@ impl Documents {
             (None, None) => None,
         };
         let next = next.map(|next| next.and_then(document::stripped));
+        if let (Some(spotter), Some(Ok(document))) = (&self.spotter, &next) {
+            spotter.saw(document);
+        }
         match (&self.witness, &next) {
             (Some(witness), Some(Ok(document))) => {
                 witness.saw(document);
                 // Who wants one document does not ask whether there is another.
-                if self.ready.is_empty() && self.live.is_none() {
+                if self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over) {
                     witness.ended();
                 }
             }

@@ -3,7 +3,7 @@
 //! | read | what is noted |
 //! | --- | --- |
 //! | of one whole document by its `_id` | the document's digest |
-//! | of collections to which the transaction has written nothing | the command, and a digest of its answer |
+//! | of collections to which the transaction has written nothing | the command, and a digest of its answer; where it has found a document for each key of a unique index that it allows, which these are |
 //! | a list of documents with their `_id`s, of a collection that it has written to | the same of those that are not its own |
 //! | any other of such collections, or one that answers by chance | in place of the command, the documents of others that matter to it ([`Bracket`]) |
 //! | of a document that is its own, or that the statement itself locks | nothing: the lock keeps it |
@@ -73,7 +73,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         return repeated(core, ns, found, before).await;
     }
     if !written {
-        let witness = Witness::default();
+        let witness = Witness::of_keys(keys_allowed(core, ns, query).await?);
         tx.reads.note(entry(ns, read, 0, witness.clone()), core.options.max_documents)?;
         return Ok(found.witnessed(witness));
     }
@@ -83,6 +83,15 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     let own = tx.count_own(ns);
     tx.reads.note(entry(ns, read, own, witness), core.options.max_documents)?;
     Ok(Documents::at_hand(found))
+}
+
+/// How many documents are the whole answer of the query if it finds that many: one for each key of a unique index that it allows. 0: any
+/// number may be.
+async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usize> {
+    if query.skip > 0 || !query.terms.is_plain() || !query.shows_ids() {
+        return Ok(0);
+    }
+    Ok(core.catalog.look_up(&core.server, ns).await?.keys_allowed(&query.filter).unwrap_or(0))
 }
 
 /// A query that was asked, and read to its end, before the transaction wrote to the collection: another answer than then could

@@ -8,6 +8,7 @@
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
 //! | [`prepare_found`] | find, lock and change a document by any key |
 //! | [`by_key`] | documents that several want by another key than their `_id` |
+//! | [`seen_keys`] | where documents are that a transaction has read by other keys than their `_id`s |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
@@ -58,6 +59,7 @@ pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;
 pub(crate) mod roll;
+pub(crate) mod seen_keys;
 pub(crate) mod server;
 pub(crate) mod siblings;
 pub(crate) mod standing;

@@ -49,28 +49,62 @@ impl Digest {
 
 /// The digest of an answer that may still be read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Witness(Arc<Mutex<Digest>>);
+pub(crate) struct Witness(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    digest: Digest,
+    /// So many documents answer the query if there are that many: it names a key of each.
+    keys: usize,
+    /// Those that were seen, as long as they can be that.
+    documents: HashSet<OwnKey>,
+}
+
+/// Keys of documents that are noted one by one.
+const MOST_KEYS: usize = 64;
 
 impl Witness {
     pub(crate) fn of(digest: Digest) -> Self {
-        Self(Arc::new(Mutex::new(digest)))
+        Self(Arc::new(Mutex::new(Seen { digest, ..Seen::default() })))
     }
 
-    fn state(&self) -> MutexGuard<'_, Digest> {
+    /// Of a query that shows the `_id`s of documents, and allows so many keys of a unique index.
+    pub(crate) fn of_keys(keys: usize) -> Self {
+        let keys = if keys <= MOST_KEYS { keys } else { 0 };
+        Self(Arc::new(Mutex::new(Seen { keys, ..Seen::default() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, Seen> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn saw(&self, document: &RawDocument) {
-        self.state().add(document);
+        let mut seen = self.state();
+        seen.digest.add(document);
+        if seen.keys > 0 {
+            let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+            match id.and_then(|id| OwnKey::of_simple(&id)) {
+                Some(id) => drop(seen.documents.insert(id)),
+                None => seen.keys = 0,
+            }
+        }
     }
 
     pub(crate) fn ended(&self) {
-        self.state().complete = true;
+        self.state().digest.complete = true;
     }
 
     pub(crate) fn digest(&self) -> Digest {
-        *self.state()
+        self.state().digest
+    }
+
+    /// The documents that the answer depends on, if there is one for each key that the query allows: while these are as they are,
+    /// no other document can have one of the keys.
+    fn documents(&self) -> Option<Vec<OwnKey>> {
+        let seen = self.state();
+        let is_one_for_each = seen.keys > 0 && seen.documents.len() == seen.keys && seen.digest.complete;
+        is_one_for_each.then(|| seen.documents.iter().cloned().collect())
     }
 }
 
@@ -98,9 +132,17 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The documents that the answer depends on, if they are named one by one.
+    /// The documents that the answer depends on, if they are named one by one, by their `_id`s or by keys of a unique index.
     fn documents(&self) -> Option<Vec<OwnKey>> {
-        self.ids()?.iter().map(OwnKey::of_simple).collect()
+        match self.ids() {
+            Some(ids) => ids.iter().map(OwnKey::of_simple).collect(),
+            None => self.witness.documents(),
+        }
+    }
+
+    /// Does the answer depend on one document alone?
+    fn is_of_one(&self) -> bool {
+        self.pinned.is_some() || self.witness.documents().is_some_and(|documents| documents.len() == 1)
     }
 
     fn ids(&self) -> Option<Vec<Bson>> {
@@ -233,14 +275,17 @@ impl Transaction {
         let entries = self.reads.entries().iter().filter(wanted).map(|entry| {
             let documents = entry.documents();
             let stamps = entry.collections.iter().flat_map(|ns| stamps_of_reads(ns, documents.as_deref()));
-            Loose { is_one: entry.pinned.is_some(), stamps: stamps.collect() }
+            Loose { is_one: entry.is_of_one(), stamps: stamps.collect() }
         });
         points.chain(entries)
     }
 
     fn holds_all_of(&self, entry: &Entry) -> bool {
-        let ids = entry.ids();
-        ids.is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| self.is_own(&entry.ns, id)))
+        let documents: Option<Vec<OwnKey>> = match entry.ids() {
+            Some(ids) => Some(ids.iter().map(OwnKey::of).collect()),
+            None => entry.witness.documents(),
+        };
+        documents.is_some_and(|all| !all.is_empty() && all.iter().all(|key| self.has_made_own(&entry.ns, key)))
     }
 
     fn loose_reads(&self) -> impl Iterator<Item = Loose> {
@@ -318,6 +363,34 @@ mod tests {
         assert_ne!(half.digest(), Digest::of([&*a]));
         half.ended();
         assert_eq!(half.digest(), Digest::of([&*a]));
+    }
+
+    #[test]
+    fn answer_of_a_document_for_each_key_depends_on_these_alone() {
+        let depends_on = |keys, ids: &[i32], is_over: bool| {
+            let witness = Witness::of_keys(keys);
+            ids.iter().for_each(|id| witness.saw(&rawdoc! {"_id": *id}));
+            if is_over {
+                witness.ended();
+            }
+            witness.documents().map(|documents| documents.len())
+        };
+        assert_eq!(depends_on(2, &[1, 2], true), Some(2));
+        let many: Vec<i32> = (0..=MOST_KEYS as i32).collect();
+        for (keys, ids, is_over) in [
+            (2, &[1][..], true),
+            (2, &[1, 1], true),
+            (2, &[1, 2, 3], true),
+            (2, &[1, 2], false),
+            (0, &[], true),
+            (many.len(), &many, true),
+        ] {
+            assert_eq!(depends_on(keys, ids, is_over), None, "{keys} {ids:?} {is_over}");
+        }
+        let nameless = Witness::of_keys(1);
+        nameless.saw(&rawdoc! {"a": 1});
+        nameless.ended();
+        assert!(nameless.documents().is_none());
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::{
     Core,
     quiet::{Attempts, Heard, Quiet},
     read_set::ReadSet,
+    seen_keys::SeenKeys,
     siblings::Claims,
     txlog::Started,
 };
@@ -49,6 +50,8 @@ pub(crate) struct Transaction {
     own_view: AtomicBool,
     /// What it has read, if that is to be validated.
     pub(crate) reads: ReadSet,
+    /// Where the documents are that it has read.
+    pub(crate) seen: SeenKeys,
     /// How those before it have ended.
     pub(crate) attempts: Attempts,
     /// The quiet that it has asked for.
@@ -82,6 +85,7 @@ impl Transaction {
             connections: 0,
             own_view: AtomicBool::new(false),
             reads: ReadSet::default(),
+            seen: SeenKeys::default(),
             attempts,
             quiet: None,
             is_deciding: false,

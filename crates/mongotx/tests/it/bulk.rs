@@ -5,7 +5,9 @@ use crate::quiet;
 use std::{collections::BTreeMap, time::Duration};
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, IndexModel, Session, Step, TransactionOptions, WriteModel};
+use mongotx::{
+    Client, ClientOptions, Collection, IndexModel, Isolation, Session, Step, TransactionOptions, WriteModel,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -139,6 +141,53 @@ async fn updates_by_the_keys_of_a_unique_index_are_two_commands() {
     session.commit().await.unwrap();
     // By `_id`, from the last key to the first.
     assert_eq!(numbers(&client, &coll).await, [12, 12, 5, 4, 3, 2]);
+}
+
+async fn add_both(coll: &Collection<Document>, session: &mut Session, items: [i32; 2]) {
+    let done = coll.bulk_write(items.map(|item| add_by_key(1, item, 1))).session(session).await.unwrap();
+    assert_eq!(done.modified_count, 2);
+}
+
+#[tokio::test]
+async fn updates_by_keys_that_the_transaction_has_read_are_one_command() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    coll.create_index(IndexModel::new(doc! {"w": 1, "i": 1}).unique(true)).await.unwrap();
+    let documents: Vec<Document> = (1..=6).map(|i| doc! {"_id": i, "w": 1, "i": i, "n": 1}).collect();
+    coll.insert_many(&documents).await.unwrap();
+    assert!(client.flush(LONG).await);
+    let rival = quiet::connect(quiet::options()).await;
+    let theirs = quiet::through(&rival, &coll);
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
+        let options = TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
+        let mut session = client.session_with(options);
+        session.begin().unwrap();
+        coll.update_one(doc! {"_id": 6}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+        let find = coll.find(doc! {"w": 1, "i": {"$in": [1, 2, 3, 4]}}).projection(doc! {"w": 1, "i": 1});
+        assert_eq!(find.session(&mut session).await.unwrap().try_collect().await.unwrap().len(), 4);
+        let hidden = coll.find_one(doc! {"w": 1, "i": 5}).projection(doc! {"_id": 0}).session(&mut session);
+        assert!(hidden.await.unwrap().is_some());
+        let sent = quiet::commands_of(&client, add_both(&coll, &mut session, [2, 1])).await;
+        assert_eq!(sent, BTreeMap::from([("update".to_owned(), 1)]), "{isolation:?}");
+        let sent = quiet::commands_of(&client, add_both(&coll, &mut session, [3, 5])).await;
+        let asked = BTreeMap::from([("find".to_owned(), 1), ("update".to_owned(), 1)]);
+        assert_eq!(sent, asked, "{isolation:?}: the answer has not shown where the last one is");
+        session.commit().await.unwrap();
+    }
+    // What has the key by now is changed, not what had it when it was read.
+    let mut session = client.session();
+    session.begin().unwrap();
+    let read = coll.find(doc! {"w": 1}).session(&mut session).await.unwrap();
+    assert_eq!(read.try_collect().await.unwrap().len(), 6);
+    for (id, to) in [(1, 7), (4, 1)] {
+        theirs.update_one(doc! {"_id": id}, doc! {"$set": {"i": to}}).await.unwrap();
+    }
+    assert!(rival.flush(LONG).await);
+    let all = [add_by_key(1, 1, 10), add_by_key(1, 2, 10), add_by_key(1, 4, 10)];
+    let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (2, 2), "nobody has the last key");
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [3, 13, 3, 11, 3, 3]);
 }
 
 /// A number of another type names the same document: what the transaction has written to it stays, and is built upon.

@@ -9,7 +9,9 @@ use std::{
 };
 
 use bson::{Bson, Decimal128, Document, doc};
-use mongotx::{Client, ClientOptions, Collection, IndexModel, Session, Step, StepHook, TransactionOptions};
+use mongotx::{
+    Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Session, Step, StepHook, TransactionOptions,
+};
 
 use crate::quiet::{Gate, commands_of, through};
 
@@ -184,5 +186,46 @@ async fn key_that_moves_is_at_one_document_at_every_moment() {
     is_over.store(true, SeqCst);
     for reader in readers {
         assert!(reader.await.unwrap() > 0);
+    }
+}
+
+/// While these documents are as they are, no other one can have their keys.
+#[tokio::test]
+async fn documents_that_were_found_by_their_keys_are_all_that_is_validated() {
+    let place = place(6).await;
+    let options = TransactionOptions { isolation: Some(Isolation::Snapshot), ..TransactionOptions::default() };
+    let mut session = place.client.session_with(options);
+    session.begin().unwrap();
+    assert_eq!(read(&place.coll, Some(&mut session), 2).await, one(20, 2, 1));
+    let sent = commands_of(&place.client, async { session.commit().await.unwrap() }).await;
+    assert_eq!(sent, [].into(), "one document is of one moment");
+    let keys = |keys: [i32; 2]| doc! {"k": {"$in": keys.to_vec()}};
+    for (keys, found, looks) in [(keys([1, 2]), 2, false), (keys([3, 77]), 1, true)] {
+        session.begin().unwrap();
+        let all = place.coll.find(keys.clone()).session(&mut session).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(all.len(), found);
+        for document in all {
+            let id = document.get_i32("_id").unwrap();
+            place.write(&mut session, id, doc! {"n": 1}).await;
+        }
+        let committed = commands_of(&place.client, async { session.commit().await.unwrap() }).await;
+        assert_eq!(committed.contains_key("find"), looks, "{keys}: {committed:?}");
+    }
+}
+
+#[tokio::test]
+async fn key_that_was_looked_for_in_vain_must_not_appear() {
+    let place = place(3).await;
+    let options = TransactionOptions { isolation: Some(Isolation::Snapshot), ..TransactionOptions::default() };
+    for (n, keys) in [vec![77], vec![1, 78]].into_iter().enumerate() {
+        let mut session = place.client.session_with(options.clone());
+        session.begin().unwrap();
+        let filter = doc! {"k": {"$in": keys.clone()}};
+        let all = place.coll.find(filter).session(&mut session).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(all.len(), keys.len() - 1);
+        place.write(&mut session, 10, doc! {"n": 5}).await;
+        let theirs = through(&place.other, &place.coll);
+        theirs.insert_one(&doc! {"_id": 700 + n as i32, "k": 77 + n as i32, "n": 1}).await.unwrap();
+        assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Conflict, "{keys:?}");
     }
 }

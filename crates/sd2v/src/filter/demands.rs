@@ -46,6 +46,18 @@ pub(crate) fn demanded_values<'a>(filter: &Document, fields: impl Iterator<Item 
     fields.map(value).collect()
 }
 
+/// How many values at most the filter allows in this field, each of which no document has that lacks the field. `None`: that is not
+/// plain to see.
+pub(crate) fn allowed_values(filter: &Document, field: &str) -> Option<usize> {
+    if equalities(filter, field).iter().any(is_present) {
+        return Some(1);
+    }
+    match filter.get_document(field).ok()?.get("$in")? {
+        Bson::Array(values) if values.iter().all(is_present) => Some(values.len()),
+        _ => None,
+    }
+}
+
 /// A value that no document has in a field that is missing, and that is no array and no document.
 pub(crate) fn is_present(value: &Bson) -> bool {
     matches!(

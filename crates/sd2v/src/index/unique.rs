@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, doc};
 
 use crate::{
-    filter::{demanded_values, is_present},
+    filter::{allowed_values, demanded_values, is_present},
     names::INSERT,
     stored::strip,
 };
@@ -53,9 +53,20 @@ impl Unique {
 
     /// That key, as the filter names it: a number of one type may equal one of another.
     pub fn pinned_key(&self, filter: &Document) -> Option<Document> {
-        let plain = self.collation.is_none() && self.partial.is_none() && !self.key.is_empty();
-        let plain = plain && !self.key.keys().any(|path| path.contains('.'));
-        if plain { demanded_values(filter, self.key.keys()) } else { None }
+        if self.is_plain() { demanded_values(filter, self.key.keys()) } else { None }
+    }
+
+    /// How many whole keys of it the filter allows at most: each document that matches has at least one of them, and no other has that.
+    /// `None`: that is not plain to see.
+    pub fn keys_allowed(&self, filter: &Document) -> Option<usize> {
+        let each = |keys: usize, path: &String| keys.checked_mul(allowed_values(filter, path)?);
+        if self.is_plain() { self.key.keys().try_fold(1, each) } else { None }
+    }
+
+    /// Is it of fields at the top, compared by their bytes, of every document?
+    pub fn is_plain(&self) -> bool {
+        let whole = self.collation.is_none() && self.partial.is_none() && !self.key.is_empty();
+        whole && !self.key.keys().any(|path| path.contains('.'))
     }
 
     /// The condition on the *safe* version of another document that holds a key of this one. `None`: a sparse index
@@ -255,6 +266,24 @@ mod tests {
         let (collation, partial) = (Some(doc! {"locale": "en"}), Some(doc! {"c": 1}));
         assert!(!Unique { collation, ..unique(doc! {"a": 1}) }.is_pinned_by(&filter));
         assert!(!Unique { partial, ..unique(doc! {"a": 1}) }.is_pinned_by(&filter));
+    }
+
+    #[test]
+    fn keys_allowed_are_a_value_of_each_field() {
+        let two = unique(doc! {"a": 1, "b": -1});
+        for (filter, keys) in [
+            (doc! {"a": 1, "b": {"$in": [1, 2, 3]}, "c": {"$gt": 0}}, Some(3)),
+            (doc! {"a": {"$in": [1, 2]}, "b": {"$in": ["x", "y"]}}, Some(4)),
+            (doc! {"a": 1, "b": {"$in": []}}, Some(0)),
+            (doc! {"a": 1, "b": {"$in": [1, Bson::Null]}}, None),
+            (doc! {"a": 1, "b": {"$gt": 1}}, None),
+            (doc! {"a": 1, "b": {"$not": {"$in": [1]}}}, None),
+            (doc! {"b": 1}, None),
+        ] {
+            assert_eq!(two.keys_allowed(&filter), keys, "{filter}");
+        }
+        let collated = Unique { collation: Some(doc! {"locale": "en"}), ..unique(doc! {"a": 1}) };
+        assert_eq!(collated.keys_allowed(&doc! {"a": "x"}), None);
     }
 
     #[test]

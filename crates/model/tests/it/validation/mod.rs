@@ -79,6 +79,22 @@ fn one_disturbed_document_holds() {
 }
 
 #[test]
+fn reads_by_key_hold() {
+    for plan in [moved_key(), key_comes_and_goes()] {
+        holds(plan.clone(), &["all commit", "somebody gives way"]);
+        holds(one_by_one(plan.clone()), &["all commit"]);
+        holds(remembered(plan.clone()), &["all commit", "somebody gives way"]);
+        holds(stricter(plan), &["all commit", "somebody gives way"]);
+    }
+    for plan in [key_stays(), another_matches(), torn_key()] {
+        holds(plan.clone(), &["all commit"]);
+        holds(stricter(plan), &["all commit"]);
+    }
+    fails(moved_key(), Breakage::NothingByKeyConcluded, "V1");
+    fails(another_matches(), Breakage::ScanComparedAsKeys, "V1");
+}
+
+#[test]
 fn serializable_holds() {
     holds(write_skew(), &["all commit", "somebody waits", "somebody gives way"]);
     holds(roster(2), &["all commit", "somebody waits", "somebody gives way"]);

@@ -4,7 +4,7 @@ use model::validation::{
     Asks,
     Level::{Serializable, Snapshot},
     Op,
-    Op::{Count, Insert, Point, Remove, Scan, Write, WriteIf, WriteMany},
+    Op::{Count, Insert, Key, Point, Remove, Scan, Write, WriteIf, WriteMany},
     Plan, Start, TxPlan,
     query::{ABSENT, ANY, ONE, Values, ZERO},
 };
@@ -49,6 +49,74 @@ pub(super) fn two_points() -> Plan {
     plan.docs[1].ns = 1;
     plan.txs.push(snapshot(2, &[Write(0, ONE)]));
     plan
+}
+
+/// A reader of a key and of a document beside it, and a client whose transactions move the key, and change the document, there and
+/// back again. Stamps are of documents.
+pub(super) fn moved_key() -> Plan {
+    let moved = |from, to, value| snapshot(1, &[Write(from, ZERO), Write(to, ONE), Write(2, value)]);
+    let beside = Start { ns: 1, value: ZERO };
+    Plan {
+        name: "moved_key",
+        docs: [docs(&[ONE, ZERO]), vec![beside]].concat(),
+        txs: vec![
+            snapshot(0, &[Key(0), Point(2)]),
+            moved(0, 1, ONE),
+            then(1, moved(1, 0, ZERO)),
+            then(2, moved(0, 1, ONE)),
+        ],
+        by_document: true,
+        ..Plan::default()
+    }
+}
+
+/// A reader of a key, which a client gives to a document now and then, together with a change of the document beside it.
+pub(super) fn key_comes_and_goes() -> Plan {
+    let both = |value| snapshot(1, &[Write(0, value), Write(1, value)]);
+    let mut plan = Plan { name: "key_comes_and_goes", by_document: true, ..values_come_back() };
+    plan.docs[1].ns = 1;
+    plan.txs = vec![snapshot(0, &[Key(0), Point(1)]), both(ONE), then(1, both(ZERO)), then(2, both(ONE))];
+    plan
+}
+
+/// A reader of a key that moves behind its cursor: it may find nobody who has it.
+pub(super) fn torn_key() -> Plan {
+    Plan {
+        name: "torn_key",
+        docs: docs(&[ZERO, ONE]),
+        txs: vec![snapshot(0, &[Key(0)]), snapshot(1, &[Write(1, ZERO), Write(0, ONE)])],
+        by_document: true,
+        ..Plan::default()
+    }
+}
+
+/// A reader of a key that stays where it is, and of another document; the document that has the key is changed by itself, and others
+/// of its collection all the while.
+pub(super) fn key_stays() -> Plan {
+    Plan {
+        name: "key_stays",
+        docs: docs(&[ONE, ZERO, ZERO]),
+        txs: vec![
+            snapshot(0, &[Key(0), Point(1)]),
+            snapshot(1, &[Write(0, ONE)]),
+            snapshot(2, &[Remove(2)]),
+            then(2, snapshot(2, &[Insert(2, ZERO)])),
+        ],
+        by_document: true,
+        ..Plan::default()
+    }
+}
+
+/// A reader of all documents with a value, and of a document beside them; another document gets the value together with a change of that.
+pub(super) fn another_matches() -> Plan {
+    let both = |value| snapshot(1, &[Write(1, value), Write(2, value)]);
+    Plan {
+        name: "another_matches",
+        docs: [docs(&[ONE, ZERO]), vec![Start { ns: 1, value: ZERO }]].concat(),
+        txs: vec![snapshot(0, &[Scan(0, ONE), Point(2)]), both(ONE), then(1, both(ZERO)), then(2, both(ONE))],
+        by_document: true,
+        ..Plan::default()
+    }
 }
 
 /// The same, and a restart may lose a decision, which is sent again.

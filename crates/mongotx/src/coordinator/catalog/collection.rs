@@ -109,6 +109,21 @@ impl Collection {
         if self.has_collation { None } else { of_any() }
     }
 
+    /// The fields of the unique indexes whose keys name one document.
+    pub(crate) fn plain_keys(&self) -> Vec<Vec<String>> {
+        let plain = self.uniques.iter().filter(|unique| unique.is_plain() && !self.has_collation);
+        plain.map(|unique| unique.key.keys().cloned().collect()).collect()
+    }
+
+    /// How many keys of a unique index the filter allows: of that many documents that match, each has one, and no other document matches.
+    pub(crate) fn keys_allowed(&self, filter: &Document) -> Option<usize> {
+        if self.has_collation {
+            None
+        } else {
+            self.uniques.iter().filter_map(|unique| unique.keys_allowed(filter)).min()
+        }
+    }
+
     /// Must a write of one document outside a transaction be one of its own, because pending values count?
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
         self.refused.is_none()

@@ -29,6 +29,14 @@ impl Stream {
             Self::Lean(cursor) => cursor.next().await,
         }
     }
+
+    /// Is it known that nothing is left?
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Driver(_) => false,
+            Self::Lean(cursor) => cursor.ready.is_empty() && cursor.open.is_none() && cursor.coming.is_none(),
+        }
+    }
 }
 
 /// A cursor that is asked for more over any connection to the server. Dropped, it is closed at the server.

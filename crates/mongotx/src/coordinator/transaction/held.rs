@@ -228,6 +228,11 @@ impl Transaction {
         self.was_own(ns, id, usize::MAX)
     }
 
+    /// The same of what identifies a document.
+    pub(crate) fn has_made_own(&self, ns: &Namespace, document: &OwnKey) -> bool {
+        self.held.get(ns).is_some_and(|held| held.own.contains_key(document))
+    }
+
     /// The `_id`s of its own documents of this collection.
     pub(crate) fn own_ids(&self, ns: &Namespace) -> Vec<Bson> {
         let Some(held) = self.held.get(ns) else { return Vec::new() };
