@@ -334,11 +334,13 @@ async fn free_one(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<Option<Document>>> {
-    let Some(picks @ (Picks::Nobody | Picks::Library(_))) = Picks::of(command.projection.as_ref()) else {
-        return Ok(None);
-    };
+    // What was read of it before is compared with the whole document.
+    let was_read = tx.reads.has_points(ns);
+    let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
+    let Some(picks) = picks else { return Ok(None) };
+    let fields = picks.stored_fields(command.after);
     let first = query.sort.is_some().then(|| validated::first_of_others(tx, ns, query)).flatten();
-    let asked = Asked { whole: true, can_note_first: first.is_some() };
+    let asked = Asked { is_shown: true, fields: fields.as_ref(), can_note_first: first.is_some() };
     let found = core.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), is_first }) = found else { return Ok(None) };
     if let Some(first) = first.filter(|_| is_first) {

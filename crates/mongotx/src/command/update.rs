@@ -247,7 +247,7 @@ pub(crate) async fn write_first(
     }
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let asked = Asked { whole: tx.reads.has_points(ns), ..Asked::default() };
+        let asked = Asked { is_shown: tx.reads.has_points(ns), ..Asked::default() };
         if let Some(found) = core.prepare_found(tx, ns, query, change, asked).await? {
             if let Some(shown) = &found.shown {
                 validated::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;

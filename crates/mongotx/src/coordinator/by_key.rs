@@ -13,8 +13,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bson::{Bson, Document, doc};
-use sd2v::{filter::demands_only, names::WRITER};
+use bson::{Bson, Document};
+use sd2v::filter::demands_only;
 
 use super::{
     Core,
@@ -83,17 +83,18 @@ impl Core {
         (ns, collection): (&Namespace, &Collection),
         query: &Query,
         change: &Change<'_>,
-        asked: Asked,
+        asked: Asked<'_>,
     ) -> Result<Known> {
         let Some(key) = key_of(tx, ns, collection, query) else { return Ok(Known::Nothing) };
         let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
         let Some(at) = id.map(Address::bare) else { return Ok(Known::Nothing) };
         // As one that was selected just now: whoever holds it is in the way.
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
-        let fields = (!asked.whole).then(|| doc! {"_id": 1, WRITER: 1});
-        match self.prepare_shown(tx, &target, change, fields).await {
+        match self.prepare_shown(tx, &target, change, asked.stored_fields()).await {
             Ok(Some(shown)) => {
-                Ok(Known::Done(Box::new(Found { at, shown: asked.whole.then_some(shown), is_first: false })))
+                // Somebody else may have waited for it in vain meanwhile, and forgotten it.
+                self.wanted.note(key, at.id.clone());
+                Ok(Known::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), is_first: false })))
             }
             // It may have another key by now: the next attempt finds out.
             Err(error) if error.kind() == ErrorKind::Conflict => {

@@ -33,6 +33,7 @@ use super::{
     own_key::id_key,
     prepare::Change,
     prepare_shown::Shown,
+    server::live::Told,
     transaction::{Hold, Transaction},
 };
 use crate::{
@@ -53,11 +54,20 @@ pub(crate) struct Found {
 
 /// What is asked of the answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<'a> {
     /// The document is to be shown.
-    pub(crate) whole: bool,
+    pub(crate) is_shown: bool,
+    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`: all of it.
+    pub(crate) fields: Option<&'a Document>,
     /// That it is the first of those that others show can be noted, and asked again at the commit.
     pub(crate) can_note_first: bool,
+}
+
+impl Asked<'_> {
+    /// What the server is asked for of the stored document; `None`: all of it.
+    pub(super) fn stored_fields(&self) -> Option<Document> {
+        if self.is_shown { self.fields.cloned() } else { Some(doc! {"_id": 1, WRITER: 1}) }
+    }
 }
 
 /// Which document does the statement lock?
@@ -79,7 +89,7 @@ impl Core {
         ns: &Namespace,
         query: &Query,
         change: &Change<'_>,
-        asked: Asked,
+        asked: Asked<'_>,
     ) -> Result<Option<Found>> {
         if !is_plain(query) || tx.has_read_locks(ns) || !self.shard_key(ns).await?.is_empty() {
             return Ok(None);
@@ -111,18 +121,18 @@ impl Core {
             Free::First => first_of(query, change, me),
         };
         let Some(mut statement) = statement else { return Ok(None) };
-        if !asked.whole {
-            statement.insert("fields", doc! {"_id": 1, WRITER: 1});
-        }
+        statement.extend(asked.stored_fields().map(|fields| ("fields".to_owned(), fields.into())));
         if free == Free::First && self.finisher.has_left(ns) {
             // What this client has committed has its place in the order when it is finished.
             self.finisher.clear(ns).await;
         }
         tx.check_alive()?;
         tx.hold_unknown(self, ns)?;
-        let found = self.send_shown(tx, ns, &statement).await?;
-        let found = found.filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me)));
-        let found = self.note_found(tx, ns, found, change, asked.whole).await?;
+        let found = match self.send_shown(tx, ns, &statement).await? {
+            Told::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
+            Told::Nothing | Told::Refused => None,
+        };
+        let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
         Ok(found.map(|found| Found { is_first: free == Free::First, ..found }))
     }
 
@@ -133,7 +143,7 @@ impl Core {
         ns: &Namespace,
         found: Option<Document>,
         change: &Change<'_>,
-        whole: bool,
+        is_shown: bool,
     ) -> Result<Option<Found>> {
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         let Some(mut found) = found else {
@@ -155,7 +165,7 @@ impl Core {
             // It was this transaction's, and was free.
             self.vouch_for_lock(tx).await?;
         }
-        let shown = whole.then(|| {
+        let shown = is_shown.then(|| {
             let after = match found.remove(UNSAFE) {
                 Some(Bson::Document(after)) => Some(after),
                 _ => None,
@@ -174,7 +184,13 @@ fn is_plain(query: &Query) -> bool {
 }
 
 /// `None`: what nobody holds may not be what the transaction is to find.
-fn free_one(tx: &Transaction, collection: &Collection, ns: &Namespace, query: &Query, asked: Asked) -> Option<Free> {
+fn free_one(
+    tx: &Transaction,
+    collection: &Collection,
+    ns: &Namespace,
+    query: &Query,
+    asked: Asked<'_>,
+) -> Option<Free> {
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
         return Some(Free::Wanted);
     }

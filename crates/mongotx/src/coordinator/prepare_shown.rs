@@ -17,6 +17,7 @@ use super::{
     meet::Patience,
     own_key::id_key,
     prepare::{Change, Target},
+    server::live::Told,
     siblings::Claim,
     transaction::{Hold, Transaction},
 };
@@ -61,10 +62,15 @@ impl Core {
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
-        let Some(mut found) = self.send_shown(tx, target.ns, &statement).await? else { return Ok(None) };
-        if found.get(WRITER) != Some(&tx_id_to_bson(me)) {
-            return Ok(None);
-        }
+        let mut found = match self.send_shown(tx, target.ns, &statement).await? {
+            Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
+            Told::Found(_) | Told::Nothing => {
+                // It stands in turn for the document when it tries again.
+                tx.not_held(target.ns, target.at);
+                return Ok(None);
+            }
+            Told::Refused => return Ok(None),
+        };
         match (claim, &claims) {
             (Some(claim), _) => claim.keep(),
             (None, Some(claims)) => claims.took(target.ns, id_key(&target.at.id)),

@@ -55,6 +55,28 @@ fn one_find_and_modify() -> BTreeMap<String, u64> {
     BTreeMap::from([("findAndModify".to_owned(), 1)])
 }
 
+#[tokio::test]
+async fn fields_of_any_depth_are_shown_by_the_same_command() {
+    let client = connect(options()).await;
+    let coll = keyed(&client, 3).await;
+    for k in [1, 2] {
+        coll.update_one(doc! {"k": k}, doc! {"$set": {"x": {"y": k, "z": 9}}}).await.unwrap();
+    }
+    assert!(client.flush(LONG).await);
+    let mut session = begun(&client);
+    add(&coll, &mut session, 3, 1).await.unwrap();
+    for (k, which, n) in [(1, ReturnDocument::Before, 1), (2, ReturnDocument::After, 2)] {
+        let change = async {
+            let action = coll.find_one_and_update(doc! {"k": k}, doc! {"$inc": {"n": 1}}).return_document(which);
+            let action = action.projection(doc! {"_id": 0, "n": 1, "x.y": 1});
+            assert_eq!(action.session(&mut session).await.unwrap(), Some(doc! {"n": n, "x": {"y": k}}));
+        };
+        assert_eq!(commands_of(&client, change).await, one_find_and_modify(), "{k}");
+    }
+    session.commit().await.unwrap();
+    assert_eq!([n_of(&coll, 1).await, n_of(&coll, 2).await], [2, 2]);
+}
+
 /// The collection's documents with MongoTx's own fields, read past the library.
 async fn stored(coll: &Collection<Document>) -> Vec<Document> {
     let server = testkit::shared_standalone().await.unwrap();

@@ -23,6 +23,16 @@ use crate::{
     steps::Step,
 };
 
+/// What a prepared write that answers the document has told.
+pub(crate) enum Told {
+    /// The document, or those fields of it that were asked for: locked by this write, or by somebody else.
+    Found(Document),
+    /// It has matched nothing, and changed nothing.
+    Nothing,
+    /// The server has something against it, which the long way says in the user's terms.
+    Refused,
+}
+
 /// Is it certain that the server has carried the command out, or refused it?
 fn is_answered<T>(answer: &Result<T>) -> bool {
     !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
@@ -46,14 +56,9 @@ impl Core {
         answer
     }
 
-    /// Sends a prepared write that answers the document, or those `fields` of it that the statement names, once. Of several, the first by the statement's `sort`. `None`: it matched nothing,
-    /// or the server has something against it, which the long way says in the user's terms.
-    pub(crate) async fn send_shown(
-        &self,
-        tx: &mut Transaction,
-        ns: &Namespace,
-        statement: &Document,
-    ) -> Result<Option<Document>> {
+    /// Sends a prepared write that answers the document, or those `fields` of it that the statement names, once. Of several, the first by
+    /// the statement's `sort`.
+    pub(crate) async fn send_shown(&self, tx: &mut Transaction, ns: &Namespace, statement: &Document) -> Result<Told> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
         let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
         for part in ["fields", "sort"] {
@@ -69,11 +74,11 @@ impl Core {
         }
         match answer {
             Ok(mut answer) => Ok(match answer.remove("value") {
-                Some(Bson::Document(found)) => Some(found),
-                _ => None,
+                Some(Bson::Document(found)) => Told::Found(found),
+                _ => Told::Nothing,
             }),
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-            Err(_) => Ok(None),
+            Err(_) => Ok(Told::Refused),
         }
     }
 

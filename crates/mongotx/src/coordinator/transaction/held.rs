@@ -144,6 +144,14 @@ impl Transaction {
         Ok(())
     }
 
+    /// The one command that might have locked this document, which was not held before, was answered: it has not.
+    pub(crate) fn not_held(&mut self, ns: &Namespace, at: &Address) {
+        let Some(held) = self.held.get_mut(ns) else { return };
+        if held.written.remove(&id_key(&at.id)).is_some() {
+            self.count -= 1;
+        }
+    }
+
     /// The next command may lock a document that only its answer names. Until [`Self::hold_found`] the transaction can only be rolled
     /// back, and whatever it holds in this collection is looked for by its id.
     pub(crate) fn hold_unknown(&mut self, core: &Core, ns: &Namespace) -> Result<()> {
