@@ -155,9 +155,10 @@ pub struct ClientOptions {
     pub commit_timeout: Duration,
     /// The longest time that `with_transaction` goes on retrying.
     pub retry_limit: Duration,
-    /// How long the documents of a committed transaction stay locked, at most, so that those of
-    /// several transactions are made free by one command. They are made free at once when 64 of a
-    /// collection have come together, or when anybody of this client wants them: for a query that
+    /// How long the documents of a committed transaction stay locked so that those of several
+    /// transactions are made free by one command: until nothing was committed in their collection for
+    /// so long, and four times as long at most. They are made free at once when 64 of a collection
+    /// have come together, or when anybody of this client wants them: for a query that
     /// has to see them, or a write that cannot take them over. Others that meet them have to ask
     /// what became of them, which costs them commands; once they have, nothing stays locked for a
     /// second. Zero to 10 seconds; 50 milliseconds.

@@ -3,7 +3,8 @@
 //! | what is left in a collection is finished | |
 //! | --- | --- |
 //! | when so many documents have come together | [`TOGETHER`] |
-//! | when the first of them has waited so long | the client's `finish_delay` |
+//! | when nothing was left there for so long | the client's `finish_delay` |
+//! | when more and more is left there, and the first of it has waited longer than that | [`BUSY`] times as long; as long, if [`SEVERAL`] transactions have left something |
 //! | at once | if somebody asks, if something of it was rolled back or is read-locked, when the client ends, and for a second when rivals have met what waited |
 //!
 //! A collection is finished by one flight at a time: what comes meanwhile goes with the next.
@@ -28,6 +29,10 @@ use crate::options::Namespace;
 
 /// Documents of one collection that are finished as soon as they have come together.
 pub(super) const TOGETHER: usize = 64;
+/// How much longer than the delay a document waits where others come all the while.
+const BUSY: u32 = 4;
+/// Transactions that have left something in a collection: of more than these, not all are named by who takes documents over.
+const SEVERAL: usize = 16;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
 /// A delay of which nobody notices much: whoever waits no longer need not look whether rivals have
@@ -66,13 +71,19 @@ struct Batch {
     parts: Vec<Part>,
     documents: usize,
     since: Instant,
+    /// When the last of them came.
+    latest: Instant,
     urgent: bool,
     over: Arc<AtomicBool>,
 }
 
 impl Batch {
     fn due(&self, delay: Duration) -> Instant {
-        if self.urgent || self.documents >= TOGETHER { self.since } else { self.since + delay }
+        match () {
+            () if self.urgent || self.documents >= TOGETHER => self.since,
+            () if self.parts.len() >= SEVERAL => self.since + delay,
+            () => (self.latest + delay).min(self.since + delay * BUSY),
+        }
     }
 }
 
@@ -216,15 +227,17 @@ impl Backlog {
             parts: Vec::new(),
             documents: 0,
             since: now,
+            latest: now,
             urgent: false,
             over: Arc::default(),
         });
-        let was_due = batch.due(delay) <= now;
+        let was_due = batch.due(delay);
+        batch.latest = now;
         self.waiting += documents(&held);
         batch.documents += documents(&held);
         batch.urgent |= urgent;
         batch.parts.push(Part { work, held: vec![(ns, held)] });
-        lane.flying.is_none() && (is_first || (!was_due && batch.due(delay) <= now))
+        lane.flying.is_none() && (is_first || batch.due(delay) < was_due)
     }
 
     pub(super) fn next(&mut self, now: Instant) -> Next {

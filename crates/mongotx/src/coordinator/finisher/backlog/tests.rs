@@ -44,13 +44,44 @@ fn land(backlog: &mut Backlog, flight: &Flight) {
     backlog.ended(flight);
 }
 
+/// When the next flight is due.
+fn due(backlog: &mut Backlog, now: Instant) -> Option<Instant> {
+    match backlog.next(now) {
+        Next::Sleep(until) => until,
+        _ => None,
+    }
+}
+
 #[test]
-fn flies_when_the_first_has_waited_long_enough_and_not_before() {
+fn flies_when_nothing_has_come_for_so_long_and_not_before() {
     let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
     assert!(backlog.add(job(1, &[("a", 2)]), now), "somebody has to wake up in time");
+    assert_eq!(due(&mut backlog, now), Some(now + DELAY));
     assert!(!backlog.add(job(2, &[("a", 2)]), now + DELAY / 2));
-    assert!(matches!(backlog.next(now + DELAY / 2), Next::Sleep(Some(until)) if until == now + DELAY));
-    assert_eq!(numbers(&flights(&mut backlog, now + DELAY)), [[1, 2]]);
+    assert_eq!(due(&mut backlog, now + DELAY), Some(now + DELAY * 3 / 2));
+    assert_eq!(numbers(&flights(&mut backlog, now + DELAY * 3 / 2)), [[1, 2]]);
+}
+
+#[test]
+fn waits_no_longer_than_is_bounded_where_more_comes_all_the_while() {
+    let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
+    for n in 0..8 {
+        backlog.add(job(n.into(), &[("a", 1)]), now + DELAY * n / 2);
+    }
+    assert_eq!(due(&mut backlog, now + DELAY * 7 / 2), Some(now + DELAY * BUSY));
+    assert_eq!(flights(&mut backlog, now + DELAY * BUSY).len(), 1);
+}
+
+#[test]
+fn what_several_have_left_does_not_wait_for_more() {
+    let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
+    for n in 1..SEVERAL as u64 {
+        assert_eq!(backlog.add(job(n, &[("a", 1)]), now), n == 1);
+    }
+    let last = now + DELAY / 2;
+    assert!(backlog.add(job(99, &[("a", 1), ("b", 1)]), last));
+    assert_eq!(due(&mut backlog, last), Some(now + DELAY));
+    assert_eq!(flights(&mut backlog, now + DELAY)[0].parts.len(), SEVERAL);
 }
 
 #[test]
