@@ -76,6 +76,7 @@ impl Core {
         if !tx.validates() {
             return Ok(());
         }
+        tx.reads.fix();
         if tx.reads.is_empty() || (!tx.is_serializable() && tx.only_read_one_document()) {
             tx.attempts.won();
             return Ok(());

@@ -12,7 +12,7 @@ use sd2v::{index::Unique, statement};
 
 use super::{Core, own_key::OwnKey, transaction::Transaction, unique::questions};
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Placing {
 }
 
 impl Core {
-    /// Places `documents`, which are `stored` so, and compares them. `None`: that takes an `insert`, and nothing was sent.
+    /// Places `documents`, which are `stored` so, and compares them. `None`: that takes an `insert`, and nothing was placed.
     pub(crate) async fn place_compared(
         &self,
         tx: &mut Transaction,
@@ -57,8 +57,13 @@ impl Core {
             statements.push(asks);
         }
         let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
-        let mut answer = self.send_prepared(tx, ns, command).await?;
-        let is_alone = usize::try_from(answer.n) == Ok(stored.len());
+        let mut answer = match self.send_prepared(tx, ns, command).await {
+            // Refused as a whole, by a server or a role that allows less: an `insert` says the same, or passes.
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
+            answer => answer?,
+        };
+        // Upserts count among what is matched, and are told: a server that does otherwise is asked as ever.
+        let is_alone = usize::try_from(answer.n) == Ok(stored.len()) && answer.upserted.is_some();
         let failed = if answer.errors.is_empty() { None } else { Some(answer.errors.swap_remove(0)) };
         Ok(Some(match failed {
             Some((place, refused)) if place < stored.len() => {

@@ -99,11 +99,22 @@ impl Witness {
         self.state().digest
     }
 
+    /// An answer that is still being read depends on its whole collection from now on, even if it is read to its end later.
+    fn fix(&self) {
+        let mut seen = self.state();
+        if !seen.digest.complete {
+            seen.keys = 0;
+        }
+    }
+
     /// The documents that the answer depends on, if there is one for each key that the query allows: while these are as they are,
     /// no other document can have one of the keys.
     fn documents(&self) -> Option<Vec<OwnKey>> {
         let seen = self.state();
-        let is_one_for_each = seen.keys > 0 && seen.documents.len() == seen.keys && seen.digest.complete;
+        // One that was seen twice was changed meanwhile.
+        let is_seen_once = seen.digest.documents == seen.keys as u64;
+        let is_one_for_each =
+            seen.keys > 0 && seen.documents.len() == seen.keys && is_seen_once && seen.digest.complete;
         is_one_for_each.then(|| seen.documents.iter().cloned().collect())
     }
 }
@@ -235,6 +246,11 @@ impl ReadSet {
         let recent = self.entries.iter().rev().take(COMPARED).filter(|entry| own == 0 && entry.own == 0);
         let same = recent.filter(|entry| entry.ns == *ns && entry.read == *read);
         same.map(|entry| entry.witness.digest()).find(|digest| digest.complete)
+    }
+
+    /// Validation begins: what the reads depend on does not change any more while it lasts, whoever goes on reading a cursor.
+    pub(crate) fn fix(&self) {
+        self.entries.iter().for_each(|entry| entry.witness.fix());
     }
 
     /// How many entries there are now, to go back to.
@@ -380,6 +396,7 @@ mod tests {
         for (keys, ids, is_over) in [
             (2, &[1][..], true),
             (2, &[1, 1], true),
+            (1, &[1, 1], true),
             (2, &[1, 2, 3], true),
             (2, &[1, 2], false),
             (0, &[], true),
@@ -387,6 +404,11 @@ mod tests {
         ] {
             assert_eq!(depends_on(keys, ids, is_over), None, "{keys} {ids:?} {is_over}");
         }
+        let read_on = Witness::of_keys(1);
+        read_on.saw(&rawdoc! {"_id": 1});
+        read_on.fix();
+        read_on.ended();
+        assert!(read_on.documents().is_none(), "it was being read when validation began");
         let nameless = Witness::of_keys(1);
         nameless.saw(&rawdoc! {"a": 1});
         nameless.ended();

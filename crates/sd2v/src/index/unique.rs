@@ -66,7 +66,9 @@ impl Unique {
     /// Is it of fields at the top, compared by their bytes, of every document?
     pub fn is_plain(&self) -> bool {
         let whole = self.collation.is_none() && self.partial.is_none() && !self.key.is_empty();
-        whole && !self.key.keys().any(|path| path.contains('.'))
+        // Of a value on a map, other kinds of index hold what is near it.
+        let by_value = |kind: &Bson| matches!(kind, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_));
+        whole && self.key.values().all(by_value) && !self.key.keys().any(|path| path.contains('.'))
     }
 
     /// The condition on the *safe* version of another document that holds a key of this one. `None`: a sparse index
@@ -265,6 +267,7 @@ mod tests {
         assert!(!unique(doc! {"a.b": 1}).is_pinned_by(&filter));
         let (collation, partial) = (Some(doc! {"locale": "en"}), Some(doc! {"c": 1}));
         assert!(!Unique { collation, ..unique(doc! {"a": 1}) }.is_pinned_by(&filter));
+        assert!(!unique(doc! {"a": "2d"}).is_pinned_by(&filter));
         assert!(!Unique { partial, ..unique(doc! {"a": 1}) }.is_pinned_by(&filter));
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Collection {
     pub(crate) indexes: Vec<Index>,
     /// The unique ones, but for that on `_id`.
     pub(crate) uniques: Vec<Unique>,
+    /// Those of them that are made: while one is being made, documents from before may share a key.
+    pub(super) made: Vec<Unique>,
     /// So many documents are pending that queries had better ask its mirrored indexes for them.
     pub(super) crowded: bool,
     /// The validator as it is stored.
@@ -71,6 +73,7 @@ impl Collection {
             crowded: false,
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
+            made: indexes.iter().filter(|index| index.is_stored()).filter_map(Index::unique).collect(),
             indexes,
             validator: options.get_document("validator").ok().filter(|validator| !validator.is_empty()).cloned(),
         }
@@ -105,23 +108,19 @@ impl Collection {
 
     /// The key of a unique index that the filter demands, as the filter names it.
     pub(crate) fn pinned_key(&self, filter: &Document) -> Option<Document> {
-        let of_any = || self.uniques.iter().find_map(|unique| unique.pinned_key(filter));
+        let of_any = || self.made.iter().find_map(|unique| unique.pinned_key(filter));
         if self.has_collation { None } else { of_any() }
     }
 
     /// The fields of the unique indexes whose keys name one document.
     pub(crate) fn plain_keys(&self) -> Vec<Vec<String>> {
-        let plain = self.uniques.iter().filter(|unique| unique.is_plain() && !self.has_collation);
+        let plain = self.made.iter().filter(|unique| unique.is_plain() && !self.has_collation);
         plain.map(|unique| unique.key.keys().cloned().collect()).collect()
     }
 
     /// How many keys of a unique index the filter allows: of that many documents that match, each has one, and no other document matches.
     pub(crate) fn keys_allowed(&self, filter: &Document) -> Option<usize> {
-        if self.has_collation {
-            None
-        } else {
-            self.uniques.iter().filter_map(|unique| unique.keys_allowed(filter)).min()
-        }
+        if self.has_collation { None } else { self.made.iter().filter_map(|unique| unique.keys_allowed(filter)).min() }
     }
 
     /// Must a write of one document outside a transaction be one of its own, because pending values count?
@@ -171,4 +170,27 @@ fn text_fields(spec: &Document) -> Vec<&str> {
 fn refused_index(index: &Index) -> Option<String> {
     let on_every_field = is_on_every_field(&index.spec);
     on_every_field.then(|| format!("its text index {:?} on every field would find what is not committed", index.name()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use bson::doc;
+    use sd2v::index::plan_creation;
+
+    use super::*;
+
+    /// Documents from before may share a key until the index itself is there, and its mirror is made first.
+    #[test]
+    fn a_unique_index_that_is_being_made_pins_nothing_and_is_heeded() {
+        let creation = plan_creation(&doc! {"key": {"k": 1}, "unique": true}, true).unwrap();
+        let mirror = creation.mirror.unwrap();
+        let whole: Vec<Document> = creation.main.into_iter().chain([mirror.clone()]).collect();
+        let made = Collection::read(None, &doc! {}, &whole);
+        let being_made = Collection::read(None, &doc! {}, &[mirror]);
+        let filter = doc! {"k": 1};
+        assert!(made.is_pinned_by(&filter) && made.keys_allowed(&filter) == Some(1));
+        assert!(!being_made.is_pinned_by(&filter) && being_made.keys_allowed(&filter).is_none());
+        assert_eq!((made.uniques.len(), being_made.uniques.len()), (1, 1));
+    }
 }
