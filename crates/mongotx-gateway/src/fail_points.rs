@@ -40,9 +40,9 @@ struct FailCommand {
 /// What happens to a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hit {
-    /// It waits first.
+    /// How long the command waits before anything else.
     pub(crate) block: Option<Duration>,
-    /// Its connection is closed.
+    /// The client's connection is closed.
     pub(crate) close: bool,
     code: Option<i32>,
     labels: Option<Vec<Bson>>,

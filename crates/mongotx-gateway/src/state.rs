@@ -28,7 +28,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing yet.
+    /// The state of a gateway that has just started.
     pub(crate) fn new(limits: SessionLimits, records: Records) -> Self {
         let sessions = Limits { sessions: limits.sessions, timeout: limits.session_timeout };
         Self {

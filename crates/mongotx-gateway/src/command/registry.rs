@@ -19,33 +19,33 @@ use crate::{
 
 /// A command: a row of the table.
 pub(crate) struct Command {
-    /// As MongoDB spells it; the first name is the usual one.
+    /// Names of the command, spelled as MongoDB spells them; the first is the usual one.
     pub(crate) names: &'static [&'static str],
-    /// What it needs of its user, whatever becomes of it then.
+    /// Privilege that the command needs of its user.
     pub(crate) access: Access,
-    /// Who answers it.
+    /// Part of the gateway that answers the command.
     pub(crate) route: Route,
     /// Whether a transaction may hold it.
     pub(crate) in_transactions: InTransactions,
-    /// It kills sessions, its own perhaps among them.
+    /// The command kills sessions, its own perhaps among them.
     pub(crate) kills_sessions: bool,
     /// The levels of read concern that it takes outside transactions.
     pub(crate) reads: ReadLevels,
-    /// How its own fields are read.
+    /// Reader of the command's own fields.
     pub(crate) parse: Parse,
-    /// How it is explained.
+    /// Form in which `explain` shows the command.
     pub(crate) explain: Explain,
 }
 
-/// Who answers a command.
+/// Part of the gateway that answers a command.
 pub(crate) enum Route {
-    /// It reads or writes documents, or is about transactions and sessions: `command/`.
+    /// `command/` answers it: it reads or writes documents, or is about transactions and sessions.
     Transactional(Run),
-    /// It asks the gateway: `handshake/`.
+    /// `handshake/` answers it: it asks the gateway about itself.
     Local(Local),
-    /// MongoTx need not touch it: `passthrough/`.
+    /// `passthrough/` sends it to the server: MongoTx need not touch it.
     Through,
-    /// It is refused, for this reason.
+    /// Nobody answers it: it is refused with this code and reason.
     Refused(Code, &'static str),
 }
 
@@ -68,15 +68,15 @@ pub(crate) struct Arrived<'a> {
 /// Whether a transaction may hold a command, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InTransactions {
-    /// Yes.
+    /// A transaction may hold it.
     Held,
-    /// Yes, but it cannot be the first statement.
+    /// A transaction may hold it, but not begin with it.
     HeldLater,
-    /// It ends one.
+    /// It ends a transaction.
     Ends,
-    /// No.
+    /// No transaction may hold it.
     Never,
-    /// No, for which the server has words of its own.
+    /// No transaction may hold it, for which the server has words of its own.
     NeverBecause(&'static str),
 }
 

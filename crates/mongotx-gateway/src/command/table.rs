@@ -77,14 +77,14 @@ const fn local(answer: Local, names: Names, access: Access) -> Command {
     Command::new(names, access, Route::Local(answer))
 }
 
-/// For the server itself.
+/// The row of a command that goes to the server as it is.
 const fn through(names: Names, access: Access) -> Command {
     Command::new(names, access, Route::Through)
 }
 
 type Refusal = (Code, &'static str);
 
-/// Nobody's.
+/// The row of a command that the gateway refuses.
 const fn refused((code, why): Refusal, names: Names, access: Access) -> Command {
     Command::new(names, access, Route::Refused(code, why))
 }

@@ -43,9 +43,9 @@ pub(crate) struct Retry {
     done: BTreeMap<usize, Done>,
     /// What the server answered to the whole command, where that went to it as it came; an error is one after which nobody knows.
     whole: Option<Result<Reply, Failure>>,
-    /// Somebody carries it out.
+    /// An attempt is under way.
     is_under_way: bool,
-    /// Somebody began to carry it out and was stopped, by a limit of time or because the session was killed: what he sent may be done yet.
+    /// An attempt was stopped by a limit of time, or because the session was killed: what it has sent may be done yet.
     is_broken_off: bool,
 }
 

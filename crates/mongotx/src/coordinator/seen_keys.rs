@@ -20,7 +20,7 @@ const MAX_KEYS: usize = 1_000;
 /// The fields of a key and their values, in the order of the index.
 type Key = Vec<(String, OwnKey)>;
 
-/// What one transaction remembers.
+/// The `_id`s of documents that one transaction has read, by keys of unique indexes.
 #[derive(Clone, Default)]
 pub(crate) struct SeenKeys(Arc<Mutex<HashMap<(Namespace, Key), Bson>>>);
 

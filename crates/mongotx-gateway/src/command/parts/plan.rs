@@ -10,11 +10,11 @@ use crate::failure::Answer;
 /// How a command is explained.
 #[derive(Clone, Copy)]
 pub(crate) enum Explain {
-    /// It is not.
+    /// `explain` refuses the command.
     No,
-    /// As the application wrote it.
+    /// The server explains the command as the application wrote it.
     AsWritten,
-    /// As it would be sent now.
+    /// The gateway explains the command as it would be sent now.
     AsSent(Plan),
 }
 

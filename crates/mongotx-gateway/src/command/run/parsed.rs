@@ -23,7 +23,7 @@ pub(super) struct Parsed<'a> {
     pub(super) context: &'a Context,
     pub(super) connection: &'a Connection,
     pub(super) command: &'static Command,
-    /// As it was sent.
+    /// Name of the command, as the client spelled it.
     pub(super) name: &'a str,
     pub(super) db: &'a str,
     /// Its own fields; the first one is its name.
@@ -121,7 +121,7 @@ pub(super) async fn handle_within<H: Handler>(
 /// [`handle`] for whoever carries commands out again and again, which need not be there once for each command.
 pub(super) type Handle = for<'a, 'b> fn(&'a mut Call<'b>) -> BoxFuture<'a, Answer<Made>>;
 
-/// See [`Handle`].
+/// Calls a handler; its future is on the heap: [`Handle`].
 pub(super) fn handle_boxed<'a, H: Handler>(call: &'a mut Call<'_>) -> BoxFuture<'a, Answer<Made>> {
     handle::<H>(call).boxed()
 }
