@@ -66,7 +66,7 @@ fn check(
     request: &Request,
     known: Option<Known>,
 ) -> Result<(), CommandError> {
-    // Nobody carries out what nobody knows.
+    // Unknown commands are rejected, whoever sends them.
     let (Some(known), true) = (known, context.users.is_some()) else { return Ok(()) };
     let own = &context.options.client.tx_database;
     access::check(connection.user().as_deref(), request, known.command.access, command::access_of, own)

@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// Kills every session.
+    /// Kills every session and its cursors, and counts open transactions as ended for this reason.
     pub(crate) async fn kill_every(&self, reason: AbortReason) {
         self.cursors.kill_of_sessions();
         for slot in self.sessions.all() {

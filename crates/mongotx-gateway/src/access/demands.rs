@@ -38,7 +38,7 @@ impl<'a> Demands<'a> {
         self.add_on(need, self.database.to_owned());
     }
 
-    /// On another one.
+    /// Demands a privilege on a database that is not the command's own.
     pub(super) fn add_on(&mut self, need: Need, database: String) {
         let demand = Demand { need, database };
         if !self.all.contains(&demand) {

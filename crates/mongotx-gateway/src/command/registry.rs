@@ -109,7 +109,7 @@ impl Command {
         }
     }
 
-    /// Transactions may hold it.
+    /// The same command, which transactions may hold.
     pub(super) const fn held(self) -> Self {
         Self { in_transactions: InTransactions::Held, ..self }
     }
@@ -119,7 +119,7 @@ impl Command {
         Self { in_transactions: InTransactions::HeldLater, ..self }
     }
 
-    /// It ends transactions.
+    /// The same command, which ends a transaction.
     pub(super) const fn ending(self) -> Self {
         Self { in_transactions: InTransactions::Ends, ..self }
     }
@@ -129,7 +129,7 @@ impl Command {
         Self { in_transactions: InTransactions::NeverBecause(words), ..self }
     }
 
-    /// It kills sessions.
+    /// The same command, which kills sessions.
     pub(super) const fn kills_sessions(self) -> Self {
         Self { kills_sessions: true, ..self }
     }

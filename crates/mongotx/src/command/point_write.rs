@@ -23,7 +23,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Answers the document's `_id`.
+/// Inserts a document, and answers its `_id`.
 pub(crate) async fn insert(core: &Arc<Core>, ns: &Namespace, document: &RawDocument) -> Result<Bson> {
     if let Some(id) = first_id(document)
         && raw::is_storable(document)
@@ -40,6 +40,7 @@ pub(crate) async fn insert(core: &Arc<Core>, ns: &Namespace, document: &RawDocum
     Box::pin(async { insert::one_directly(core, ns, exact(document)?).await }).await
 }
 
+/// Changes or replaces the document with this `_id`.
 pub(crate) async fn update(
     core: &Arc<Core>,
     ns: &Namespace,
@@ -74,7 +75,7 @@ fn update_command(id: RawBsonRef<'_>, update: Document) -> Result<UpdateCommand>
     Ok(UpdateCommand { filter, update, raw, multi: false, upsert: false, array_filters: None, terms })
 }
 
-/// Answers how many were deleted.
+/// Deletes the document with this `_id`, and answers how many documents that were: one, or none.
 pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>) -> Result<u64> {
     if is_value(id)
         && core.catalog.check_written(ns, false).is_ok()

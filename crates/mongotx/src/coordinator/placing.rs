@@ -19,7 +19,7 @@ use crate::{
 /// Documents and their bytes: for more of them an `insert` and a question apart cost the server less.
 const MOST: usize = 16;
 const MOST_BYTES: usize = 64 * 1024;
-/// Statements that ask.
+/// The most statements of one command that ask who has a key.
 const QUESTIONS: usize = 4;
 
 /// What became of documents that were to be placed, in their order.

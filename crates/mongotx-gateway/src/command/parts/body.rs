@@ -57,7 +57,7 @@ impl Body {
         self
     }
 
-    /// The reply.
+    /// The reply: these fields, and `ok: 1`.
     pub(crate) fn into_reply(mut self) -> Reply {
         self.0.append(cstr!("ok"), 1.0);
         self.0.into()
@@ -89,7 +89,7 @@ impl Made {
         }
     }
 
-    /// The reply.
+    /// The reply that goes to the client.
     pub(crate) fn into_reply(self) -> Reply {
         match self {
             Self::Body(body) => body.into_reply(),

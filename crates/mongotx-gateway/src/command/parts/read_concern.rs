@@ -13,9 +13,9 @@ use crate::{
 pub(crate) enum ReadLevels {
     /// Those that do not promise one moment: `local`, `available`, `majority`.
     Usual,
-    /// `linearizable`, besides.
+    /// The usual levels and `linearizable`.
     Linearizable,
-    /// `linearizable` and `snapshot`, besides.
+    /// The usual levels, `linearizable` and `snapshot`.
     OneMoment,
     /// It heeds no read concern. In a snapshot session, drivers send `getMore` and `killCursors` that of the cursor's read.
     Heedless,

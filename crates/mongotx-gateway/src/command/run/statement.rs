@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Carries out a statement.
+/// Carries out a statement of a transaction, which it may begin.
 pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool) -> Answer<Made> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
@@ -47,7 +47,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     named(&work, parsed, made)
 }
 
-/// Commits or rolls back.
+/// Commits a transaction, or rolls it back.
 pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool, commits: bool) -> Answer<Made> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
