@@ -23,7 +23,7 @@ pub struct Doc {
     pub pending: Option<(usize, Values)>,
 }
 
-/// The counters of changes that readers compare, one for each part of the collection.
+/// Change stamps, one for each collection or each document.
 pub type Stamps = [u8; 4];
 
 /// The record of a client.
