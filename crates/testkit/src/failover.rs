@@ -17,13 +17,19 @@ use crate::server::Server;
 
 /// For how many seconds a member that stepped down does not become primary by itself.
 const FROZEN_SECONDS: i32 = 600;
+/// For how long a member waits for one that it replicates from and that does not answer. It would be a minute for the first
+/// answer, longer than the tests wait.
+const PATIENCE: [&str; 3] =
+    ["oplogInitialFindMaxSeconds=2", "oplogRetriedFindMaxSeconds=2", "oplogNetworkTimeoutBufferSeconds=1"];
 /// Holds a member before it takes over what the primary has written.
 const FAIL_POINT: &str = "stopReplProducer";
 
 impl ReplicaSet {
-    /// Options of a set whose replication can be stopped.
+    /// Options of a set whose replication can be stopped, and whose members soon look for another source where one stands still.
     pub fn breakable() -> Options {
-        Options::replica_set().in_memory().arg("--setParameter").arg("enableTestCommands=1")
+        let parameters = ["enableTestCommands=1"].into_iter().chain(PATIENCE);
+        let set = Options::replica_set().in_memory();
+        parameters.fold(set, |options, parameter| options.arg("--setParameter").arg(parameter))
     }
 
     /// The primary.
