@@ -7,9 +7,13 @@
 //!
 //! So that reads of single documents are not disturbed by every decision, a decision about a few documents also sets the stamps
 //! of their buckets: `<tag>0` to `<tag>f`, by the hash of the `_id`. One about many sets `<tag>*`, which stands for all buckets.
+//!
+//! A closed record decides nothing any more, so its stamps stay as they are until it is removed. A look does not ask for records that
+//! an earlier look has found closed, but takes their stamps over: clients that have ended cost the others nothing.
 
 use std::{
     collections::{HashMap, HashSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,12 +23,15 @@ use protocol::{
     id::{collection_tag, stored_hash},
 };
 
-use super::{Core, own_key::OwnKey, transaction::Transaction};
+use super::{Core, own_key::OwnKey, records::RETENTION_SECONDS, transaction::Transaction};
 use crate::options::Namespace;
 
-/// The stamps of each record, by their names.
+/// The stamps of one record, by their names.
+pub(crate) type Stamps = HashMap<String, i64>;
+
+/// The stamps of each record.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes(pub(crate) HashMap<ClientId, HashMap<String, i64>>);
+pub(crate) struct Changes(pub(crate) HashMap<ClientId, Arc<Stamps>>);
 
 /// What the records tell at one look.
 #[derive(Debug, Default)]
@@ -32,6 +39,38 @@ pub(crate) struct Told {
     pub(crate) changes: Changes,
     /// The records that are asked for quiet, and by whom.
     pub(crate) quiet: HashMap<ClientId, ObjectId>,
+    /// The closed ones among the records.
+    pub(crate) closed: Vec<ClientId>,
+}
+
+/// Records that a look has found closed, and when: what comes after need not ask for them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closed(HashMap<ClientId, (Instant, Arc<Stamps>)>);
+
+/// Closed records that are remembered: one command names all of them.
+const MOST_CLOSED: usize = 256;
+/// Closed records are removed by then.
+const CLOSED_FOR: Duration = Duration::from_secs(RETENTION_SECONDS as u64 * 3 / 2);
+
+impl Closed {
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> {
+        self.0.keys().copied()
+    }
+
+    /// With those that a look has found besides, which was sent at `asked`; without those that were removed since.
+    fn with(&self, told: &Told, asked: Instant) -> Self {
+        let is_there = |found: &Instant| asked.saturating_duration_since(*found) < CLOSED_FOR;
+        let mut all = self.clone();
+        all.0.retain(|_, (found, _)| is_there(found));
+        for client in &told.closed {
+            if all.0.len() == MOST_CLOSED {
+                break;
+            }
+            let stamps = told.changes.0.get(client).cloned().unwrap_or_default();
+            all.0.entry(*client).or_insert((asked, stamps));
+        }
+        all
+    }
 }
 
 impl Changes {
@@ -61,13 +100,28 @@ pub(crate) struct ChangeLook {
     by_majority: bool,
     changes: Changes,
     quiet: HashMap<ClientId, ObjectId>,
+    closed: Closed,
 }
 
 impl ChangeLook {
-    /// A look that was sent at `asked`; the connections that there were then, and when it was answered.
-    pub(crate) fn new(asked: Instant, [before, after]: [Connections; 2], by_majority: bool, told: Told) -> Self {
-        let Told { changes, quiet } = told;
-        Self { asked, before, after, by_majority, changes, quiet }
+    /// A look that was sent at `asked`; the connections that there were then, and when it was answered. It has not asked for the records
+    /// that were known to be closed.
+    pub(crate) fn new(
+        asked: Instant,
+        [before, after]: [Connections; 2],
+        by_majority: bool,
+        known: &Closed,
+        told: Told,
+    ) -> Self {
+        let closed = known.with(&told, asked);
+        let Told { mut changes, quiet, .. } = told;
+        changes.0.extend(known.0.iter().map(|(client, (_, stamps))| (*client, Arc::clone(stamps))));
+        Self { asked, before, after, by_majority, changes, quiet, closed }
+    }
+
+    /// The records that were closed by then.
+    pub(crate) fn closed(&self) -> &Closed {
+        &self.closed
     }
 
     /// Who is being given quiet by this client?
@@ -93,9 +147,10 @@ impl ChangeLook {
         self.before == now
     }
 
-    /// Has nobody but the owner of these stamps ever set one of this name?
+    /// Has nobody but the owner of these stamps set one of this name, unless in a record that is closed?
     pub(crate) fn is_silent(&self, own: &Changes, tags: &HashSet<String>) -> bool {
-        let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client));
+        let is_open = |client: &ClientId| !self.closed.0.contains_key(client);
+        let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client) && is_open(client));
         others.flat_map(|(_, stamps)| stamps.keys()).all(|tag| !tags.contains(tag))
     }
 }
@@ -206,13 +261,58 @@ mod tests {
         assert!((80..100).contains(&apart), "{apart} of 100 documents are in other buckets");
     }
 
-    fn look(connections: Connections, stamps: &[(u8, &str, i64)]) -> ChangeLook {
+    fn changes(stamps: &[(u8, &str, i64)]) -> Changes {
         let mut changes = Changes::default();
         for (client, tag, stamp) in stamps {
-            changes.0.entry(ClientId([*client; 12])).or_default().insert((*tag).to_owned(), *stamp);
+            let stamps = changes.0.entry(ClientId([*client; 12])).or_default();
+            Arc::make_mut(stamps).insert((*tag).to_owned(), *stamp);
         }
-        let told = Told { changes, ..Told::default() };
-        ChangeLook::new(Instant::now(), [connections, connections], false, told)
+        changes
+    }
+
+    fn look(connections: Connections, stamps: &[(u8, &str, i64)]) -> ChangeLook {
+        let told = Told { changes: changes(stamps), ..Told::default() };
+        ChangeLook::new(Instant::now(), [connections, connections], false, &Closed::default(), told)
+    }
+
+    /// A look of the same server after this one; these records are found closed.
+    fn look_after(before: &ChangeLook, stamps: &[(u8, &str, i64)], closed: &[u8]) -> ChangeLook {
+        let closed = closed.iter().map(|client| ClientId([*client; 12])).collect();
+        let told = Told { changes: changes(stamps), closed, ..Told::default() };
+        ChangeLook::new(Instant::now(), [before.after, before.after], false, before.closed(), told)
+    }
+
+    #[test]
+    fn closed_records_are_not_asked_for_again_and_what_they_have_changed_is_seen() {
+        let unchanged = |first: &ChangeLook, later: &ChangeLook| is_unchanged(first, later, SameServer::Connections);
+        let first = look((1, 1), &[(1, "x", 3), (2, "x", 5)]);
+        let decided = look_after(&first, &[(1, "x", 3), (2, "x", 6), (3, "x", 1)], &[2, 3]);
+        let after = look_after(&decided, &[(1, "x", 3)], &[]);
+        assert!(!unchanged(&first, &decided), "both have changed it before they closed");
+        assert!(!unchanged(&first, &after), "it does not ask for them, and knows what they have changed");
+        assert!(unchanged(&decided, &after));
+        assert_eq!(after.closed().clients().count(), 2);
+
+        let tags = HashSet::from(["x".to_owned()]);
+        let own = changes(&[(1, "x", 3)]);
+        assert!(!first.is_silent(&own, &tags), "the second may go on");
+        assert!(decided.is_silent(&own, &tags) && after.is_silent(&own, &tags));
+    }
+
+    #[test]
+    fn closed_records_that_were_removed_are_forgotten() {
+        let closed = look_after(&look((1, 1), &[]), &[(2, "x", 6)], &[2]);
+        let much_later = Told { changes: Changes::default(), ..Told::default() };
+        let forgotten = closed.closed().with(&much_later, closed.asked + CLOSED_FOR);
+        assert_eq!(forgotten.clients().count(), 0);
+
+        let many = Told { closed: (0..=u16::MAX).map(client).collect(), ..Told::default() };
+        assert_eq!(Closed::default().with(&many, Instant::now()).clients().count(), MOST_CLOSED);
+    }
+
+    fn client(number: u16) -> ClientId {
+        let [high, low] = number.to_be_bytes();
+        ClientId([high, low, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
     }
 
     fn is_unchanged(first: &ChangeLook, later: &ChangeLook, same: SameServer) -> bool {

@@ -81,18 +81,19 @@ async fn look_after(
         // Its answer is for those who asked before, and so is its error. A connection that swallows it stops nobody else.
         let _ = tokio::time::timeout(LONGEST_WAIT, before).await;
     }
-    let mut number = 0;
+    let (mut number, mut last) = (0, None);
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);
         state.running = state.next.take();
         state.begun += 1;
-        number = state.begun;
+        (number, last) = (state.begun, state.last.clone());
     }
     let (asked, connections, by_majority) = (Instant::now(), connections(&server, &*log), server.nodes.are_several());
-    let changes = log.changes().await;
+    let closed = last.map(|last| last.closed().clone()).unwrap_or_default();
+    let changes = log.changes(&closed).await;
     let look = changes.map(|told| {
         let later = self::connections(&server, &*log);
-        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, told))
+        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, &closed, told))
     });
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);

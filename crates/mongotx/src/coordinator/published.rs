@@ -21,7 +21,7 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus, id::database_tag};
 use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 
 use super::{
-    changes::{Changes, Told},
+    changes::{Changes, Closed, Told},
     client_record::Epoch,
     quiet::Heard,
     records::TXS,
@@ -189,7 +189,7 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn changes(&self) -> BoxFuture<'_, Result<Told>> {
+    fn changes<'a>(&'a self, _known: &'a Closed) -> BoxFuture<'a, Result<Told>> {
         let message = "the published layout keeps no change stamps, so nothing that was read can be validated";
         Box::pin(async move { Err(Error::unsupported(message)) })
     }

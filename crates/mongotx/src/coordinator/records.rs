@@ -17,13 +17,13 @@
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `askedAt` | Date | anybody | makes what was read durable before it is told |
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
 
 use super::{
-    changes::{Changes, Told},
+    changes::{Closed, Stamps, Told},
     quiet::StoredQuiet,
     server::{Server, as_i64},
 };
@@ -155,19 +155,26 @@ impl Records {
         found.iter().map(parse_record).collect()
     }
 
-    /// The change stamps of all records, closed and fenced ones included, and where there is to be quiet.
-    pub(crate) async fn changes(&self, server: &Server) -> Result<Told> {
-        let of_interest = doc! {"$or": [{"changes": {"$exists": true}}, {"quiet.over": false}]};
-        let projection = doc! {"changes": 1, "quiet.by": 1, "quiet.over": 1};
-        let mut find = doc! {"find": &self.ns.coll, "filter": of_interest, "projection": projection};
+    /// The change stamps of all records, closed and fenced ones included but for those that are known to be closed, and where there
+    /// is to be quiet.
+    pub(crate) async fn changes(&self, server: &Server, known: &Closed) -> Result<Told> {
+        let mut filter = doc! {"$or": [{"changes": {"$exists": true}}, {"quiet.over": false}]};
+        let known: Vec<Bson> = known.clients().map(|client| object_id(client).into()).collect();
+        if !known.is_empty() {
+            filter.insert("_id", doc! {"$nin": known});
+        }
+        let projection = doc! {"changes": 1, "quiet.by": 1, "quiet.over": 1, "closedAt": 1};
+        let mut find = doc! {"find": &self.ns.coll, "filter": filter, "projection": projection};
         server.nodes.only_from_primary(&mut find);
-        let found = server.collect(&self.ns.db, find, 100_000).await?;
-        let changes = found.iter().map(parse_changes).collect::<Result<_>>().map(Changes)?;
-        let standing = found.iter().filter_map(|stored| {
-            let quiet = StoredQuiet::of(stored).filter(|quiet| !quiet.is_over)?;
-            Some((ClientId(stored.get_object_id("_id").ok()?.bytes()), quiet.by))
-        });
-        Ok(Told { changes, quiet: standing.collect() })
+        let found = server.collect_raw(&self.ns.db, find, 100_000).await?;
+        let mut told = Told::default();
+        for stored in &found {
+            note_changes(stored, &mut told).ok_or_else(|| {
+                let message = format!("the record {stored:?} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
+                Error::new(ErrorKind::Corruption, message)
+            })?;
+        }
+        Ok(told)
     }
 
     /// Asks all open records for quiet, those that somebody else has asked before excepted. Durably: who was asked and is not decided
@@ -294,15 +301,27 @@ fn update(ns: &Namespace, statement: Document) -> Document {
     doc! {"update": &ns.coll, "updates": [statement], "ordered": true}
 }
 
-fn parse_changes(stored: &Document) -> Result<(ClientId, HashMap<String, i64>)> {
-    let malformed =
-        || Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field \"changes\""));
-    let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed())?.bytes());
-    let stamps = match stored.get("changes") {
-        None => return Ok((client, HashMap::new())),
-        Some(stamps) => stamps.as_document().ok_or_else(malformed)?,
-    };
-    Ok((client, stamps.iter().map(|(tag, stamp)| (tag.clone(), as_i64(stamp))).collect()))
+/// What one record tells. `None`: one of the fields is malformed.
+fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
+    let client = ClientId(stored.get("_id").ok()??.as_object_id()?.bytes());
+    let mut stamps = Stamps::new();
+    if let Some(changes) = stored.get("changes").ok()? {
+        for stamp in changes.as_document()? {
+            let (tag, stamp) = stamp.ok()?;
+            stamps.insert(tag.as_str().to_owned(), stamp.as_i64()?);
+        }
+    }
+    told.changes.0.insert(client, Arc::new(stamps));
+    if let Some(quiet) = stored.get("quiet").ok()? {
+        let quiet = quiet.as_document()?;
+        if quiet.get("over").ok()? == Some(RawBsonRef::Boolean(false)) {
+            told.quiet.insert(client, quiet.get("by").ok()??.as_object_id()?);
+        }
+    }
+    if stored.get("closedAt").ok()?.is_some() {
+        told.closed.push(client);
+    }
+    Some(())
 }
 
 pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
 use super::{
-    changes::{Changes, Told},
+    changes::{Changes, Closed, Told},
     quiet::Heard,
     standing::{Look, Standing},
 };
@@ -81,8 +81,8 @@ pub(crate) trait TxLog: Send + Sync {
         heard: Heard,
     ) -> BoxFuture<'_, Result<Option<Decided>>>;
 
-    /// What all clients' records tell: change stamps, and where there is to be quiet.
-    fn changes(&self) -> BoxFuture<'_, Result<Told>>;
+    /// What all clients' records tell, but for those that are known to be closed: change stamps, and where there is to be quiet.
+    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
     fn own_changes(&self, tags: &HashSet<String>) -> Changes;

@@ -24,7 +24,7 @@ use tracing::{Instrument, instrument::WithSubscriber};
 
 use self::slot::{Answer, Asks, Slot};
 use super::{
-    changes::{Changes, Told},
+    changes::{Changes, Closed, Told},
     quiet::Heard,
     records::{Records, StoredRecord},
     server::Server,
@@ -343,13 +343,13 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn changes(&self) -> BoxFuture<'_, Result<Told>> {
-        Box::pin(async move { self.shared.records.changes(&self.shared.server).await })
+    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>> {
+        Box::pin(async move { self.shared.records.changes(&self.shared.server, known).await })
     }
 
     fn own_changes(&self, tags: &HashSet<String>) -> Changes {
         let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner);
-        Changes(slots.values().map(|slot| (slot.client, slot.stamps(tags))).collect())
+        Changes(slots.values().map(|slot| (slot.client, Arc::new(slot.stamps(tags)))).collect())
     }
 
     fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>) -> BoxFuture<'_, Result<()>> {

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{
     super::{
+        changes::Stamps,
         quiet::{Conditions, Heard, StoredQuiet, Verdict},
         records::StoredRecord,
         standing::Standing,
@@ -57,7 +58,7 @@ struct State {
     /// When they are tried again.
     again: Option<Instant>,
     /// The change stamps that were acknowledged.
-    stamps: HashMap<String, i64>,
+    stamps: Stamps,
     listed: HashSet<Namespace>,
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
     last_write: Instant,
@@ -118,7 +119,7 @@ impl Slot {
             heard: None,
             held: HashMap::new(),
             again: None,
-            stamps: HashMap::new(),
+            stamps: Stamps::new(),
             listed: HashSet::from([ns]),
             enlisting: Vec::new(),
             last_write: Instant::now(),
@@ -267,7 +268,7 @@ impl Slot {
     }
 
     /// The change stamps with these names.
-    pub(super) fn stamps(&self, tags: &HashSet<String>) -> HashMap<String, i64> {
+    pub(super) fn stamps(&self, tags: &HashSet<String>) -> Stamps {
         let state = self.state();
         tags.iter().filter_map(|tag| Some((tag.clone(), *state.stamps.get(tag)?))).collect()
     }
