@@ -108,8 +108,9 @@ pub(crate) async fn by_id(
             return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
         core.server.at(Step::BeforeStatus).await;
-        let status = core.log.statuses(&[writer]).await?.first().copied().unwrap_or(TxStatus::RolledBack);
-        if core.finisher.was_committed(writer, by_now) {
+        let holder = core.holders(&[writer], by_now).await?.remove(&writer);
+        let status = holder.map_or(TxStatus::RolledBack, |holder| holder.status);
+        if holder.is_some_and(|holder| holder.had_committed) {
             committed = Some(writer);
         } else if status == TxStatus::Committed {
             core.freshness.saw_unfinished(ns);

@@ -38,6 +38,7 @@ use crate::{
     coordinator::{
         Core,
         changes::ChangeLook,
+        holders::Holder,
         looks::FirstLook,
         meet::Patience,
         own_key::OwnKey,
@@ -198,14 +199,14 @@ impl Core {
             let by_now = self.finisher.by_now();
             let stored = self.fetch_points(ns, &left).await?;
             let writers: Vec<TxId> = stored.values().filter_map(|(_, writer)| *writer).collect();
-            let statuses = self.log.statuses(&writers).await?;
-            let status = |id: TxId| writers.iter().position(|other| *other == id).map(|at| statuses[at]);
+            let holders = self.holders(&writers, by_now).await?;
+            let status = |id: TxId| holders.get(&id).map(|holder| holder.status);
             let mut again = Vec::new();
             for point in left {
                 let found = stored.get(&OwnKey::of(&point.id));
                 let writer = found.and_then(|(_, writer)| *writer);
-                if let Some(writer) = writer.filter(|writer| status(*writer) == Some(TxStatus::Committed))
-                    && !self.finisher.was_committed(writer, by_now)
+                let is_news = |holder: &Holder| holder.status == TxStatus::Committed && !holder.had_committed;
+                if let Some(writer) = writer.filter(|writer| holders.get(writer).is_some_and(is_news))
                     && decided.insert((OwnKey::of(&point.id), writer))
                 {
                     // It may have written to the document again since that was fetched, and before it was decided.

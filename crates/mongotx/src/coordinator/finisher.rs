@@ -6,6 +6,7 @@
 //! is left is finished by whoever meets it: every statement is conditional on the lock it removes.
 
 mod backlog;
+mod done;
 mod work;
 
 use std::{
@@ -166,26 +167,29 @@ impl Finisher {
         self.desk().until(limit, Backlog::is_idle).await
     }
 
-    /// Finishes those of these transactions that wait here for that, waits a few answers of the server, and leaves those whose
-    /// documents are not known to be clean.
-    pub(crate) async fn unfinished(&self, mut ids: Vec<TxId>) -> Vec<TxId> {
+    /// Finishes what those of these transactions that wait here for that have left in a collection, waits a few answers of the server,
+    /// and leaves those whose documents there are not known to be clean.
+    pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
         let desk = self.desk();
-        let here: Vec<(TxId, Arc<Work>)> = {
-            let mut backlog = desk.backlog();
-            backlog.ask(&ids);
-            ids.iter().filter_map(|id| Some((*id, backlog.work(*id)?))).collect()
-        };
+        let here = desk.backlog().ask_in(ns, &ids);
         if !here.is_empty() {
             desk.wake.notify_one();
-            desk.until(MOMENT, |backlog| here.iter().all(|(id, _)| !backlog.is_open(*id))).await;
-            ids.retain(|id| !here.iter().any(|(other, work)| other == id && work.is_clean()));
+            // What was refused is open no more, and not clean.
+            let is_over = |backlog: &Backlog, (id, work): &(TxId, Arc<Work>)| {
+                backlog.is_clean_in(ns, *id, work) || !backlog.is_open(*id)
+            };
+            desk.until(MOMENT, |backlog| here.iter().all(|one| is_over(backlog, one))).await;
+            let backlog = desk.backlog();
+            let is_clean =
+                |id: &TxId| here.iter().any(|(other, work)| other == id && backlog.is_clean_in(ns, *id, work));
+            ids.retain(|id| !is_clean(id));
         }
         ids
     }
 
     /// Somebody waits for what this transaction holds, should it be decided.
     pub(crate) fn ask(&self, id: TxId) {
-        self.desk().ask(|backlog| backlog.ask(&[id]));
+        self.desk().ask(|backlog| backlog.ask(id));
     }
 
     /// Finishes what is left in a collection, and waits for that a few answers of the server.
@@ -222,29 +226,35 @@ impl Finisher {
     /// A query of a collection has met these transactions. True if all of them have been finished for it.
     pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
         self.desk().backlog().met_by_query(ns);
-        self.unfinished(ids).await.is_empty()
+        self.unfinished(ns, ids).await.is_empty()
     }
 
     /// Is something that was handed over by then not finished in this collection?
     pub(crate) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
-        self.desk().backlog().has_open(ns, by.0)
+        self.desk().backlog().has_open(ns, by)
     }
 
     /// What is committed by now, for [`Finisher::was_committed`].
     pub(crate) fn by_now(&self) -> ByNow {
-        ByNow(self.desk().backlog().handed_over())
+        self.desk().backlog().by_now()
     }
 
     /// Was this a committed transaction of this client by then? Its documents may be locked still, and do not change any more: the
-    /// unsafe version in one that was fetched *after* then is what it has committed. False if that is not known here.
+    /// unsafe version in one that was fetched *after* then is what it has committed, whether it has been finished since or not. False if
+    /// that is not known here.
     pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
-        self.desk().backlog().was_committed(id, by.0)
+        self.desk().backlog().was_committed(id, by)
     }
 }
 
 /// A moment, as far as this client's commits go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByNow(u64);
+pub(crate) struct ByNow {
+    /// How many have been handed over.
+    handed_over: u64,
+    /// How many of those that were committed have been finished.
+    finished: u64,
+}
 
 impl Desk {
     fn backlog(&self) -> MutexGuard<'_, Backlog> {
@@ -279,7 +289,8 @@ impl Desk {
         if let Some(epoch) = part.work.part_is_clean(epoch) {
             self.log.clean(part.work.id.id(), epoch).await;
         }
-        self.backlog().close(&part.work);
+        self.backlog().clean(&part);
+        self.done.notify_waiters();
     }
 
     /// The server refuses a document of a part.

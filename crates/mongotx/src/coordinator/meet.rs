@@ -49,7 +49,7 @@ impl Core {
             match meet_writer(lock, status(writer)) {
                 Encounter::Active => return Ok(Some(writer)),
                 // This client's own, with everything else that waits.
-                Encounter::Repair(_) if self.finisher.unfinished(vec![writer]).await.is_empty() => {}
+                Encounter::Repair(_) if self.finisher.unfinished(ns, vec![writer]).await.is_empty() => {}
                 Encounter::Repair(repair) => {
                     let forward = status(writer) == TxStatus::Committed;
                     match self.repair(ns, at, decided, repair, forward).await {

@@ -41,6 +41,7 @@ pub(crate) mod client_record;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
+pub(crate) mod holders;
 pub(crate) mod looks;
 pub(crate) mod meet;
 pub(crate) mod nodes;

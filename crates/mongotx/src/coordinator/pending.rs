@@ -95,7 +95,7 @@ impl Core {
                     .collect()
             };
             // What this client has committed itself is being finished already, without a command more.
-            let committed = self.finisher.unfinished(of(TxStatus::Committed)).await;
+            let committed = self.finisher.unfinished(ns, of(TxStatus::Committed)).await;
             let unfinished = self.finish_pending(ns, &decided(&committed, TxStatus::Committed)).await?;
             self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
             // Finished when asked: gone when looked for again, or an orphan.

@@ -221,7 +221,7 @@ impl Core {
         let before = match none {
             true => Before::Safe,
             false => {
-                self.finished(left.take()).await;
+                self.finished(target.ns, left.take()).await;
                 self.before(tx, target.ns, target.at).await?
             }
         };
@@ -330,11 +330,11 @@ impl Core {
         }
     }
 
-    /// Waits a moment for the documents of a committed transaction of this client. If that is not enough, whoever meets
+    /// Waits a moment for what a committed transaction of this client has left in a collection. If that is not enough, whoever meets
     /// them repairs.
-    pub(crate) async fn finished(&self, left: Option<TxId>) {
+    pub(crate) async fn finished(&self, ns: &Namespace, left: Option<TxId>) {
         if let Some(left) = left {
-            self.finisher.unfinished(vec![left]).await;
+            self.finisher.unfinished(ns, vec![left]).await;
         }
     }
 
@@ -394,7 +394,7 @@ impl Core {
         )?;
         if read_locked && sees_lock_fields(rest) {
             let any = target.safe(&LockCondition { rest: Document::new(), text: condition.text });
-            self.finished(left).await;
+            self.finished(target.ns, left).await;
             return self.attempt_blindly(tx, me, target, (any, mine), change).await;
         }
         let (statements, filters) = match change {
@@ -417,7 +417,7 @@ impl Core {
                 (vec![statement::lock_copy(safe, me, own_lock, false), changed], *array_filters)
             }
         };
-        self.finished(left).await;
+        self.finished(target.ns, left).await;
         let answer = self.send_prepared(tx, target.ns, target.command(statements, filters)).await?.ok()?;
         let removed = matches!(change, Change::Remove);
         Ok(match answer.n {

@@ -96,7 +96,7 @@ impl Core {
         let Some(left) = claim.and_then(Claim::left) else { return Ok(()) };
         match statement_of(target, change, me, Some(left))? {
             Some(taking_over) => *statement = taking_over,
-            None => self.finished(Some(left)).await,
+            None => self.finished(target.ns, Some(left)).await,
         }
         Ok(())
     }

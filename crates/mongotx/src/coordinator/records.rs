@@ -54,6 +54,8 @@ pub(crate) struct StoredRecord {
     pub(crate) record: ClientRecord,
     pub(crate) expired: bool,
     pub(crate) closed: bool,
+    /// When somebody asked for it durably the last time.
+    pub(crate) asked_at: Option<DateTime>,
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
     pub(crate) namespaces: Vec<Namespace>,
@@ -350,6 +352,7 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         },
         expired: silent_ms > lease_ms,
         closed: stored.contains_key("closedAt"),
+        asked_at: stored.get_datetime("askedAt").ok().copied(),
         lease_ms,
         silent_ms,
         namespaces: namespaces.filter_map(|name| Namespace::parse_namespace(name.as_str()?)).collect(),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bson::{Document, doc};
+use bson::{Document, doc, oid::ObjectId};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
 use quiet::{Gate, connect, options, through};
 
@@ -65,12 +65,16 @@ impl Lazy {
         assert!(self.client.flush(LIMIT).await);
     }
 
-    /// The documents with locks, as they are stored.
-    async fn locked(&self) -> usize {
+    /// The collection, past the library.
+    async fn stored(&self) -> mongodb::Collection<Document> {
         let server = testkit::shared_standalone().await.unwrap();
         let ns = self.coll.namespace();
-        let plain = server.client().await.unwrap().database(&ns.db).collection::<Document>(&ns.coll);
-        plain.count_documents(doc! {"_xTxId": {"$exists": true}}).await.unwrap() as usize
+        server.client().await.unwrap().database(&ns.db).collection(&ns.coll)
+    }
+
+    /// The documents with locks, as they are stored.
+    async fn locked(&self) -> usize {
+        self.stored().await.count_documents(doc! {"_xTxId": {"$exists": true}}).await.unwrap() as usize
     }
 
     /// The commands that `work` sends, by name.
@@ -144,6 +148,61 @@ async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
     writer.commit().await.unwrap();
     gate.open();
     assert_eq!(reader.await.unwrap(), Some(doc! {"_id": 1, "n": 3}));
+}
+
+/// What was committed before it was fetched, and is finished before anybody asks, is known to have been committed.
+#[tokio::test]
+async fn read_by_id_asks_nobody_about_what_is_finished_meanwhile() {
+    let gate = Gate::before(&[Step::BeforeStatus]);
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..longest() }).await;
+    lazy.commit(&[1]).await;
+    let read = async {
+        gate.shut();
+        let coll = lazy.coll.clone();
+        let reader = tokio::spawn(async move { coll.find_one(doc! {"_id": 1}).await.unwrap() });
+        gate.until_held().await;
+        lazy.flush().await;
+        gate.open();
+        assert_eq!(reader.await.unwrap(), Some(doc! {"_id": 1, "n": 2}));
+    };
+    assert_eq!(lazy.commands_of(read).await, only([("find", 1), ("update", 1)]), "the document, and its finishing");
+}
+
+/// A client that asks for its own record durably, as it does when it meets a lock of a transaction that it has finished, is no rival of
+/// itself: what it commits goes on waiting for others.
+#[tokio::test]
+async fn a_client_that_asks_for_its_own_record_does_not_become_quick() {
+    let lazy = Lazy::new().await;
+    let looked = async |n: i32| {
+        // Enough for a command that nobody has asked for: only before such a one the client looks whether rivals have asked.
+        let mut session = lazy.begun();
+        let some = doc! {"_id": {"$gt": 100}};
+        lazy.coll.update_many(some, doc! {"$set": {"n": n}}).session(&mut session).await.unwrap();
+        let id = session.id().unwrap();
+        session.commit().await.unwrap();
+        until("it to be finished", async || (lazy.locked().await == 0).then_some(())).await;
+        lazy.flush().await;
+        id
+    };
+    let id = looked(10).await;
+    // The record says that it is finished with the next commit.
+    lazy.commit(&[3]).await;
+    lazy.flush().await;
+    let late =
+        doc! {"_xTxId": {"c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64}, "_unsafe": {"_id": 1, "n": 1}};
+    lazy.stored().await.update_one(doc! {"_id": 1}, doc! {"$set": late}).await.unwrap();
+    let asks = async { assert_eq!(lazy.coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 1})) };
+    let asked = lazy.commands_of(asks).await;
+    assert!(asked.contains_key("findAndModify"), "{asked:?}");
+    assert_eq!(lazy.locked().await, 0, "and it has rolled back the late lock");
+    // It looks ten times a second, at most.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    looked(11).await;
+    lazy.commit(&[2]).await;
+    // As long as it takes a client that is quick, and much longer.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(lazy.locked().await, 1, "nobody else has asked");
+    lazy.flush().await;
 }
 
 #[tokio::test]

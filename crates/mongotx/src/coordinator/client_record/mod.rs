@@ -219,6 +219,13 @@ impl ClientRecordLog {
         }
     }
 
+    /// What this client asks of its own record is no rival's asking.
+    fn note_own_asking(&self, client: ClientId, at: Option<DateTime>) {
+        if let Some(asked) = self.asked.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&client) {
+            *asked = at;
+        }
+    }
+
     /// Their records. What they say besides "active" is made durable first: who acts on it changes documents, and a
     /// server that is killed must not come back with those changes and without the reason for them.
     async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
@@ -248,6 +255,7 @@ impl ClientRecordLog {
             }
             match records.read_durably(server, client).await? {
                 Some(record) => {
+                    self.note_own_asking(client, record.asked_at);
                     // Whoever meets one of them will meet the next.
                     let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
                     self.remember(record.record.committed.iter().map(of_client));

@@ -22,7 +22,8 @@ use protocol::TxId;
 use tokio::time::Instant;
 
 use super::{
-    Held, Job,
+    ByNow, Held, Job,
+    done::Recent,
     work::{Part, Work},
 };
 use crate::options::Namespace;
@@ -98,6 +99,8 @@ struct Open {
     number: u64,
     work: Arc<Work>,
     namespaces: Vec<Namespace>,
+    /// Those of them where it is not known to be clean.
+    left: Vec<Namespace>,
 }
 
 /// What is to be done next.
@@ -123,6 +126,8 @@ pub(super) struct Backlog {
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
     open: HashMap<TxId, Open>,
+    /// Committed transactions that are not open any more.
+    recent: Recent,
     /// How many were ever handed over.
     numbers: u64,
     /// Number of documents that wait for a flight.
@@ -155,6 +160,7 @@ impl Backlog {
             lanes: HashMap::new(),
             at_once: Vec::new(),
             open: HashMap::new(),
+            recent: Recent::default(),
             numbers: 0,
             waiting: 0,
             large: 0,
@@ -176,9 +182,10 @@ impl Backlog {
         let alone = held.is_empty() || held.iter().any(|(_, held)| documents(held) >= LARGE);
         let parts = if alone { 1 } else { held.len() };
         let work = Arc::new(Work::new(id, committed, claims, parts));
-        let namespaces = held.iter().map(|(ns, _)| ns.clone()).collect();
+        let namespaces: Vec<Namespace> = held.iter().map(|(ns, _)| ns.clone()).collect();
         self.numbers += 1;
-        self.open.insert(id.id(), Open { number: self.numbers, work: Arc::clone(&work), namespaces });
+        let left = namespaces.clone();
+        self.open.insert(id.id(), Open { number: self.numbers, work: Arc::clone(&work), namespaces, left });
         if alone {
             let large = held.iter().map(|(_, held)| documents(held)).sum();
             self.large += large;
@@ -283,6 +290,18 @@ impl Backlog {
         }
     }
 
+    /// A part is clean.
+    pub(super) fn clean(&mut self, part: &Part) {
+        let id = part.work.id.id();
+        if let Some(open) = self.open.get_mut(&id) {
+            open.left.retain(|ns| !part.held.iter().any(|(clean, _)| clean == ns));
+            if part.work.committed && part.work.is_clean() {
+                self.recent.add(id, open.number);
+            }
+        }
+        self.close(&part.work);
+    }
+
     /// A part is clean, or nobody here goes on with it for now.
     pub(super) fn close(&mut self, work: &Work) {
         if work.part_is_closed() {
@@ -312,13 +331,28 @@ impl Backlog {
         self.again = (!self.refused.is_empty()).then_some((now + pause, pause));
     }
 
-    /// Nobody wants to wait for these transactions.
-    pub(super) fn ask(&mut self, ids: &[TxId]) {
-        for open in ids.iter().filter_map(|id| self.open.get(id)) {
-            for ns in &open.namespaces {
-                urge(&mut self.lanes, ns);
-            }
+    /// Nobody wants to wait for this transaction.
+    pub(super) fn ask(&mut self, id: TxId) {
+        for ns in self.open.get(&id).into_iter().flat_map(|open| &open.left) {
+            urge(&mut self.lanes, ns);
         }
+    }
+
+    /// Nor for what is left of these in one collection: of those that are known to have left something there. What they have left
+    /// elsewhere goes on waiting for company.
+    pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<(TxId, Arc<Work>)> {
+        let here = ids.iter().filter_map(|id| Some((*id, self.open.get(id)?)));
+        let here = here.filter(|(_, open)| open.namespaces.contains(ns));
+        let here: Vec<(TxId, Arc<Work>)> = here.map(|(id, open)| (id, Arc::clone(&open.work))).collect();
+        if here.iter().any(|(id, work)| !self.is_clean_in(ns, *id, work)) {
+            urge(&mut self.lanes, ns);
+        }
+        here
+    }
+
+    /// Is what this transaction has left in a collection, where it is known to have left something, clean?
+    pub(super) fn is_clean_in(&self, ns: &Namespace, id: TxId, work: &Work) -> bool {
+        self.open.get(&id).map_or_else(|| work.is_clean(), |open| !open.left.contains(ns))
     }
 
     /// Makes everything that waits urgent, whatever its collection.
@@ -368,14 +402,8 @@ impl Backlog {
         self.open.contains_key(&id)
     }
 
-    /// The work of a transaction that is not done.
-    pub(super) fn work(&self, id: TxId) -> Option<Arc<Work>> {
-        self.open.get(&id).map(|open| Arc::clone(&open.work))
-    }
-
-    /// How many have been handed over by now.
-    pub(super) fn handed_over(&self) -> u64 {
-        self.numbers
+    pub(super) fn by_now(&self) -> ByNow {
+        ByNow { handed_over: self.numbers, finished: self.recent.finished() }
     }
 
     /// Those that were committed and may have left something in this collection. `None`: they are
@@ -389,17 +417,20 @@ impl Backlog {
         (left.len() <= most).then_some(left)
     }
 
-    /// Is one of the first so many that were handed over not done, and has documents of this collection? Or has the server
-    /// refused to finish one?
-    pub(super) fn has_open(&self, ns: &Namespace, handed_over: u64) -> bool {
+    /// Is one that was handed over by that moment not done, and has documents of this collection? Or has the server refused to finish
+    /// one?
+    pub(super) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
         self.has_left_refused
             || self.refused_in.contains(ns)
-            || self.open.values().any(|open| open.number <= handed_over && open.namespaces.contains(ns))
+            || self.open.values().any(|open| open.number <= by.handed_over && open.namespaces.contains(ns))
     }
 
-    /// Was it committed, and among the first so many that were handed over?
-    pub(super) fn was_committed(&self, id: TxId, handed_over: u64) -> bool {
-        self.open.get(&id).is_some_and(|open| open.work.committed && open.number <= handed_over)
+    /// Was it at that moment committed, and not finished?
+    pub(super) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
+        match self.open.get(&id) {
+            Some(open) => open.work.committed && open.number <= by.handed_over,
+            None => self.recent.was_open(id, by),
+        }
     }
 
     pub(super) fn shut(&mut self) {

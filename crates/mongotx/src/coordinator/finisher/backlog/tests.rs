@@ -2,7 +2,7 @@ use bson::Bson;
 use protocol::{ClientId, Decided};
 
 use super::*;
-use crate::coordinator::address::Address;
+use crate::coordinator::{address::Address, finisher::done::MAX_DONE};
 
 const DELAY: Duration = Duration::from_millis(5);
 
@@ -39,7 +39,7 @@ fn numbers(flights: &[Flight]) -> Vec<Vec<u64>> {
 fn land(backlog: &mut Backlog, flight: &Flight) {
     for part in &flight.parts {
         part.work.part_is_clean(1);
-        backlog.close(&part.work);
+        backlog.clean(part);
     }
     backlog.ended(flight);
 }
@@ -104,10 +104,35 @@ fn flies_at_once_for_who_asks_and_nothing_else_does() {
     land(&mut backlog, &flown[0]);
     assert!(over.load(SeqCst) && backlog.is_open(id(1)), "it is not all of the transaction");
     assert!(backlog.ask_for(&ns("a")).is_none());
-    backlog.ask(&[id(1)]);
+    backlog.ask(id(1));
     let flown = flights(&mut backlog, now);
     land(&mut backlog, &flown[0]);
     assert!(!backlog.is_open(id(1)) && backlog.is_open(id(2)));
+}
+
+#[test]
+fn who_asks_in_one_collection_leaves_the_others_to_wait() {
+    let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
+    backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
+    backlog.add(job(2, &[("b", 1)]), now);
+    assert!(backlog.ask_in(&ns("c"), &[id(1)]).is_empty(), "it is not known to have left anything there");
+    let here = backlog.ask_in(&ns("a"), &[id(1), id(2), id(3)]);
+    let [(one, work)] = here.as_slice() else { panic!("{} have left something there", here.len()) };
+    assert!(*one == id(1) && !backlog.is_clean_in(&ns("a"), id(1), work));
+    let flown = flights(&mut backlog, now);
+    assert_eq!(numbers(&flown), [[1]]);
+    land(&mut backlog, &flown[0]);
+    assert!(backlog.is_clean_in(&ns("a"), id(1), work) && !backlog.is_clean_in(&ns("b"), id(1), work));
+    assert_eq!(backlog.ask_in(&ns("a"), &[id(1)]).len(), 1, "it was there, and is clean");
+    assert!(flights(&mut backlog, now).is_empty(), "nobody has asked for the other collection");
+
+    let here = backlog.ask_in(&ns("b"), &[id(2)]);
+    let flown = flights(&mut backlog, now);
+    assert_eq!(numbers(&flown), [[1, 2]]);
+    flown[0].parts.iter().for_each(|part| backlog.close(&part.work));
+    backlog.ended(&flown[0]);
+    let (_, work) = &here[0];
+    assert!(!backlog.is_open(id(2)) && !backlog.is_clean_in(&ns("b"), id(2), work), "the server has refused it");
 }
 
 #[test]
@@ -193,7 +218,7 @@ fn commits_wait_while_a_thousand_documents_do() {
 fn a_number_is_clean_since_the_earliest_epoch_of_its_parts() {
     let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
     backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
-    let work = backlog.work(id(1)).unwrap();
+    let work = Arc::clone(&backlog.open[&id(1)].work);
     assert_eq!(work.part_is_clean(3), None);
     assert!(!work.is_clean());
     assert_eq!(work.part_is_clean(4), Some(3));
@@ -234,9 +259,19 @@ fn only_what_was_committed_before_is_known_to_be() {
     let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
     backlog.add(job(1, &[("a", 1)]), now);
     backlog.add(Job { committed: false, ..job(2, &[("a", 1)]) }, now);
-    let known = backlog.handed_over();
+    let known = backlog.by_now();
     backlog.add(job(3, &[("a", 1)]), now);
-    assert_eq!([1, 2, 3].map(|seq| backlog.was_committed(id(seq), known)), [true, false, false]);
+    let are_known = |backlog: &Backlog, by: ByNow| [1, 2, 3].map(|seq| backlog.was_committed(id(seq), by));
+    assert_eq!(are_known(&backlog, known), [true, false, false]);
+    for flight in flights(&mut backlog, now) {
+        land(&mut backlog, &flight);
+    }
+    assert!(backlog.is_idle());
+    assert_eq!(are_known(&backlog, known), [true, false, false], "they are finished now, and one was committed then");
+    assert_eq!(are_known(&backlog, backlog.by_now()), [false; 3], "who shows their locks from now on was written late");
+    let added = |seq: u64| backlog.recent.add(id(seq + 4), seq + 4);
+    (0..MAX_DONE as u64).for_each(added);
+    assert_eq!(are_known(&backlog, known), [false; 3], "too many have been finished since");
 }
 
 #[test]

@@ -1,0 +1,50 @@
+//! Committed transactions that have been finished a moment ago: a document that was fetched before that may show their locks.
+
+use std::collections::{HashMap, VecDeque};
+
+use protocol::TxId;
+
+use super::ByNow;
+
+/// How many are remembered: whoever fetches for longer than it takes to finish so many asks the records.
+pub(super) const MAX_DONE: usize = 1_024;
+
+/// When a committed transaction was open: handed over, and not finished.
+#[derive(Clone, Copy)]
+struct Done {
+    /// How many had been handed over with it.
+    number: u64,
+    /// How many had been finished with it.
+    finished: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Recent {
+    done: HashMap<TxId, Done>,
+    order: VecDeque<TxId>,
+    finished: u64,
+}
+
+impl Recent {
+    pub(super) fn add(&mut self, id: TxId, number: u64) {
+        if self.order.len() >= MAX_DONE
+            && let Some(first) = self.order.pop_front()
+        {
+            self.done.remove(&first);
+        }
+        self.finished += 1;
+        self.done.insert(id, Done { number, finished: self.finished });
+        self.order.push_back(id);
+    }
+
+    /// How many have been finished.
+    pub(super) fn finished(&self) -> u64 {
+        self.finished
+    }
+
+    /// Was it open at that moment? A lock of one that was finished by then was written later, and does not say what it has committed:
+    /// its server has been killed since, or a message was late.
+    pub(super) fn was_open(&self, id: TxId, by: ByNow) -> bool {
+        self.done.get(&id).is_some_and(|done| done.number <= by.handed_over && by.finished < done.finished)
+    }
+}
