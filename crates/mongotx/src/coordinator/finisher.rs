@@ -21,7 +21,7 @@ use std::{
 use futures_util::future;
 use protocol::{Decided, TxId};
 use sd2v::statement;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 
 use self::{
     backlog::{Backlog, Flight, MAX_WAITING, Next},
@@ -319,10 +319,10 @@ async fn dispatch(desk: Arc<Desk>) {
 }
 
 /// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of
-/// who holds it.
-async fn look_for_rivals(desk: &Arc<Desk>) {
+/// who holds it. The look goes on when nobody waits for it: given up half-way it would take its connection along.
+fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
     let looking = Arc::clone(desk);
-    let look = tokio::spawn(async move {
+    tokio::spawn(async move {
         let asked = looking.log.was_asked().await;
         let mut backlog = looking.backlog();
         backlog.has_looked();
@@ -334,15 +334,13 @@ async fn look_for_rivals(desk: &Arc<Desk>) {
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
         }
-    });
-    // What is to be finished does not wait for a server that has the records alone. The look goes
-    // on: given up half-way it would take its connection along.
-    let _ = tokio::time::timeout(MOMENT, look).await;
+    })
 }
 
 async fn fly(desk: Arc<Desk>, mut flight: Flight) {
     if !flight.is_urgent && desk.backlog().looks_now(Instant::now()) {
-        look_for_rivals(&desk).await;
+        // What is to be finished does not wait for a server that has the records alone.
+        let _ = tokio::time::timeout(MOMENT, look_for_rivals(&desk)).await;
     }
     finish_parts(&desk, std::mem::take(&mut flight.parts)).await;
     desk.backlog().ended(&flight);
@@ -352,7 +350,7 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
 
 /// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
 /// record open. What the server refuses is kept; the others are done.
-async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
+async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
     let mut pause = PAUSE.0;
     let id = parts.first().map(|part| part.work.id.id());
     let epoch = async || match id {
@@ -365,9 +363,9 @@ async fn finish_parts(desk: &Desk, parts: Vec<Part>) {
         let before = locked();
         match finish_all(&desk.server, &whose(&parts)).await {
             Ok(finished) => {
-                // What a transaction of this client takes over meanwhile is claimed before.
-                if attempt == 1 && finished < before.min(locked()) {
-                    desk.backlog().met_by_rivals(Instant::now());
+                // Rivals may have; so may a transaction of this client that has taken a document over, and has not been told so yet.
+                if attempt == 1 && finished < before.min(locked()) && desk.backlog().looks_now(Instant::now()) {
+                    drop(look_for_rivals(desk));
                 }
                 break;
             }
@@ -411,7 +409,7 @@ async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
 }
 
 /// The server refuses something of one of them; the others do not wait until it gives in.
-async fn finish_each(desk: &Desk, parts: Vec<Part>) {
+async fn finish_each(desk: &Arc<Desk>, parts: Vec<Part>) {
     for part in parts {
         Box::pin(finish_parts(desk, vec![part])).await;
     }

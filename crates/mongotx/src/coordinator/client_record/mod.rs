@@ -4,13 +4,14 @@
 //! time, as `protocol::Recorder` composes them; commits that arrive meanwhile share the next one. A record that has
 //! grown, or that was lost, is replaced by a new one under a new client id; the old one retires when it is finished.
 
+mod asked;
 mod slot;
 mod writer;
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -22,7 +23,10 @@ use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, id::database_tag
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{Instrument, instrument::WithSubscriber};
 
-use self::slot::{Answer, Asks, Slot};
+use self::{
+    asked::Asked,
+    slot::{Answer, Asks, Slot},
+};
 use super::{
     changes::{Changes, Closed, Told},
     quiet::Heard,
@@ -151,8 +155,7 @@ pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
     current: Arc<AsyncMutex<HashMap<u64, Arc<Slot>>>>,
     decided: Mutex<HashMap<TxId, TxStatus>>,
-    /// When somebody had asked for each record, as far as was seen.
-    asked: Mutex<HashMap<ClientId, Option<DateTime>>>,
+    asked: Mutex<Asked>,
 }
 
 impl ClientRecordLog {
@@ -219,11 +222,21 @@ impl ClientRecordLog {
         }
     }
 
-    /// What this client asks of its own record is no rival's asking.
-    fn note_own_asking(&self, client: ClientId, at: Option<DateTime>) {
-        if let Some(asked) = self.asked.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&client) {
-            *asked = at;
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Records::read_durably`]. Of a record of this client's own, nobody takes it for a rival's asking.
+    async fn read_durably(&self, client: ClientId) -> Result<Option<StoredRecord>> {
+        let Shared { server, records, .. } = &*self.shared;
+        if self.shared.slot(client).is_none() {
+            return records.read_durably(server, client).await;
         }
+        self.asked().begin();
+        let mut own = OwnAsking { log: self, left: None };
+        let found = records.read_durably(server, client).await?;
+        own.left = found.as_ref().map(|record| (client, record.asked_at));
+        Ok(found)
     }
 
     /// Their records. What they say besides "active" is made durable first: who acts on it changes documents, and a
@@ -239,7 +252,7 @@ impl ClientRecordLog {
         for client in clients {
             let Some(record) = found.get(&client) else {
                 // A new primary may not know yet how much the majority has, and one that was cut off what others have.
-                match records.read_durably(server, client).await? {
+                match self.read_durably(client).await? {
                     Some(record) => drop(found.insert(client, record)),
                     None => strangers::check_gone(server, &records.ns.db, client).await?,
                 }
@@ -253,9 +266,8 @@ impl ClientRecordLog {
             if expired {
                 records.fence_expired(server, client).await?;
             }
-            match records.read_durably(server, client).await? {
+            match self.read_durably(client).await? {
                 Some(record) => {
-                    self.note_own_asking(client, record.asked_at);
                     // Whoever meets one of them will meet the next.
                     let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
                     self.remember(record.record.committed.iter().map(of_client));
@@ -268,6 +280,18 @@ impl ClientRecordLog {
             };
         }
         Ok(found)
+    }
+}
+
+/// A durable read of a record of the client's own, until it is answered or given up.
+struct OwnAsking<'a> {
+    log: &'a ClientRecordLog,
+    left: Option<(ClientId, Option<DateTime>)>,
+}
+
+impl Drop for OwnAsking<'_> {
+    fn drop(&mut self) {
+        self.log.asked().end(self.left.take());
     }
 }
 
@@ -435,16 +459,9 @@ impl TxLog for ClientRecordLog {
         Box::pin(async move {
             let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
             let clients: Vec<ClientId> = slots;
+            let look = self.asked().look();
             let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.retain(|client, _| clients.contains(client));
-            // What a record said when it was looked at first was the client's own asking, or is
-            // long past.
-            let is_news = |client: &ClientId| {
-                let at = found.get(client).copied();
-                asked.insert(*client, at).is_some_and(|before| before != at)
-            };
-            Ok(clients.iter().map(is_news).fold(false, |any, news| any | news))
+            Ok(self.asked().looked(&look, &clients, &found))
         })
     }
 
@@ -454,7 +471,7 @@ impl TxLog for ClientRecordLog {
             if records.read(server, &[id.client]).await?.iter().any(|r| r.expired && !r.record.fenced && !r.closed) {
                 records.fence_expired(server, id.client).await?;
             }
-            let Some(found) = records.read_durably(server, id.client).await? else { return Ok(Fate::Unknown) };
+            let Some(found) = self.read_durably(id.client).await? else { return Ok(Fate::Unknown) };
             Ok(match status_of(Some(&found.record), id.seq) {
                 TxStatus::Active => Fate::Active,
                 TxStatus::Committed | TxStatus::Finished => Fate::Committed,

@@ -1,0 +1,101 @@
+//! Has a rival asked for a record of this client's? Each durable read of a record leaves its time there; the client's own reads do, too,
+//! and are no rival's.
+
+use std::collections::HashMap;
+
+use bson::DateTime;
+use protocol::ClientId;
+
+/// When each record was asked for.
+pub(super) type Times = HashMap<ClientId, DateTime>;
+
+/// What this client knows of the times in its records.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// `None`: nobody had asked when it was looked at.
+    seen: HashMap<ClientId, Option<DateTime>>,
+    /// Own reads that were begun.
+    begun: u64,
+    /// Own reads that were answered, or given up.
+    ended: u64,
+}
+
+/// A look at the records that is under way.
+pub(super) struct Looking {
+    begun: u64,
+    /// No own read was under way.
+    is_alone: bool,
+}
+
+impl Asked {
+    /// The client is about to read a record of its own durably.
+    pub(super) fn begin(&mut self) {
+        self.begun += 1;
+    }
+
+    /// It was answered, and left this time there; or it was given up.
+    pub(super) fn end(&mut self, left: Option<(ClientId, Option<DateTime>)>) {
+        self.ended += 1;
+        if let Some((client, at)) = left
+            && let Some(seen) = self.seen.get_mut(&client)
+        {
+            *seen = at;
+        }
+    }
+
+    pub(super) fn look(&self) -> Looking {
+        Looking { begun: self.begun, is_alone: self.begun == self.ended }
+    }
+
+    /// The records of these clients were looked at. True if a rival has asked since the last look. What a record said when it was looked
+    /// at first was long past; what an own read may have changed meanwhile is taken for that.
+    pub(super) fn looked(&mut self, look: &Looking, clients: &[ClientId], found: &Times) -> bool {
+        self.seen.retain(|client, _| clients.contains(client));
+        let is_conclusive = look.is_alone && look.begun == self.begun;
+        let mut is_news = false;
+        for client in clients {
+            let at = found.get(client).copied();
+            is_news |= self.seen.insert(*client, at).is_some_and(|before| before != at);
+        }
+        is_news && is_conclusive
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: ClientId = ClientId([1; 12]);
+
+    fn looked(asked: &mut Asked, look: &Looking, at: i64) -> bool {
+        asked.looked(look, &[CLIENT], &Times::from([(CLIENT, DateTime::from_millis(at))]))
+    }
+
+    #[test]
+    fn a_time_that_is_another_one_is_a_rivals() {
+        let mut asked = Asked::default();
+        let look = asked.look();
+        assert!(!looked(&mut asked, &look, 1), "it was there before");
+        assert!(!looked(&mut asked, &look, 1) && looked(&mut asked, &look, 2) && !looked(&mut asked, &look, 2));
+    }
+
+    #[test]
+    fn what_the_client_asks_itself_is_nobodys() {
+        let mut asked = Asked::default();
+        let first = asked.look();
+        looked(&mut asked, &first, 1);
+        asked.begin();
+        let during = asked.look();
+        assert!(!looked(&mut asked, &during, 2), "its own, probably");
+        asked.end(Some((CLIENT, Some(DateTime::from_millis(2)))));
+        assert!(!looked(&mut asked, &first, 3), "one was begun and ended during the look");
+        asked.begin();
+        asked.end(Some((CLIENT, Some(DateTime::from_millis(4)))));
+        let after = asked.look();
+        assert!(!looked(&mut asked, &after, 4) && looked(&mut asked, &after, 5));
+        asked.begin();
+        asked.end(None);
+        let later = asked.look();
+        assert!(looked(&mut asked, &later, 6), "one that was given up does not hide what rivals ask");
+    }
+}
