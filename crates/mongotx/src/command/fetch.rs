@@ -108,7 +108,7 @@ pub(crate) async fn by_id(
             return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
         core.server.at(Step::BeforeStatus).await;
-        let holder = core.holders(&[writer], by_now).await?.remove(&writer);
+        let holder = core.holders([writer], by_now).await?.remove(&writer);
         let status = holder.map_or(TxStatus::RolledBack, |holder| holder.status);
         if holder.is_some_and(|holder| holder.had_committed) {
             committed = Some(writer);

@@ -24,7 +24,7 @@ use super::{
     query::{Documents, Query},
 };
 use crate::{
-    coordinator::{Core, own_key::OwnKey},
+    coordinator::{Core, holders::Holder, own_key::OwnKey},
     document,
     error::{ErrorKind, Result},
     options::Namespace,
@@ -54,25 +54,21 @@ pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Optio
         }
         let found = found.into_iter().map(Stored::read).collect::<Result<Vec<Stored>>>()?;
         let writers = found.iter().filter_map(|stored| stored.lock.writer).filter(|writer| Some(*writer) != me);
-        let unknown: Vec<TxId> = writers.filter(|writer| !core.finisher.was_committed(*writer, by_now)).collect();
         core.server.at(Step::BeforeStatus).await;
-        let statuses = core.log.statuses(&unknown).await?;
-        let is_news = |(writer, status): (&TxId, &TxStatus)| match status {
-            TxStatus::Committed => committed.insert(*writer),
+        let holders = core.holders(writers, by_now).await?;
+        let is_news = |(writer, holder): (&TxId, &Holder)| match holder.status {
+            TxStatus::Committed => !holder.had_committed && committed.insert(*writer),
             TxStatus::Finished => true,
             TxStatus::Active | TxStatus::RolledBack => false,
         };
         // All are looked at: none may be news the next time.
-        if unknown.iter().zip(&statuses).map(is_news).fold(false, |any, news| any | news) {
+        if holders.iter().map(is_news).fold(false, |any, news| any | news) {
             continue;
         }
-        if statuses.contains(&TxStatus::Committed) {
+        if holders.values().any(Holder::is_news) {
             core.freshness.saw_unfinished(ns);
         }
-        let status = |id: TxId| match unknown.iter().position(|writer| *writer == id) {
-            Some(place) => statuses.get(place).copied().unwrap_or(TxStatus::RolledBack),
-            None => TxStatus::Committed,
-        };
+        let status = |id: TxId| holders.get(&id).map_or(TxStatus::RolledBack, |holder| holder.status);
         let visible = found.into_iter().filter_map(|stored| stored.visible(me, status));
         return answer(query, visible);
     }

@@ -225,24 +225,20 @@ impl Core {
     ) -> Result<()> {
         let holders: HashSet<TxId> =
             answers.iter().flat_map(|answer| answer.held.iter().map(|(holder, _)| *holder)).collect();
-        // Asked once: who is finished meanwhile is not known here any more.
-        let (gone, unknown): (Vec<TxId>, Vec<TxId>) =
+        // At serializable it does not matter who is active: he is in the way.
+        let (known, unknown): (Vec<TxId>, Vec<TxId>) =
             holders.into_iter().partition(|holder| self.finisher.was_committed(*holder, by_now));
-        let statuses = match tx.is_serializable() {
-            true => Vec::new(),
-            false => self.log.statuses(&unknown).await?,
-        };
-        let is_active = |holder: TxId| {
-            let place = unknown.iter().position(|other| *other == holder);
-            place.and_then(|place| statuses.get(place)) == Some(&TxStatus::Active)
-        };
+        let asked = if tx.is_serializable() { Vec::new() } else { unknown };
+        let holders = self.holders(known.into_iter().chain(asked), by_now).await?;
         for (part, answer) in parts.iter().zip(answers) {
             for (holder, stored) in std::mem::take(&mut answer.held) {
                 let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
-                let status = match gone.contains(&holder) {
-                    true => is_whole.then_some(TxStatus::Committed),
-                    false => is_active(holder).then_some(TxStatus::Active),
-                };
+                let status = holders.get(&holder).filter(|holder| !holder.is_news()).map(|holder| holder.status);
+                let status = status.filter(|status| match status {
+                    TxStatus::Active => true,
+                    TxStatus::Committed => is_whole,
+                    TxStatus::RolledBack | TxStatus::Finished => false,
+                });
                 let lock = lock_state(&document::locks(&stored)?)?;
                 if status.is_none() && is_whole && answer.take_either(part, &stored, &lock)? {
                     continue;

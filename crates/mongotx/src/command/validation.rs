@@ -198,15 +198,14 @@ impl Core {
         for _ in 0..FETCHES {
             let by_now = self.finisher.by_now();
             let stored = self.fetch_points(ns, &left).await?;
-            let writers: Vec<TxId> = stored.values().filter_map(|(_, writer)| *writer).collect();
-            let holders = self.holders(&writers, by_now).await?;
+            let writers = stored.values().filter_map(|(_, writer)| *writer);
+            let holders = self.holders(writers, by_now).await?;
             let status = |id: TxId| holders.get(&id).map(|holder| holder.status);
             let mut again = Vec::new();
             for point in left {
                 let found = stored.get(&OwnKey::of(&point.id));
                 let writer = found.and_then(|(_, writer)| *writer);
-                let is_news = |holder: &Holder| holder.status == TxStatus::Committed && !holder.had_committed;
-                if let Some(writer) = writer.filter(|writer| holders.get(writer).is_some_and(is_news))
+                if let Some(writer) = writer.filter(|writer| holders.get(writer).is_some_and(Holder::is_news))
                     && decided.insert((OwnKey::of(&point.id), writer))
                 {
                     // It may have written to the document again since that was fetched, and before it was decided.

@@ -239,12 +239,26 @@ impl Finisher {
         self.desk().backlog().by_now()
     }
 
-    /// Was this a committed transaction of this client by then? Its documents may be locked still, and do not change any more: the
-    /// unsafe version in one that was fetched *after* then is what it has committed, whether it has been finished since or not. False if
-    /// that is not known here.
-    pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
-        self.desk().backlog().was_committed(id, by)
+    /// When was this transaction committed, if this client has committed it and had not finished it at that moment? Its documents may be
+    /// locked still, and do not change any more: of one that was committed before, the unsafe version in a document that was fetched after
+    /// that moment is what it has committed, whether it has been finished since or not. `None`: that is not known here.
+    pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
+        self.desk().backlog().when_committed(id, by)
     }
+
+    /// Is it known here that it was committed, and not finished, at that moment?
+    pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
+        self.when_committed(id, by) == Some(When::Before)
+    }
+}
+
+/// When a transaction was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// By the moment in question.
+    Before,
+    /// Later.
+    Since,
 }
 
 /// A moment, as far as this client's commits go.
@@ -254,6 +268,13 @@ pub(crate) struct ByNow {
     handed_over: u64,
     /// How many of those that were committed have been finished.
     finished: u64,
+}
+
+impl ByNow {
+    /// When the one with this number was handed over.
+    fn of(self, number: u64) -> When {
+        if number <= self.handed_over { When::Before } else { When::Since }
+    }
 }
 
 impl Desk {

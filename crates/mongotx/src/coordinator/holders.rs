@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use protocol::{TxId, TxStatus};
 
-use super::{Core, finisher::ByNow};
+use super::{
+    Core,
+    finisher::{ByNow, When},
+};
 use crate::error::Result;
 
 /// What became of a transaction that held a document when it was fetched.
@@ -15,15 +18,30 @@ pub(crate) struct Holder {
     pub(crate) had_committed: bool,
 }
 
+impl Holder {
+    /// It may have been committed after the fetch, and have written to the document again before that.
+    pub(crate) fn is_news(&self) -> bool {
+        self.status == TxStatus::Committed && !self.had_committed
+    }
+}
+
 impl Core {
-    /// Of holders of documents that were fetched after `by_now`. The records are asked only about whom this client had not committed by
-    /// then.
-    pub(crate) async fn holders(&self, ids: &[TxId], by_now: ByNow) -> Result<HashMap<TxId, Holder>> {
-        let known = |id: &TxId| self.finisher.was_committed(*id, by_now);
-        let (known, unknown): (Vec<TxId>, Vec<TxId>) = ids.iter().copied().partition(known);
+    /// Of holders of documents that were fetched after `by_now`. The records are asked only about those of which this client does not
+    /// know that it has committed them.
+    pub(crate) async fn holders(
+        &self,
+        ids: impl IntoIterator<Item = TxId>,
+        by_now: ByNow,
+    ) -> Result<HashMap<TxId, Holder>> {
+        let when = |id: TxId| (id, self.finisher.when_committed(id, by_now));
+        let (known, unknown): (Vec<_>, Vec<_>) = ids.into_iter().map(when).partition(|(_, when)| when.is_some());
+        let unknown: Vec<TxId> = unknown.into_iter().map(|(id, _)| id).collect();
         let statuses = self.log.statuses(&unknown).await?;
-        let known = known.into_iter().map(|id| (id, Holder { status: TxStatus::Committed, had_committed: true }));
         let asked = unknown.into_iter().zip(statuses);
-        Ok(known.chain(asked.map(|(id, status)| (id, Holder { status, had_committed: false }))).collect())
+        let asked = asked.map(|(id, status)| (id, Holder { status, had_committed: false }));
+        let known = known
+            .into_iter()
+            .map(|(id, when)| (id, Holder { status: TxStatus::Committed, had_committed: when == Some(When::Before) }));
+        Ok(known.chain(asked).collect())
     }
 }

@@ -39,7 +39,8 @@ impl Asked {
         if let Some((client, at)) = left
             && let Some(seen) = self.seen.get_mut(&client)
         {
-            *seen = at;
+            // Of several reads, the last to be answered need not have been the last to be made.
+            *seen = at.max(*seen);
         }
     }
 
@@ -94,8 +95,14 @@ mod tests {
         let after = asked.look();
         assert!(!looked(&mut asked, &after, 4) && looked(&mut asked, &after, 5));
         asked.begin();
+        asked.begin();
+        asked.end(Some((CLIENT, Some(DateTime::from_millis(7)))));
+        asked.end(Some((CLIENT, Some(DateTime::from_millis(6)))));
+        let after = asked.look();
+        assert!(!looked(&mut asked, &after, 7), "the first was answered last");
+        asked.begin();
         asked.end(None);
         let later = asked.look();
-        assert!(looked(&mut asked, &later, 6), "one that was given up does not hide what rivals ask");
+        assert!(looked(&mut asked, &later, 8), "one that was given up does not hide what rivals ask");
     }
 }

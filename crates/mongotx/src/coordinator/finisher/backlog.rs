@@ -22,7 +22,7 @@ use protocol::TxId;
 use tokio::time::Instant;
 
 use super::{
-    ByNow, Held, Job,
+    ByNow, Held, Job, When,
     done::Recent,
     work::{Part, Work},
 };
@@ -425,11 +425,11 @@ impl Backlog {
             || self.open.values().any(|open| open.number <= by.handed_over && open.namespaces.contains(ns))
     }
 
-    /// Was it at that moment committed, and not finished?
-    pub(super) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
+    /// When was it committed, if it was not finished at that moment?
+    pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         match self.open.get(&id) {
-            Some(open) => open.work.committed && open.number <= by.handed_over,
-            None => self.recent.was_open(id, by),
+            Some(open) => open.work.committed.then(|| by.of(open.number)),
+            None => self.recent.when_committed(id, by),
         }
     }
 

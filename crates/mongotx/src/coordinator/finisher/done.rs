@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use protocol::TxId;
 
-use super::ByNow;
+use super::{ByNow, When};
 
 /// How many are remembered: whoever fetches for longer than it takes to finish so many asks the records.
 pub(super) const MAX_DONE: usize = 1_024;
@@ -42,9 +42,9 @@ impl Recent {
         self.finished
     }
 
-    /// Was it open at that moment? A lock of one that was finished by then was written later, and does not say what it has committed:
-    /// its server has been killed since, or a message was late.
-    pub(super) fn was_open(&self, id: TxId, by: ByNow) -> bool {
-        self.done.get(&id).is_some_and(|done| done.number <= by.handed_over && by.finished < done.finished)
+    /// When was it committed, if it was not finished at that moment? A lock of one that was finished by then was written later, and does
+    /// not say what it has committed: its server has been killed since, or a message was late.
+    pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
+        self.done.get(&id).filter(|done| by.finished < done.finished).map(|done| by.of(done.number))
     }
 }

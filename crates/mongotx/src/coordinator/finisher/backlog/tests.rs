@@ -261,17 +261,18 @@ fn only_what_was_committed_before_is_known_to_be() {
     backlog.add(Job { committed: false, ..job(2, &[("a", 1)]) }, now);
     let known = backlog.by_now();
     backlog.add(job(3, &[("a", 1)]), now);
-    let are_known = |backlog: &Backlog, by: ByNow| [1, 2, 3].map(|seq| backlog.was_committed(id(seq), by));
-    assert_eq!(are_known(&backlog, known), [true, false, false]);
+    let are_known = |backlog: &Backlog, by: ByNow| [1, 2, 3].map(|seq| backlog.when_committed(id(seq), by));
+    let expected = [Some(When::Before), None, Some(When::Since)];
+    assert_eq!(are_known(&backlog, known), expected);
     for flight in flights(&mut backlog, now) {
         land(&mut backlog, &flight);
     }
     assert!(backlog.is_idle());
-    assert_eq!(are_known(&backlog, known), [true, false, false], "they are finished now, and one was committed then");
-    assert_eq!(are_known(&backlog, backlog.by_now()), [false; 3], "who shows their locks from now on was written late");
+    assert_eq!(are_known(&backlog, known), expected, "they are finished now, and one was committed then");
+    assert_eq!(are_known(&backlog, backlog.by_now()), [None; 3], "who shows their locks from now on was written late");
     let added = |seq: u64| backlog.recent.add(id(seq + 4), seq + 4);
     (0..MAX_DONE as u64).for_each(added);
-    assert_eq!(are_known(&backlog, known), [false; 3], "too many have been finished since");
+    assert_eq!(are_known(&backlog, known), [None; 3], "too many have been finished since");
 }
 
 #[test]
