@@ -76,6 +76,7 @@ pub(crate) struct Shared {
     /// The deployment has been told which database has the records.
     noted: AtomicBool,
     by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
+    asked: Mutex<Asked>,
 }
 
 impl Shared {
@@ -96,6 +97,22 @@ impl Shared {
     fn answered_epoch(&self) -> Option<u64> {
         let epoch = self.epoch.load(SeqCst);
         (self.answered.load(SeqCst) == epoch).then_some(epoch)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Records::read_durably`]. Of a record of this client's own, nobody takes it for a rival's asking.
+    async fn read_durably(&self, over: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
+        if self.slot(client).is_none() {
+            return self.records.read_durably(over, client).await;
+        }
+        self.asked().begin();
+        let mut own = OwnAsking { shared: self, left: None };
+        let found = self.records.read_durably(over, client).await?;
+        own.left = found.as_ref().map(|record| (client, record.asked_at));
+        Ok(found)
     }
 
     /// The number of the connection over which a write may be sent that rests on it (decision 0039).
@@ -144,6 +161,18 @@ impl Shared {
     }
 }
 
+/// A durable read of a record of the client's own, until it is answered or given up.
+struct OwnAsking<'a> {
+    shared: &'a Shared,
+    left: Option<(ClientId, Option<DateTime>)>,
+}
+
+impl Drop for OwnAsking<'_> {
+    fn drop(&mut self) {
+        self.shared.asked().end(self.left.take());
+    }
+}
+
 /// Runs to its end, in a task of its own, what goes over the connection for record writes: a command whose future is dropped
 /// half-way breaks its connection, and with that epoch everything that the client has open would be rolled back.
 async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
@@ -155,7 +184,6 @@ pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
     current: Arc<AsyncMutex<HashMap<u64, Arc<Slot>>>>,
     decided: Mutex<HashMap<TxId, TxStatus>>,
-    asked: Mutex<Asked>,
 }
 
 impl ClientRecordLog {
@@ -167,9 +195,9 @@ impl ClientRecordLog {
         commit_timeout: Duration,
     ) -> Self {
         let noted = AtomicBool::new(false);
-        let (answered, by_client) = (AtomicU64::new(0), RwLock::default());
-        let shared = Shared { server, recorder, epoch, answered, records, commit_timeout, noted, by_client };
-        Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default(), asked: Mutex::default() }
+        let (answered, by_client, asked) = (AtomicU64::new(0), RwLock::default(), Mutex::default());
+        let shared = Shared { server, recorder, epoch, answered, records, commit_timeout, noted, by_client, asked };
+        Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 
     /// The slot for new transactions with this lease, registered.
@@ -222,23 +250,6 @@ impl ClientRecordLog {
         }
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As [`Records::read_durably`]. Of a record of this client's own, nobody takes it for a rival's asking.
-    async fn read_durably(&self, client: ClientId) -> Result<Option<StoredRecord>> {
-        let Shared { server, records, .. } = &*self.shared;
-        if self.shared.slot(client).is_none() {
-            return records.read_durably(server, client).await;
-        }
-        self.asked().begin();
-        let mut own = OwnAsking { log: self, left: None };
-        let found = records.read_durably(server, client).await?;
-        own.left = found.as_ref().map(|record| (client, record.asked_at));
-        Ok(found)
-    }
-
     /// Their records. What they say besides "active" is made durable first: who acts on it changes documents, and a
     /// server that is killed must not come back with those changes and without the reason for them.
     async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
@@ -252,7 +263,7 @@ impl ClientRecordLog {
         for client in clients {
             let Some(record) = found.get(&client) else {
                 // A new primary may not know yet how much the majority has, and one that was cut off what others have.
-                match self.read_durably(client).await? {
+                match self.shared.read_durably(server, client).await? {
                     Some(record) => drop(found.insert(client, record)),
                     None => strangers::check_gone(server, &records.ns.db, client).await?,
                 }
@@ -266,7 +277,7 @@ impl ClientRecordLog {
             if expired {
                 records.fence_expired(server, client).await?;
             }
-            match self.read_durably(client).await? {
+            match self.shared.read_durably(server, client).await? {
                 Some(record) => {
                     // Whoever meets one of them will meet the next.
                     let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
@@ -280,18 +291,6 @@ impl ClientRecordLog {
             };
         }
         Ok(found)
-    }
-}
-
-/// A durable read of a record of the client's own, until it is answered or given up.
-struct OwnAsking<'a> {
-    log: &'a ClientRecordLog,
-    left: Option<(ClientId, Option<DateTime>)>,
-}
-
-impl Drop for OwnAsking<'_> {
-    fn drop(&mut self) {
-        self.log.asked().end(self.left.take());
     }
 }
 
@@ -423,7 +422,7 @@ impl TxLog for ClientRecordLog {
             let shared = Arc::clone(&self.shared);
             let found = to_its_end(async move {
                 let before = shared.epoch.load(SeqCst);
-                let found = shared.records.read_durably(&shared.recorder, client).await?;
+                let found = shared.read_durably(&shared.recorder, client).await?;
                 shared.note_answered(before);
                 Ok(found)
             });
@@ -459,9 +458,9 @@ impl TxLog for ClientRecordLog {
         Box::pin(async move {
             let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
             let clients: Vec<ClientId> = slots;
-            let look = self.asked().look();
+            let look = self.shared.asked().look();
             let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
-            Ok(self.asked().looked(&look, &clients, &found))
+            Ok(self.shared.asked().looked(&look, &clients, &found))
         })
     }
 
@@ -471,7 +470,7 @@ impl TxLog for ClientRecordLog {
             if records.read(server, &[id.client]).await?.iter().any(|r| r.expired && !r.record.fenced && !r.closed) {
                 records.fence_expired(server, id.client).await?;
             }
-            let Some(found) = self.read_durably(id.client).await? else { return Ok(Fate::Unknown) };
+            let Some(found) = self.shared.read_durably(server, id.client).await? else { return Ok(Fate::Unknown) };
             Ok(match status_of(Some(&found.record), id.seq) {
                 TxStatus::Active => Fate::Active,
                 TxStatus::Committed | TxStatus::Finished => Fate::Committed,

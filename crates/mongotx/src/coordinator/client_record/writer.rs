@@ -83,7 +83,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
-        match in_time(deadline, shared.records.read_durably(&shared.server, slot.client)).await {
+        match in_time(deadline, shared.read_durably(&shared.server, slot.client)).await {
             Ok(found) => match examine(shared, slot, write, (found, may_arrive, deadline)).await {
                 Verdict::GoOn(_) => return,
                 Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
