@@ -16,7 +16,7 @@ pub use self::actions::{
 };
 pub use self::indexes::IndexModel;
 use crate::{
-    command::{fetch, point_write, update::UpdateResult},
+    command::{each, each::FirstWrites, fetch, point_write, update::UpdateResult},
     coordinator::Core,
     document::encode,
     error::Result,
@@ -144,6 +144,28 @@ impl<T> Collection<T> {
     /// Several writes. Outside a transaction they are one of their own.
     pub fn bulk_write(&self, models: impl IntoIterator<Item = WriteModel>) -> BulkWrite<'_> {
         BulkWrite::new(&self.core, &self.namespace, models.into_iter().collect())
+    }
+
+    /// Carries out as many of the first writes as one command can, outside transactions. Each takes effect by itself, as if it were sent
+    /// alone: [`Collection::bulk_write`] makes one transaction of them. With `ordered`, nothing behind one that is not done is done. For a proxy, which goes
+    /// on with the others, and carries out alone what is to be:
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection, models: Vec<mongotx::WriteModel>) -> mongotx::Result<()> {
+    /// let first = accounts.write_first(&models, true).await?;
+    /// if let Some(error) = first.failed {
+    ///     return Err(error); // any of the first `first.taken` may be done
+    /// }
+    /// let rest = &models[first.taken..]; // begin here the next time; the one in front of it may be in `first.not_done`
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// After a dropped future each of the writes may be done.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or cannot be asked what kind of collection it is: nothing was done. Whatever else goes wrong is in the answer.
+    pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<FirstWrites> {
+        each::run(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
     }
 }
 

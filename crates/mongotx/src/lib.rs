@@ -38,7 +38,7 @@ pub use protocol::{ClientId, Concern, TxId};
 pub use self::{
     client::{Client, ClientInfo, LockedDocument},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
-    command::{bulk::BulkWriteResult, find_and_modify::Modified, update::UpdateResult},
+    command::{bulk::BulkWriteResult, each::FirstWrites, find_and_modify::Modified, update::UpdateResult},
     coordinator::strangers::drop_record_database,
     coordinator::{quiet::Attempts, sweep::Swept, txlog::Fate},
     cursor::Cursor,

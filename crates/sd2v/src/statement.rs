@@ -90,6 +90,24 @@ pub fn unlocked() -> Document {
         .collect()
 }
 
+/// The condition that a document has no lock, as [`unlocked`], of a statement that is sent with others. A statement whose document has one fails
+/// (241, ConversionFailure) instead of passing it over: the server's answer to the command names the statements that have failed, and tells
+/// of the others only how many documents all of them have matched.
+pub fn unlocked_or_failing() -> Document {
+    doc! {"$or": [unlocked(), failing()]}
+}
+
+/// The condition that no document meets: words are converted to a number. A document without a lock has met the other one before.
+fn failing() -> Document {
+    doc! {"$expr": {"$toInt": {"$concat": ["MongoTx: locked by ", {"$type": format!("${WRITER}")}]}}}
+}
+
+/// Is it [`unlocked_or_failing`], perhaps with other conditions?
+pub fn is_unlocked_or_failing(filter: &Document) -> bool {
+    let either = filter.get_array("$or").ok().map(Vec::as_slice);
+    matches!(either, Some([Bson::Document(free), Bson::Document(held)]) if *free == unlocked() && *held == failing())
+}
+
 /// The documents of which a writer may lock one that its filter finds by whatever fields: those without any lock of which the safe version
 /// matches, and those that one of `left` holds and has not removed of which the unsafe version does. All of `left` are committed, durably, and
 /// the statement takes their documents over ([`crate::update::fuse`]).

@@ -34,7 +34,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// What is refused whatever the documents are.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Insert(document) => Ok(sd2v::stored::check_document(document)?),
             Self::Update(update) => update.check(),

@@ -32,8 +32,8 @@ use crate::{
 };
 
 /// Documents and bytes of one command.
-const BATCH: usize = 1_000;
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
+pub(super) const BATCH: usize = 1_000;
+pub(super) const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const ATTEMPTS: usize = 64;
 
 /// The document with its `_id` first, as the server stores it, made here if it has none.

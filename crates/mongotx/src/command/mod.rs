@@ -11,6 +11,7 @@ pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod direct;
 pub(crate) mod distinct;
+pub(crate) mod each;
 pub(crate) mod explain;
 pub(crate) mod fetch;
 mod fetch_key;

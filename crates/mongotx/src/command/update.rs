@@ -192,8 +192,8 @@ async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool
 
 pub(super) fn result_of(answer: &WriteAnswer) -> UpdateResult {
     let n = answer.n as u64;
-    match &answer.upserted {
-        Some(id) => UpdateResult { upserted_id: Some(id.clone()), ..UpdateResult::default() },
+    match answer.upserted.first() {
+        Some((_, id)) => UpdateResult { upserted_id: Some(id.clone()), ..UpdateResult::default() },
         None => UpdateResult { matched_count: n, modified_count: answer.modified as u64, upserted_id: None },
     }
 }

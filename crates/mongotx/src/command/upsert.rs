@@ -120,7 +120,7 @@ async fn build(
     }
     tx.hold(core, ns, std::slice::from_ref(at), Hold::Insert)?;
     let answer = core.send_prepared(tx, ns, update).await?.ok()?;
-    if answer.upserted.is_none() {
+    if answer.upserted.is_empty() {
         return Err(Error::new(
             ErrorKind::Corruption,
             format!("an upsert into {ns} changed a document instead of inserting one"),

@@ -63,7 +63,7 @@ impl Core {
             answer => answer?,
         };
         // Upserts count among what is matched, and are told: a server that does otherwise is asked as ever.
-        let is_alone = usize::try_from(answer.n) == Ok(stored.len()) && answer.upserted.is_some();
+        let is_alone = usize::try_from(answer.n) == Ok(stored.len()) && !answer.upserted.is_empty();
         let failed = if answer.errors.is_empty() { None } else { Some(answer.errors.swap_remove(0)) };
         Ok(Some(match failed {
             Some((place, refused)) if place < stored.len() => {

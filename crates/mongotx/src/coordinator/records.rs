@@ -119,7 +119,7 @@ impl Records {
         };
         let command = doc! {"update": &self.ns.coll, "updates": [statement], "writeConcern": server.nodes.durable()};
         match server.write_records(&self.ns, command).await?.ok() {
-            Ok(answer) => Ok(answer.upserted.is_some()),
+            Ok(answer) => Ok(!answer.upserted.is_empty()),
             Err(error) if error.is_duplicate_key() => Ok(false),
             Err(error) => Err(error),
         }

@@ -55,8 +55,8 @@ pub(crate) struct WriteAnswer {
     pub(crate) n: i64,
     /// Documents changed, over all statements.
     pub(crate) modified: i64,
-    /// `_id` of the upserted document.
-    pub(crate) upserted: Option<Bson>,
+    /// The places of the statements that have inserted a document, and its `_id`.
+    pub(crate) upserted: Vec<(usize, Bson)>,
     /// Statements that the server refused: place, code, words.
     pub(crate) errors: Vec<(usize, Error)>,
 }
@@ -66,17 +66,17 @@ impl WriteAnswer {
     /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to be the primary.
     fn parse_write(answer: &Document) -> Result<Self> {
         let number = |field| answer.get(field).map_or(0, as_i64);
-        let upserted =
-            answer.get_array("upserted").ok().and_then(|list| list.first()?.as_document()?.get("_id").cloned());
+        let place = |of: &Document| usize::try_from(of.get("index").map_or(0, as_i64)).unwrap_or(0);
+        let upserted = answer.get_array("upserted").into_iter().flatten().filter_map(Bson::as_document);
+        let upserted = upserted.filter_map(|one| Some((place(one), one.get("_id")?.clone()))).collect();
         let errors = answer.get_array("writeErrors").into_iter().flatten().filter_map(Bson::as_document);
         let errors = errors.map(|error| {
-            let index = error.get("index").map_or(0, as_i64);
             let code = error.get("code").map_or(0, as_i64) as i32;
             let message = error.get_str("errmsg").unwrap_or("the server gave no reason");
             let info = error.get_document("errInfo").ok().map(validator::explain);
             let refused = refused_by_server(code, message);
             let refused = refused.with_duplicate_key(DuplicateKey::read(error)).with_info(info);
-            (usize::try_from(index).unwrap_or(0), refused)
+            (place(error), refused)
         });
         let errors: Vec<(usize, Error)> = errors.collect();
         match errors.iter().find(|(_, error)| error.kind() == ErrorKind::Unavailable) {
@@ -88,7 +88,7 @@ impl WriteAnswer {
     /// What the command of this name has done.
     fn progress(&self, command: &str) -> Progress {
         let n = u64::try_from(self.n).unwrap_or(0);
-        let upserted = u64::from(self.upserted.is_some());
+        let upserted = self.upserted.len() as u64;
         match command {
             "insert" => Progress { inserted: n, ..Progress::default() },
             "delete" => Progress { deleted: n, ..Progress::default() },

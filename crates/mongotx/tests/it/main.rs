@@ -51,4 +51,5 @@ mod unfinishable;
 mod upsert_races;
 mod validation;
 mod waiting;
+mod write_first;
 mod zombies;

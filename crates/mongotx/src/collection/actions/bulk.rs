@@ -37,6 +37,10 @@ pub enum WriteModel {
 }
 
 impl WriteModel {
+    pub(in crate::collection) fn to_operations(models: &[Self]) -> Vec<Operation> {
+        models.iter().map(|model| model.to_operation().unwrap_or_else(Operation::Refused)).collect()
+    }
+
     fn to_operation(&self) -> Result<Operation> {
         let update = |filter: &Document, update: Modification, multi, upsert| -> Result<Operation> {
             let (update, raw) = update.parse();
@@ -91,8 +95,7 @@ impl<'a> IntoFuture for BulkWrite<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, models, ordered, session } = self;
         Box::pin(async move {
-            let parsed = models.iter().map(WriteModel::to_operation);
-            let operations: Vec<Operation> = parsed.map(|read| read.unwrap_or_else(Operation::Refused)).collect();
+            let operations = WriteModel::to_operations(&models);
             if operations.is_empty() {
                 return Err(Error::invalid(9, "bulk_write needs at least one write"));
             }

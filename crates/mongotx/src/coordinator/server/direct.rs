@@ -5,9 +5,10 @@ use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf,
 use sd2v::{
     names::{READERS, WRITER},
     raw,
+    statement::is_unlocked_or_failing,
 };
 
-use super::{Server, WriteAnswer, kept};
+use super::{Server, WriteAnswer, interrupted, kept};
 use crate::{
     coordinator::{records::TXS, strangers::DEPLOYMENT},
     document,
@@ -29,7 +30,9 @@ fn spares_locked(command: &Document) -> bool {
     let filters = statements.map(|statement| statement.as_document().and_then(|statement| statement.get("q")));
     let mut filters = filters.chain(command.get("query").map(Some));
     filters.all(|filter| {
-        filter.and_then(Bson::as_document).is_some_and(|filter| is_unlocked(filter) || is_nowhere(filter))
+        filter
+            .and_then(Bson::as_document)
+            .is_some_and(|filter| is_unlocked(filter) || is_unlocked_or_failing(filter) || is_nowhere(filter))
     })
 }
 
@@ -57,6 +60,15 @@ impl Server {
         self.nodes.on_majority(&mut command);
         check_direct(&command)?;
         self.as_asked(db, command).await
+    }
+
+    /// As [`Server::write_directly`], for a command of several statements, of which some may be done when the server gives it up.
+    pub(crate) async fn write_several_directly(&self, db: &str, mut command: Document) -> Result<WriteAnswer> {
+        self.nodes.on_majority(&mut command);
+        check_direct(&command)?;
+        let name = command.keys().next().cloned().unwrap_or_default();
+        let answer = self.send(db, command).await.map_err(interrupted).map_err(Error::or_indeterminate)?;
+        judge(&name, answer)
     }
 
     /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands go over the driver.
@@ -187,7 +199,9 @@ mod tests {
     #[test]
     fn direct_writes_of_all_commands_are_let_through() {
         let (free, nowhere) = (direct::unlocked(&doc! {"n": 1}), probe::nowhere(&doc! {"n": 1}));
-        for filter in [free, nowhere] {
+        let mut failing = doc! {"_id": 1};
+        failing.extend(statement::unlocked_or_failing());
+        for filter in [free, failing, nowhere] {
             assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": filter.clone(), "u": {"$set": {"n": 2}}}]}));
             assert!(spares_locked(&doc! {"delete": "c", "deletes": [{"q": filter.clone(), "limit": 1}]}));
             assert!(spares_locked(&doc! {"findAndModify": "c", "query": filter, "remove": true}));

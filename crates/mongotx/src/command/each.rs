@@ -1,0 +1,255 @@
+//! Writes of one document each, outside transactions, as many as one command can carry out. Each takes effect by itself, as if it were sent
+//! alone: see [`super::direct`].
+//!
+//! 1. Take the first ones of one kind that name their documents by `_id`, and for which no pending value of a unique index counts.
+//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails*
+//!    ([`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id` that is taken. The server
+//!    names the statements that have failed, and has not begun with those behind one of an ordered command.
+//! 3. A statement that is not named is carried out. One that may have met a lock has changed nothing, and is left to the caller, who sends
+//!    it alone. All others that are named are refused, as they would be alone.
+//!
+//! The command is sent once. If it is not answered, each of its statements may be carried out.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use bson::{Bson, Document, doc};
+use sd2v::{
+    filter::{is_only_id, pinned_ids},
+    statement,
+};
+
+use super::{
+    bulk::{BulkWriteResult, Operation},
+    delete::DeleteCommand,
+    direct,
+    insert::{BATCH, BATCH_BYTES, with_id},
+    update::UpdateCommand,
+};
+use crate::{
+    coordinator::{Core, catalog::Collection, own_key::OwnKey, server::WriteAnswer},
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails.
+const FAILED: i32 = 241;
+
+/// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed, CommandNotFound, InvalidOptions,
+/// InvalidNamespace, BSONObjectTooLarge, missing and unknown fields: the server refuses a whole command by these before it begins with it.
+const NOT_BEGUN: [i32; 12] = [2, 9, 13, 14, 16, 18, 59, 72, 73, 10_334, 40_414, 40_415];
+
+/// What one command has done of several writes: see [`crate::Collection::write_first`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FirstWrites {
+    /// How many of the writes were dealt with, from the first on. Zero: the first one has to be carried out alone.
+    pub taken: usize,
+    /// What those of them did that were carried out.
+    pub result: BulkWriteResult,
+    /// Those of them that have changed nothing: refused with an error, or (`None`) to be carried out alone, because somebody may hold the document.
+    pub not_done: BTreeMap<usize, Option<Error>>,
+    /// The command's own failure. Each of the writes that were taken may have been made, unless the error tells what was.
+    pub failed: Option<Error>,
+}
+
+/// The command that several writes share.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Insert,
+    Update,
+    Delete,
+}
+
+impl Kind {
+    fn of(operation: &Operation) -> Option<Self> {
+        match operation {
+            Operation::Insert(_) => Some(Self::Insert),
+            Operation::Update(_) => Some(Self::Update),
+            Operation::Delete(_) => Some(Self::Delete),
+            Operation::Refused(_) => None,
+        }
+    }
+
+    fn command(self, ns: &Namespace, statements: Vec<Document>, ordered: bool) -> Document {
+        let (name, list) = match self {
+            Self::Insert => ("insert", "documents"),
+            Self::Update => ("update", "updates"),
+            Self::Delete => ("delete", "deletes"),
+        };
+        doc! {name: &ns.coll, list: statements, "ordered": ordered}
+    }
+}
+
+/// The first writes, as statements of one command.
+struct Batch<'a> {
+    kind: Kind,
+    operations: &'a [Operation],
+    statements: Vec<Document>,
+    ids: Vec<Bson>,
+}
+
+/// Carries out as many of the first operations as one command can.
+#[tracing::instrument(name = "mongotx.write_first", level = "debug", skip_all, fields(%ns))]
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    ns: &Namespace,
+    operations: &[Operation],
+    ordered: bool,
+) -> Result<FirstWrites> {
+    if core.catalog.check_written(ns, false).is_err() || !core.shard_key(ns).await?.is_empty() {
+        return Ok(FirstWrites::default());
+    }
+    let collection = core.catalog.look_up(&core.server, ns).await?;
+    let Some(mut batch) = Batch::of(&collection, operations, ordered) else { return Ok(FirstWrites::default()) };
+    let command = batch.kind.command(ns, std::mem::take(&mut batch.statements), ordered);
+    match core.server.write_several_directly(&ns.db, command).await {
+        Ok(answer) => batch.judge(core, ns, &collection, answer, ordered).await,
+        // Alone, each is refused where it stands.
+        Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(FirstWrites::default()),
+        Err(error) => {
+            let failed = Some(match error.kind() {
+                // What else a server gives a command up for may come between two statements.
+                ErrorKind::Invalid => Error::new(ErrorKind::Indeterminate, error.to_string()),
+                _ => error,
+            });
+            Ok(FirstWrites { taken: batch.ids.len(), failed, ..FirstWrites::default() })
+        }
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// `None`: fewer than two can go together.
+    fn of(collection: &Collection, operations: &'a [Operation], ordered: bool) -> Option<Self> {
+        let kind = Kind::of(operations.first()?)?;
+        let (mut statements, mut ids, mut bytes, mut seen) = (Vec::new(), Vec::new(), 0, HashSet::new());
+        for operation in operations.iter().take(BATCH).take_while(|operation| Kind::of(operation) == Some(kind)) {
+            let Some((id, statement)) = statement_of(collection, operation) else { break };
+            bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
+            // Those of one document are carried out in their order, whatever the others' is: the one behind is not sent before the one in
+            // front of it, which may be left, has been carried out.
+            let is_next = ordered || kind == Kind::Insert || seen.insert(OwnKey::of(&id));
+            if bytes > BATCH_BYTES || !is_next {
+                break;
+            }
+            statements.push(statement);
+            ids.push(id);
+        }
+        let operations = &operations[..ids.len()];
+        (ids.len() > 1).then_some(Self { kind, operations, statements, ids })
+    }
+
+    async fn judge(
+        &self,
+        core: &Core,
+        ns: &Namespace,
+        collection: &Collection,
+        answer: WriteAnswer,
+        ordered: bool,
+    ) -> Result<FirstWrites> {
+        let sent = self.ids.len();
+        let taken = answer.errors.first().filter(|_| ordered).map_or(sent, |(place, _)| sent.min(place + 1));
+        let mut result = self.counted(&answer);
+        let is_there = self.surely_there(core, ns, collection, &answer).await?;
+        let judged = answer.errors.into_iter().map(|(place, error)| {
+            let is_left = self.may_have_met_a_lock(place, &error) && !is_there.contains(&place);
+            (place, (!is_left).then_some(error))
+        });
+        let not_done: BTreeMap<usize, Option<Error>> = judged.collect();
+        if self.kind == Kind::Insert {
+            let inserted = (0..taken).filter(|place| !not_done.contains_key(place));
+            result.inserted_ids = inserted.map(|place| (place, self.ids[place].clone())).collect();
+        }
+        Ok(FirstWrites { taken, result, not_done, failed: None })
+    }
+
+    fn counted(&self, answer: &WriteAnswer) -> BulkWriteResult {
+        let (n, modified) = (u64::try_from(answer.n).unwrap_or(0), u64::try_from(answer.modified).unwrap_or(0));
+        let mut result = BulkWriteResult::default();
+        match self.kind {
+            Kind::Insert => result.inserted_count = n,
+            Kind::Delete => result.deleted_count = n,
+            Kind::Update => {
+                result.upserted_ids.clone_from(&answer.upserted);
+                result.matched_count = n.saturating_sub(answer.upserted.len() as u64);
+                result.modified_count = modified;
+            }
+        }
+        result
+    }
+
+    fn may_have_met_a_lock(&self, place: usize, error: &Error) -> bool {
+        match self.operations.get(place) {
+            Some(Operation::Insert(_)) => error.is_duplicate_id(),
+            Some(Operation::Update(command)) if command.upsert && error.is_duplicate_key() => true,
+            _ => error.code() == Some(FAILED),
+        }
+    }
+
+    /// Inserts whose `_id` is taken by a document that is committed and that nobody holds: they are duplicates, and need not be sent
+    /// again. (A document that is held may be one that was never committed.)
+    async fn surely_there(
+        &self,
+        core: &Core,
+        ns: &Namespace,
+        collection: &Collection,
+        answer: &WriteAnswer,
+    ) -> Result<HashSet<usize>> {
+        let taken = answer.errors.iter().filter(|(_, error)| self.kind == Kind::Insert && error.is_duplicate_id());
+        let taken: Vec<usize> = taken.map(|(place, _)| *place).filter(|place| *place < self.ids.len()).collect();
+        // Under a collation the one that is there may have another `_id`.
+        if taken.is_empty() || collection.has_collation {
+            return Ok(HashSet::new());
+        }
+        let ids: Vec<Bson> = taken.iter().map(|place| self.ids[*place].clone()).collect();
+        let filter = direct::unlocked(&doc! {"_id": {"$in": &ids}});
+        let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
+        let found = core.server.collect(&ns.db, find, ids.len()).await;
+        // What was inserted is to be told; without an answer, the others are asked about one by one.
+        let found = found.inspect_err(|error| tracing::debug!(%error, "duplicates could not be asked about together"));
+        let found: HashSet<OwnKey> =
+            found.unwrap_or_default().iter().filter_map(|there| there.get("_id").map(OwnKey::of)).collect();
+        Ok(taken.into_iter().filter(|place| found.contains(&OwnKey::of(&self.ids[*place]))).collect())
+    }
+}
+
+/// The `_id` that a write names, and its statement in a command of several. `None`: it has to be carried out alone.
+fn statement_of(collection: &Collection, operation: &Operation) -> Option<(Bson, Document)> {
+    operation.check().ok()?;
+    match operation {
+        Operation::Insert(document) => (!collection.needs_transaction(None)).then(|| with_id(document.clone())),
+        Operation::Update(command) => {
+            let UpdateCommand { filter, update, multi, upsert, array_filters, terms, .. } = &**command;
+            let is_plain = !multi && array_filters.is_none() && terms.is_plain() && terms.hint.is_none();
+            if !is_plain || collection.needs_transaction((!upsert).then_some(update)) {
+                return None;
+            }
+            let id = only_id(filter)?;
+            // An upsert knows no expressions, and meets the `_id` of whatever it does not match.
+            let query = if *upsert { direct::unlocked(filter) } else { unlocked_or_failing(filter) };
+            Some((id, command.statement(query, *upsert)))
+        }
+        Operation::Delete(command) => {
+            let DeleteCommand { filter, multi, terms } = &**command;
+            let is_plain = !multi && terms.is_plain() && terms.hint.is_none();
+            let id = only_id(filter).filter(|_| is_plain)?;
+            Some((id, doc! {"q": unlocked_or_failing(filter), "limit": 1}))
+        }
+        Operation::Refused(_) => None,
+    }
+}
+
+/// The one `_id` that the filter demands, if it demands nothing else: of a document that does not match for another reason, a lock would not be
+/// seen.
+fn only_id(filter: &Document) -> Option<Bson> {
+    let mut ids = pinned_ids(filter).filter(|ids| is_only_id(filter) && ids.len() == 1)?;
+    ids.pop()
+}
+
+fn unlocked_or_failing(filter: &Document) -> Document {
+    let mut both = filter.clone();
+    both.extend(statement::unlocked_or_failing());
+    both
+}
