@@ -1,11 +1,12 @@
 //! `insert`.
 
 use bson::Document;
-use mongotx::{Error, Namespace};
+use mongotx::{Error, Namespace, WriteModel};
 
 use super::parts::{
     body::Made,
     call::{Call, within},
+    statements::{self, Pace, run_first},
     writes::{Tally, check_count, note_unknown},
 };
 use crate::{
@@ -39,8 +40,12 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     }
     let Inserts { documents, is_ordered } = Inserts::parse(call.fields("insert"))?;
     let mut tally = Tally::new(is_ordered);
+    let insertions: Vec<Insertion> = documents.into_iter().map(Insertion).collect();
+    let Some(inserted) = insert_first(call, &namespace, &insertions, &mut tally).await? else {
+        return tally.finish(call).await.map(Made::Body);
+    };
     let mut waiting = Vec::new();
-    for (statement, document) in documents.into_iter().enumerate() {
+    for (statement, Insertion(document)) in insertions.into_iter().enumerate().skip(inserted) {
         if !tally.retried(call, statement)? {
             waiting.push((statement, document));
         }
@@ -49,6 +54,44 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
         insert(call, &namespace, waiting, is_ordered, &mut tally).await?;
     }
     tally.finish(call).await.map(Made::Body)
+}
+
+/// One document.
+struct Insertion(Document);
+
+impl statements::Statement for Insertion {
+    fn to_model(&self) -> Option<WriteModel> {
+        Some(WriteModel::InsertOne { document: self.0.clone() })
+    }
+
+    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
+        match call.collection::<Document>(namespace).insert_one(&self.0).await {
+            Err(error) => tally.refused(call, n, &error),
+            Ok(_) => {
+                tally.done(call, n, Done::Count(1));
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Outside a transaction: inserts the first documents, many by one command, as long as that can be. Answers how many; `None`: one was refused that
+/// ends the command.
+async fn insert_first(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    insertions: &[Insertion],
+    tally: &mut Tally,
+) -> Answer<Option<usize>> {
+    let (mut inserted, mut pace) = (0, Pace::default());
+    while !call.is_in_transaction() && inserted < insertions.len() {
+        match run_first(call, namespace, insertions, (inserted, &mut pace), tally).await? {
+            None => return Ok(None),
+            Some(0) => break,
+            Some(taken) => inserted += taken,
+        }
+    }
+    Ok(Some(inserted))
 }
 
 async fn insert(

@@ -13,6 +13,7 @@ mod histories;
 mod login;
 mod lossless;
 mod lost_connections;
+mod many_statements;
 mod memory_limit;
 mod metrics;
 mod mistyped;

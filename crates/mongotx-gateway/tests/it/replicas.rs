@@ -5,7 +5,7 @@ use crate::common;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -38,29 +38,27 @@ async fn until_has(member: &Server, db: &str, coll: &str, filter: Document) {
         .await;
 }
 
-/// Holds the gateway at every decision after the first ones, until the test lets it go on, and then for ever before it
+/// Holds the gateway at every decision, until the test lets it go on, and then for ever before it
 /// finishes what was decided, as if it had died.
 struct Gate {
-    free: AtomicUsize,
     reached_once: AtomicBool,
     reached: Arc<Semaphore>,
     open: Arc<Semaphore>,
 }
 
 impl Gate {
-    fn after(free: usize) -> Arc<Self> {
+    fn new() -> Arc<Self> {
         let (reached, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-        Arc::new(Self { free: AtomicUsize::new(free), reached_once: AtomicBool::default(), reached, open })
+        Arc::new(Self { reached_once: AtomicBool::default(), reached, open })
     }
 }
 
 impl StepHook for Gate {
     fn at(&self, step: Step) -> BoxFuture<'static, ()> {
-        let free = |left: usize| left.checked_sub(1);
         if step == Step::BeforeFinish && self.reached_once.load(SeqCst) {
             return Box::pin(std::future::pending());
         }
-        let held = step == Step::BeforeDecision && self.free.fetch_update(SeqCst, SeqCst, free).is_err();
+        let held = step == Step::BeforeDecision;
         self.reached_once.fetch_or(held, SeqCst);
         let (reached, open) = (Arc::clone(&self.reached), Arc::clone(&self.open));
         Box::pin(async move {
@@ -104,7 +102,7 @@ async fn what_only_the_old_primary_has_is_no_commit_and_a_write_concern_error() 
 }
 
 async fn commit_that_is_lost(set: &ReplicaSet) {
-    let gate = Gate::after(1);
+    let gate = Gate::new();
     let gateway = Arc::new(in_front_of(set, Some(Arc::clone(&gate) as Arc<dyn StepHook>)).await);
     gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1, "n": 0}, {"_id": 2, "n": 0}]}).await;
     let session = Session::new();
@@ -119,7 +117,7 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     let (old, next) = roles(set).await;
     set.stop_replication(next).await.unwrap();
     gate.open.add_permits(1_000);
-    until_has(old, &format!("{}_tx", gateway.db), "txs", doc! {"committed": 2_i64}).await;
+    until_has(old, &format!("{}_tx", gateway.db), "txs", doc! {"committed": 1_i64}).await;
     fail_over(set, next).await;
     let told = commit.await.unwrap();
     assert!(is_ok(&told) || has_label(&told, "TransientTransactionError"), "the new primary can tell: {told}");
@@ -127,7 +125,7 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     let options = ClientOptions { tx_database: format!("{}_tx", gateway.db), sweep: false, ..ClientOptions::default() };
     let rival = mongotx::Client::connect_with(&set.uri(), options).await.unwrap();
     let client = rival.clients().await.unwrap().pop().unwrap().id;
-    let fate = rival.kill(TxId { client, seq: 2 }).await.unwrap();
+    let fate = rival.kill(TxId { client, seq: 1 }).await.unwrap();
     assert_eq!(is_ok(&told), fate == Fate::Committed, "acknowledged, and lost: {told}, {fate:?}");
     let coll = rival.database(&gateway.db).collection::<Document>("c");
     for id in [1, 2] {
@@ -138,19 +136,24 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
 
 async fn write_that_is_lost(set: &ReplicaSet) {
     let gateway = Arc::new(in_front_of(set, None).await);
-    for id in 1..=3 {
+    for id in 1..=5 {
         gateway.ok(doc! {"insert": "c", "documents": [{"_id": id, "n": 0}]}).await;
     }
     let (old, next) = roles(set).await;
     set.stop_replication(next).await.unwrap();
-    let session = Arc::new(Session::new());
+    let (session, other) = (Arc::new(Session::new()), Session::new());
     let modify = doc! {"findAndModify": "c", "query": {"_id": 3}, "update": {"$inc": {"n": 1}}, "new": true};
-    let commands = [session.write(increment(1)), increment(2), modify];
+    let several = doc! {"update": "c", "updates": [
+        {"q": {"_id": 4}, "u": {"$inc": {"n": 1}}},
+        {"q": {"_id": 5}, "u": {"$inc": {"n": 1}}},
+        {"q": {"_id": 6}, "u": {"$inc": {"n": 1}}, "upsert": true},
+    ]};
+    let commands = [session.write(increment(1)), increment(2), modify, other.write(several.clone())];
     let told = commands.map(|command| {
         let inner = Arc::clone(&gateway);
         tokio::spawn(async move { inner.run(command).await })
     });
-    for id in 1..=3 {
+    for id in 1..=6 {
         until_has(old, &gateway.db, "c", doc! {"_id": id, "n": 1}).await;
     }
     fail_over(set, next).await;
@@ -158,15 +161,22 @@ async fn write_that_is_lost(set: &ReplicaSet) {
         let told = told.await.unwrap();
         let missed = told.get_document("writeConcernError").unwrap_or_else(|_| panic!("{place}: {told}"));
         assert!(is_ok(&told) && [91, 189, 11_602].contains(&missed.get_i32("code").unwrap()), "{told}");
-        assert_eq!(has_label(&told, "RetryableWriteError"), place == 0, "{told}");
+        assert_eq!(has_label(&told, "RetryableWriteError"), [0, 3].contains(&place), "{told}");
         match place {
+            3 => {
+                let counts = ["n", "nModified"].map(|count| told.get_i32(count).unwrap());
+                let upserted = doc! {"index": 2, "_id": 6};
+                assert_eq!((counts, told.get_array("upserted").unwrap()), ([3, 2], &vec![upserted.into()]), "{told}");
+            }
             2 => assert_eq!(told.get_document("value").unwrap().get_i32("n").unwrap(), 1, "{told}"),
             _ => assert_eq!(told.get_i32("nModified").unwrap(), 1, "{told}"),
         }
     }
     // Nobody may say that it was made.
-    let again = gateway.run(session.again(increment(1))).await;
-    assert_eq!(code(&again), 89, "{again}");
+    for again in [session.again(increment(1)), other.again(several)] {
+        let again = gateway.run(again).await;
+        assert_eq!(code(&again), 89, "{again}");
+    }
     let kept = gateway.all("c").await;
     assert!(kept.iter().all(|document| document.get_i32("n").unwrap() == 0), "{kept:?}");
 }

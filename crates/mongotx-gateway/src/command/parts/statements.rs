@@ -2,16 +2,19 @@
 //!
 //! In a transaction as many as possible are carried out as one bulk of the library, which sends
 //! them together where it can. Outside, each is a write of its own, which takes effect whatever
-//! becomes of the next.
+//! becomes of the next: as many as possible are sent to the server by one command.
 
 use bson::Document;
-use mongotx::{BulkWriteResult, Error, Namespace, WriteModel};
+use mongotx::{BulkWriteResult, Error, FirstWrites, Namespace, WriteModel};
 
 use super::{
     call::{Call, within},
-    writes::Tally,
+    writes::{Tally, note_unknown},
 };
-use crate::{failure::Answer, session::retry::Done};
+use crate::{
+    failure::{Answer, Failure},
+    session::retry::Done,
+};
 
 /// One statement.
 pub(crate) trait Statement {
@@ -30,12 +33,12 @@ pub(crate) async fn run_all(
     statements: &[impl Statement],
     tally: &mut Tally,
 ) -> Answer<()> {
+    if !call.is_in_transaction() {
+        return run_each(call, namespace, statements, tally).await;
+    }
     let mut n = 0;
     while n < statements.len() {
-        let models: Vec<WriteModel> = match call.is_in_transaction() {
-            true => statements[n..].iter().map_while(Statement::to_model).collect(),
-            false => Vec::new(),
-        };
+        let models: Vec<WriteModel> = statements[n..].iter().map_while(Statement::to_model).collect();
         let count = models.len().max(1);
         if !run_some(call, namespace, (n, models), &statements[n..n + count], tally).await? {
             break;
@@ -43,6 +46,107 @@ pub(crate) async fn run_all(
         n += count;
     }
     Ok(())
+}
+
+/// Outside a transaction: those that can by one command, the others one after the other.
+async fn run_each(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    statements: &[impl Statement],
+    tally: &mut Tally,
+) -> Answer<()> {
+    let (mut n, mut pace) = (0, Pace::default());
+    while n < statements.len() {
+        match run_first(call, namespace, statements, (n, &mut pace), tally).await? {
+            None => break,
+            Some(0) => {
+                if !statements[n].run(call, namespace, n, tally).await? {
+                    break;
+                }
+                n += 1;
+            }
+            Some(taken) => n += taken,
+        }
+    }
+    Ok(())
+}
+
+/// How many statements are sent together next.
+pub(crate) struct Pace(usize);
+
+/// Most statements of one command to the server.
+const MOST: usize = 1_000;
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(MOST)
+    }
+}
+
+impl Pace {
+    /// Of those that were to be sent, so many were taken. What stands behind one that stops the others is sent again: it has to be less, or many
+    /// documents that are held would cost the square of their number.
+    fn after(&mut self, sent: usize, taken: usize) {
+        self.0 = if taken < sent { (2 * taken).max(2) } else { (2 * self.0).min(MOST) };
+    }
+}
+
+/// Outside a transaction: carries out statements from the `n`th on by one command, and those of them that it has left alone by themselves. Answers how many
+/// that were: none, if the `n`th has to be carried out by itself. `None`: stop here.
+pub(crate) async fn run_first(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    statements: &[impl Statement],
+    (n, pace): (usize, &mut Pace),
+    tally: &mut Tally,
+) -> Answer<Option<usize>> {
+    // A retryable write that is recorded is a transaction of its own.
+    if call.session.is_some() {
+        return Ok(Some(0));
+    }
+    let is_new = |n| call.retry.as_deref().is_none_or(|retry| retry.done(n).is_none());
+    let next = statements[n..].iter().zip(n..).take(pace.0);
+    let models: Vec<WriteModel> = next.map_while(|(statement, n)| statement.to_model().filter(|_| is_new(n))).collect();
+    if models.len() < 2 {
+        return Ok(Some(0));
+    }
+    let collection = call.collection::<Document>(namespace);
+    let first = match collection.write_first(&models, tally.is_ordered()).await {
+        Ok(first) => first,
+        Err(error) => return tally.refused(call, n, &error).map(|goes_on| goes_on.then_some(1)),
+    };
+    pace.after(models.len(), first.taken);
+    let goes_on = match &first.failed {
+        Some(error) => {
+            note_unknown(call, n..n + first.taken, error, &Failure::from(error));
+            tally.refused(call, n, error)?
+        }
+        None => {
+            tally.done_together(call, n, &first);
+            run_left(call, namespace, statements, (n, &first), tally).await?
+        }
+    };
+    Ok(goes_on.then_some(first.taken))
+}
+
+/// Those statements that the others have left behind them: refused, or to be carried out by themselves. False: stop here.
+async fn run_left(
+    call: &mut Call<'_>,
+    namespace: &Namespace,
+    statements: &[impl Statement],
+    (n, first): (usize, &FirstWrites),
+    tally: &mut Tally,
+) -> Answer<bool> {
+    for (place, refused) in &first.not_done {
+        let goes_on = match refused {
+            Some(error) => tally.refused(call, n + place, error)?,
+            None => statements[n + place].run(call, namespace, n + place, tally).await?,
+        };
+        if !goes_on {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Statements from the `n`th on, of which there are `models` if these can be a bulk. False: stop

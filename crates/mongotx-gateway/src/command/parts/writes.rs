@@ -1,7 +1,7 @@
 //! What `insert`, `update` and `delete` have in common: statements one after the other, and what became of each.
 
 use bson::{Bson, Document, doc};
-use mongotx::{Error, ErrorKind};
+use mongotx::{BulkWriteResult, Error, ErrorKind, FirstWrites};
 
 use super::{body::Body, call::Call};
 use crate::{
@@ -88,7 +88,9 @@ impl Tally {
     /// What is no matter of one statement.
     pub(crate) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
         if let Some(done) = error.unreplicated_answer() {
-            self.add(statement, &self.told(&done.answer));
+            for (place, done) in self.told(&done.answer) {
+                self.add(statement + place, &done);
+            }
             self.concern_error = Some(done.concern_error.clone());
             note_unknown(call, [statement], error, &Failure::from(error));
             return Ok(true);
@@ -101,16 +103,51 @@ impl Tally {
         Ok(self.failed(call, statement, &Failure::from(error)))
     }
 
-    /// What a statement has done, by the server's answer.
-    fn told(&self, answer: &Document) -> Done {
-        let count = |field| answer.get(field).and_then(as_number).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    /// What a command's statements have done, by the server's answer: together, and the places of those that have inserted something.
+    fn told(&self, answer: &Document) -> Vec<(usize, Done)> {
+        let number = |of: &Document, field| of.get(field).and_then(as_number).and_then(|n| u64::try_from(n).ok());
+        let count = |field| number(answer, field).unwrap_or(0);
         if self.modified.is_none() {
-            return Done::Count(count("n"));
+            return vec![(0, Done::Count(count("n")))];
         }
-        let upserted =
-            answer.get_array("upserted").ok().and_then(|all| all.first()?.as_document()?.get("_id").cloned());
-        let matched = count("n").saturating_sub(u64::from(upserted.is_some()));
-        Done::Update { matched, modified: count("nModified"), upserted }
+        let upserted = answer.get_array("upserted").into_iter().flatten().filter_map(Bson::as_document);
+        let mut told: Vec<(usize, Done)> = upserted
+            .filter_map(|one| {
+                let place = number(one, "index").and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
+                Some((place, Done::Update { matched: 0, modified: 0, upserted: Some(one.get("_id")?.clone()) }))
+            })
+            .collect();
+        let matched = count("n").saturating_sub(told.len() as u64);
+        told.push((0, Done::Update { matched, modified: count("nModified"), upserted: None }));
+        told
+    }
+
+    /// Several statements from the `first` on were done, all but some by one command, which has told what they did together. It is noted of the first
+    /// of them: what becomes of all of them is remembered, or nothing.
+    pub(crate) fn done_together(&mut self, call: &mut Call<'_>, first: usize, writes: &FirstWrites) {
+        let BulkWriteResult { inserted_count, matched_count, modified_count, deleted_count, upserted_ids, .. } =
+            &writes.result;
+        let (mut counted, mut modified) = (inserted_count + deleted_count + matched_count, *modified_count);
+        for place in (0..writes.taken).filter(|place| !writes.not_done.contains_key(place)) {
+            let id = upserted_ids.iter().find(|(upserted, _)| *upserted == place).map(|(_, id)| id.clone());
+            let n = if id.is_none() { take_one(&mut counted) } else { 0 };
+            self.done(
+                call,
+                first + place,
+                match self.modified {
+                    None => Done::Count(n),
+                    Some(_) => {
+                        let changed = if n > 0 { take_one(&mut modified) } else { 0 };
+                        Done::Update { matched: n, modified: changed, upserted: id }
+                    }
+                },
+            );
+        }
+    }
+
+    /// Does a statement that is refused end the command?
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
     /// The same of what the gateway itself refuses.
@@ -142,6 +179,13 @@ impl Tally {
         };
         Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode))
     }
+}
+
+/// One of so many, if there is one left.
+fn take_one(left: &mut u64) -> u64 {
+    let one = (*left).min(1);
+    *left -= one;
+    one
 }
 
 /// Of a retryable write whose answer was lost nobody knows whether it was made: it is not made again.

@@ -1,6 +1,9 @@
 //! A gateway in front of the shared standalone server, and commands to it as a driver would send them.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+};
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use mongotx::ClientOptions;
@@ -57,6 +60,11 @@ impl Client {
     /// Ends the gateway.
     pub async fn shutdown(self) -> mongotx::Result<()> {
         self.gateway.shutdown(super::LIMIT).await
+    }
+
+    /// How often the gateway has sent the server a command of each name.
+    pub fn sent(&self) -> BTreeMap<String, u64> {
+        self.gateway.metrics().commands
     }
 
     /// The reply, whatever it is.

@@ -262,3 +262,66 @@ async fn validators_are_changed_and_explained_the_same() {
     commands.extend([changed(doc! {}), doc! {"insert": "c", "documents": [{"_id": 9, "n": "x"}]}]);
     all_same("cmp_validators", commands).await;
 }
+
+/// Commands of several statements: most of them go to the server together.
+fn several_statements(ordered: bool) -> Vec<Document> {
+    let update = |updates: Vec<Document>| doc! {"update": "c", "updates": updates, "ordered": ordered};
+    let delete = |deletes: Vec<Document>| doc! {"delete": "c", "deletes": deletes, "ordered": ordered};
+    let inc = |id: i32| doc! {"q": {"_id": id}, "u": {"$inc": {"n": 1}}};
+    let set = |id: i32| doc! {"q": {"_id": id}, "u": {"$set": {"n": 7}}};
+    let upsert = |id: i32| doc! {"q": {"_id": id}, "u": {"$inc": {"n": 1}}, "upsert": true};
+    let one = |id: i32| doc! {"q": {"_id": id}, "limit": 1};
+    let documents = |ids: &[i32]| ids.iter().map(|id| doc! {"_id": *id, "n": 0}).collect::<Vec<_>>();
+    let insert = |ids: &[i32]| doc! {"insert": "c", "documents": documents(ids), "ordered": ordered};
+    let found = doc! {"find": "c", "sort": {"_id": 1}};
+    vec![
+        insert(&[1, 2, 3, 4, 5, 6]),
+        insert(&[7, 2, 8, 2, 9]),
+        insert(&[1, 2]),
+        doc! {"insert": "c", "documents": [{"_id": 20}, {"_id": [1]}, {"_id": 21}], "ordered": ordered},
+        found.clone(),
+        update(vec![inc(1), inc(2), inc(99), inc(3)]),
+        update(vec![inc(1), inc(1), inc(1)]),
+        update(vec![set(1), set(1), set(2), inc(98)]),
+        update(vec![inc(99), inc(98)]),
+        update(vec![inc(1), upsert(30), upsert(31), upsert(1), inc(99), upsert(30), inc(30)]),
+        update(vec![inc(1), doc! {"q": {"_id": 2}, "u": {"$set": {"n": "x"}}}, inc(2), inc(3), inc(2)]),
+        update(vec![inc(1), doc! {"q": {"_id": 2}, "u": {"$nonsense": {"n": 1}}}, inc(3)]),
+        update(vec![inc(1), doc! {"q": {"_id": 2}, "u": {"$set": {"_id": 3}}}, inc(3)]),
+        update(vec![inc(1), doc! {"q": {"_id": 3}, "u": {"$set": {"n.$": 3}}}, inc(3)]),
+        update(vec![
+            doc! {"q": {"_id": 3}, "u": {"m": 1}},
+            doc! {"q": {"_id": 40}, "u": {"m": 2}, "upsert": true},
+            inc(3),
+        ]),
+        update(vec![inc(1), doc! {"q": {"_id": 3}, "u": [{"$set": {"n": {"$toInt": "$text"}}}]}, inc(4)]),
+        update(vec![
+            inc(1),
+            doc! {"q": {"_id": 3}, "u": [{"$set": {"n": {"$toInt": {"$concat": ["x", {"$type": "$n"}]}}}}]},
+            inc(4),
+        ]),
+        update(vec![inc(1), doc! {"q": {"_id": 4, "n": {"$gt": 0}}, "u": {"$inc": {"n": 1}}}, inc(4), inc(4)]),
+        update(vec![inc(1), doc! {"q": {"n": {"$type": "int"}}, "u": {"$inc": {"n": 1}}, "multi": true}, inc(4)]),
+        update(vec![
+            doc! {"q": {"_id": {"$eq": 4}}, "u": {"$set": {"l": [1, 2]}}},
+            doc! {"q": {"_id": {"$in": [4]}}, "u": {"$push": {"l": 3}}},
+        ]),
+        update(vec![inc(4), doc! {"q": {"_id": 4}, "u": {"$set": {"l.$[x]": 9}}, "arrayFilters": [{"x": 1}]}, inc(4)]),
+        found.clone(),
+        delete(vec![one(1), one(99), one(2), one(1)]),
+        delete(vec![one(98), one(99)]),
+        delete(vec![one(3), doc! {"q": {"n": {"$gt": 100}}, "limit": 0}, one(4)]),
+        delete(vec![one(5), doc! {"q": {"$nonsense": 1}, "limit": 1}, one(6)]),
+        found,
+    ]
+}
+
+#[tokio::test]
+async fn commands_of_several_statements_are_answered_the_same_in_order() {
+    all_same("cmp_several_ordered", several_statements(true)).await;
+}
+
+#[tokio::test]
+async fn commands_of_several_statements_are_answered_the_same_in_any_order() {
+    all_same("cmp_several", several_statements(false)).await;
+}
