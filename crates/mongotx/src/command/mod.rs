@@ -2,7 +2,7 @@
 //!
 //! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is answered by what is
 //! committed, a write of one document is one conditional command on a clean document, and a write of several is a
-//! transaction of its own ([`implicit`]).
+//! transaction of its own ([`implicit`]). Several writes of one document each may share a command ([`each`]).
 
 pub(crate) mod aggregate;
 pub(crate) mod bulk;
