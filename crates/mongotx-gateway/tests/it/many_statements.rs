@@ -236,6 +236,45 @@ async fn a_command_that_is_stopped_in_the_middle_is_not_done_again() {
     assert_eq!(values(&client).await, each(1..=10, |id| i32::from(id < 5)));
 }
 
+async fn until_sent(client: &Client, count: u64) {
+    while client.sent().get("update").copied().unwrap_or(0) < count {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The command is with the server, which stands still, when the session is killed, or the server is.
+#[tokio::test]
+async fn a_command_that_was_not_answered_is_not_sent_again() {
+    for is_server_killed in [false, true] {
+        let server = testkit::Server::standalone().await.unwrap();
+        let client = Client::in_front_of(server.uri(), "many_lost".to_owned(), Options::default()).await;
+        let session = Session::new();
+        client.ok(inserts(1..=10, true)).await;
+        client.ok(updates([10], true)).await;
+        let command = updates(1..=10, true);
+        let sent = client.sent()["update"] + 1;
+        server.pause().unwrap();
+        let writing = client.run(session.write(command.clone()));
+        let breaking = async {
+            until_sent(&client, sent).await;
+            if is_server_killed {
+                server.kill().unwrap();
+            } else {
+                client.ok(doc! {"killSessions": [session.lsid.clone()]}).await;
+                server.resume().unwrap();
+            }
+        };
+        let (stopped, ()) = soon(async { tokio::join!(writing, breaking) }).await;
+        let told = if is_server_killed { 89 } else { 11_601 };
+        assert_eq!(code(&stopped), told, "{stopped}");
+        for _ in 0..2 {
+            let again = client.run(session.again(command.clone())).await;
+            assert_eq!(code(&again), told, "{again}");
+        }
+        assert_eq!(client.sent()["update"], sent);
+    }
+}
+
 /// Commands of several statements and transactions about the same documents, through two gateways: nothing is lost, nothing is done twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn increases_beside_transactions_add_up() {

@@ -68,7 +68,7 @@ impl Server {
         check_direct(&command)?;
         let name = command.keys().next().cloned().unwrap_or_default();
         let answer = self.send(db, command).await.map_err(interrupted).map_err(Error::or_indeterminate)?;
-        judge(&name, answer)
+        judge_several(&name, answer)
     }
 
     /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands go over the driver.
@@ -171,6 +171,20 @@ fn judge(name: &str, answer: Document) -> Result<WriteAnswer> {
     Ok(written)
 }
 
+/// The same of several statements: where some have failed, what the others have done may be lost again, too.
+fn judge_several(name: &str, answer: Document) -> Result<WriteAnswer> {
+    let concern_error = answer.get_document("writeConcernError").ok().cloned();
+    let written = judge(name, answer)?;
+    match concern_error.filter(|_| !written.errors.is_empty()) {
+        None => Ok(written),
+        Some(error) => {
+            let message =
+                format!("some statements were refused, and what the others have done may be lost again: {error}");
+            Err(Error::new(ErrorKind::Indeterminate, message))
+        }
+    }
+}
+
 fn check_direct(command: &Document) -> Result<()> {
     match spares_locked(command) {
         true => Ok(()),
@@ -222,6 +236,23 @@ mod tests {
         ] {
             assert!(!spares_locked(&doc! {"update": "c", "updates": [statement.clone()]}), "{statement}");
         }
+    }
+
+    #[test]
+    fn what_may_be_lost_again_is_told_beside_statements_that_were_refused() {
+        let answer = |failed: bool, lost: bool| {
+            let mut answer = doc! {"n": 2, "nModified": 2, "ok": 1.0};
+            answer.extend(
+                failed.then(|| ("writeErrors".to_owned(), vec![doc! {"index": 1, "code": 241, "errmsg": "no"}].into())),
+            );
+            answer.extend(lost.then(|| ("writeConcernError".to_owned(), doc! {"code": 64, "errmsg": "no"}.into())));
+            judge_several("update", answer)
+        };
+        assert_eq!(answer(false, false).unwrap().n, 2);
+        assert_eq!(answer(true, false).unwrap().errors.len(), 1);
+        assert!(answer(false, true).unwrap_err().unreplicated_answer().is_some());
+        let error = answer(true, true).unwrap_err();
+        assert_eq!((error.kind(), error.unreplicated_answer()), (ErrorKind::Indeterminate, None));
     }
 
     #[test]
