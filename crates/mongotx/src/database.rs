@@ -4,13 +4,15 @@ mod collections;
 
 use std::{borrow::Cow, sync::Arc};
 
-use bson::Document;
+use bson::{Bson, Document};
 
 pub use self::collections::{CollectionInfo, CreateCollection, ModifyCollection};
 use crate::{
     collection::{Aggregate, Collection},
+    command::explain,
     coordinator::Core,
-    options::Namespace,
+    error::Result,
+    options::{Namespace, Verbosity},
 };
 
 /// A database of a client.
@@ -40,5 +42,19 @@ impl Database {
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
         let ns = Cow::Owned(Namespace::new(&self.name, ""));
         Aggregate::new(&self.core, ns, pipeline.into_iter().collect())
+    }
+
+    /// The server's plan for a MongoDB command (`find`, `aggregate`, `count`, `distinct`, `update`, `delete`,
+    /// `findAndModify`) as it is written, in its own terms. It is the plan on the documents that are committed; what MongoTx sends
+    /// for such a command may be more: [`crate::collection::Find::explain`] and [`Aggregate::explain`] tell.
+    ///
+    /// `verbosity`: none for an `aggregate` with the option `explain`.
+    ///
+    /// # Errors
+    /// The server's; [`crate::ErrorKind::Invalid`] for a condition on a reserved field.
+    pub async fn explain(&self, command: Document, verbosity: Option<Verbosity>) -> Result<Document> {
+        let collection = command.values().next().and_then(Bson::as_str).unwrap_or_default();
+        let ns = Namespace::new(&self.name, collection);
+        explain::as_written(&self.core, &ns, command, verbosity).await
     }
 }

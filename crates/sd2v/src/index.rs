@@ -10,11 +10,13 @@
 //! - `form`: from one to the other, and back for listings.
 //! - `unique`: which values a document has in a unique index, and who else has them.
 //! - `expiry`: which documents a TTL index removes.
+//! - `plan`: the answer to an `explain`, with the application's indexes in it.
 //! - `paths`: whether an update can touch an index.
 
 mod expiry;
 mod form;
 mod paths;
+mod plan;
 mod unique;
 
 pub use expiry::Expiry;
@@ -22,4 +24,5 @@ pub use form::{
     Creation, Index, PENDING_INDEX, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
 };
 pub use paths::{touches, touches_stored};
+pub use plan::show_plan;
 pub use unique::Unique;

@@ -8,7 +8,7 @@ use super::parts::{
     body::Body,
     call::{Call, within},
     first_batch::First,
-    plan::without_status,
+    plan::{answer, check_level},
     read_concern::ReadLevel,
 };
 use crate::{
@@ -140,15 +140,28 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
 
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
+    let written = call.body.contains_key("explain").then(|| call.body.clone());
     let pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
     if let Some(level) = call.validated {
         pipeline.check_validated(level)?;
     }
-    let action = pipeline.options(source.action(&pipeline), call.generic.comment.as_ref());
-    if pipeline.explain {
-        let plan = within!(call, action).explain(Verbosity::QueryPlanner).await?;
-        return Body::of(&without_status(plan));
+    if let Some(written) = written.filter(|_| pipeline.explain) {
+        return explain(call, &source, &pipeline, written).await;
     }
+    let action = pipeline.options(source.action(&pipeline), call.generic.comment.as_ref());
     let cursor = within!(call, action.with_type::<RawDocumentBuf>()).await?;
     call.first_batch(namespace, Open::of_query(cursor, 0), pipeline.first).await
+}
+
+/// Answers the command with its option `explain`.
+async fn explain(call: &Call<'_>, source: &Source, pipeline: &Pipeline, written: Document) -> Answer<Body> {
+    if call.is_in_transaction() {
+        let message = "Operation not permitted in transaction :: caused by :: Explain for the aggregate command cannot run within a \
+                       multi-document transaction";
+        return Err(Failure::new(codes::NOT_IN_TRANSACTION, message));
+    }
+    check_level(call.name, call.generic.read.level)?;
+    let written = call.context.client.database(call.db).explain(written, None).await?;
+    let sent = pipeline.options(source.action(pipeline), None).explain(Verbosity::QueryPlanner).await?;
+    answer(written, Some(sent))
 }

@@ -46,7 +46,8 @@ fn read_own(known: Option<Known>, name: &str, mut body: Document) -> Answer<()> 
             parse(Fields::new(name, body))
         }
         Parse::Another => {
-            let (name, inner, _) = explain::parse(body)?;
+            let (name, mut inner, _) = explain::parse(body)?;
+            Generic::take(&mut inner)?;
             match look_up(&name) {
                 // Once: an explained command may not be another `explain`.
                 Some(Known { command, .. }) if matches!(command.parse, Parse::Another) => Ok(()),

@@ -311,9 +311,9 @@ pub(crate) fn access_of(name: &str) -> Access {
     look_up(name).map_or(On(Root), |known| known.command.access)
 }
 
-/// How a command of this name is explained.
-fn how_explained(name: &str) -> Explain {
-    look_up(name).map_or(Explain::No, |known| known.command.explain)
+/// How a command of this name is explained. `None`: there is none.
+fn how_explained(name: &str) -> Option<Explain> {
+    look_up(name).map(|known| known.command.explain)
 }
 
 /// Those that are not refused, by their usual names, and whether clients have to log in for them.

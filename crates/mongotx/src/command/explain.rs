@@ -1,12 +1,17 @@
-//! `explain`: the server's plan for the command that a read would send now.
+//! `explain`: the server's plan for the command that a read would send now, or for a command as the application wrote it.
 //!
 //! What is pending is settled first, as the read itself would do. Nothing is locked: at repeatable read the plan is that
 //! of the read as it would be at read committed.
 
-use bson::{Document, doc};
-use sd2v::pipeline::{Output, split_output};
+use bson::{Bson, Document, doc};
+use sd2v::{
+    filter::check_filter,
+    index::show_plan,
+    pipeline::{Output, split_output},
+};
 
 use super::{
+    Terms,
     aggregate::{AggregateCommand, Plan},
     fetch, find, one_command, own_view,
     query::Query,
@@ -64,7 +69,8 @@ pub(crate) async fn aggregate(
     verbosity: Verbosity,
 ) -> Result<Document> {
     let (before, output) = split_output(&command.pipeline)?;
-    let before = AggregateCommand { pipeline: before.to_vec(), ..command.clone() };
+    let terms = command.terms.resolved(core, ns).await?.into_owned();
+    let before = AggregateCommand { pipeline: before.to_vec(), terms, ..command.clone() };
     let mut plan = Plan::of(core, tx, ns, &before).await?;
     plan.settle(core).await?;
     let command = match output {
@@ -77,4 +83,69 @@ pub(crate) async fn aggregate(
 
 async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
     core.server.run(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
+}
+
+/// Fields of a command that are a hint, or hold some.
+const HINTED: [&str; 3] = ["hint", "updates", "deletes"];
+
+/// The plan for a command as the application wrote it, on the safe versions, in the application's own terms: indexes have
+/// their names, and MongoTx's own are not in it. `verbosity`: none for a command that asks for its plan by itself.
+pub(crate) async fn as_written(
+    core: &Core,
+    ns: &Namespace,
+    command: Document,
+    verbosity: Option<Verbosity>,
+) -> Result<Document> {
+    let mut sent = command.clone();
+    for filter in conditions(&sent) {
+        check_filter(filter)?;
+    }
+    let is_collection = !ns.coll.is_empty() && !views::is_view(core, ns).await?;
+    if is_collection {
+        for hint in hints(&mut sent) {
+            let terms = Terms { hint: Some(hint.clone()), ..Terms::default() };
+            if let Some(stored) = &terms.resolved(core, ns).await?.hint {
+                hint.clone_from(stored);
+            }
+        }
+    }
+    let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);
+    if runs && is_collection {
+        core.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+    }
+    let mut plan = match verbosity {
+        Some(verbosity) => ask(core, ns, sent, verbosity).await?,
+        None => core.server.run(&ns.db, sent).await?,
+    };
+    show_plan(&mut plan);
+    if let Ok(shown) = plan.get_document_mut("command") {
+        for (field, value) in shown.iter_mut() {
+            if let Some(written) = command.get(field).filter(|_| HINTED.contains(&field.as_str())) {
+                value.clone_from(written);
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// The conditions in a command that reads or writes documents of one collection.
+fn conditions(command: &Document) -> impl Iterator<Item = &Document> {
+    let own = ["filter", "query"].into_iter().filter_map(|field| command.get_document(field).ok());
+    let lists = ["updates", "deletes"].into_iter().filter_map(|field| command.get_array(field).ok());
+    let statements = lists.flatten().filter_map(Bson::as_document);
+    own.chain(statements.filter_map(|statement| statement.get_document("q").ok()))
+}
+
+/// The hints in a command.
+fn hints(command: &mut Document) -> Vec<&mut Bson> {
+    let mut hints = Vec::new();
+    for (field, value) in command.iter_mut().filter(|(field, _)| HINTED.contains(&field.as_str())) {
+        if field == "hint" {
+            hints.push(value);
+        } else if let Bson::Array(statements) = value {
+            let statements = statements.iter_mut().filter_map(Bson::as_document_mut);
+            hints.extend(statements.filter_map(|statement| statement.get_mut("hint")));
+        }
+    }
+    hints
 }

@@ -12,8 +12,9 @@ use crate::{
 /// The index that finds pending documents, in proportion to what is in flight.
 pub const PENDING_INDEX: &str = "_mongotx_pending";
 /// What names of MongoTx's own indexes begin with.
-const OWN: &str = "_mongotx_";
-const UNIQUE: &str = "_mongotx_unique.";
+pub(super) const OWN: &str = "_mongotx_";
+/// What names of stored unique indexes begin with; the application's name follows.
+pub(super) const UNIQUE: &str = "_mongotx_unique.";
 const TTL: &str = "_mongotx_ttl.";
 const MIRROR: &str = "_mongotx_unsafe.";
 /// The longest name that the server takes is far longer; what is added must fit.

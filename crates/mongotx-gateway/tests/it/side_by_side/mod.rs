@@ -4,5 +4,6 @@
 
 mod commands;
 mod differences;
+mod explain;
 mod pair;
 mod transactions;
