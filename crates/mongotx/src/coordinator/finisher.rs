@@ -257,7 +257,7 @@ impl Finisher {
 pub(crate) enum When {
     /// By the moment in question.
     Before,
-    /// Later.
+    /// After the moment in question.
     Since,
 }
 
