@@ -30,6 +30,7 @@ pub mod error;
 pub mod guard;
 pub mod metrics;
 pub mod options;
+mod scoped;
 pub mod session;
 pub mod steps;
 
@@ -46,6 +47,7 @@ pub use self::{
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
     options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},
+    scoped::{with_comment, without_validation},
     session::Session,
     steps::{Step, StepHook},
 };

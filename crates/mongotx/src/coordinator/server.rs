@@ -40,6 +40,7 @@ use crate::{
     error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated},
     metrics::Counters,
     options::Namespace,
+    scoped,
     steps::{Step, StepHook},
 };
 
@@ -47,6 +48,11 @@ use crate::{
 const BREAKS_VALIDATOR: i32 = 121;
 /// The server's code `BSONObjectTooLarge`.
 const TOO_LARGE: i32 = 10_334;
+
+/// The option of commands that validators do not judge.
+const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
+/// Commands that have it.
+const JUDGED: [&str; 4] = ["insert", "update", "findAndModify", "aggregate"];
 
 /// What an `update`, `insert` or `delete` command answers.
 #[derive(Debug, Default)]
@@ -172,10 +178,13 @@ impl Server {
     }
 
     /// One command, and the whole answer. For the doors alone.
-    async fn send(&self, db: &str, command: Document) -> Result<Document> {
+    async fn send(&self, db: &str, mut command: Document) -> Result<Document> {
         match self.line().await? {
             Some(mut line) => document::parse(&line.ask(db, &command).await?),
-            None => in_time(self.driver.database(db).run_command(command)).await,
+            None => {
+                scoped::add_comment(&mut command);
+                in_time(self.driver.database(db).run_command(command)).await
+            }
         }
     }
 
@@ -205,8 +214,17 @@ impl Server {
 
     /// The command without the collection's validator.
     fn unjudged(mut command: Document) -> Document {
-        command.insert("bypassDocumentValidation", true);
+        command.insert(BYPASS_VALIDATION, true);
         command
+    }
+
+    /// A command of a live transaction or of none, judged by the collection's validator unless the application has it bypassed.
+    /// Repairs are never asked for it: they judge, and go on where a document breaks the validator.
+    fn judged_as_asked(command: &mut Document) {
+        let can_bypass = command.keys().next().is_some_and(|name| JUDGED.contains(&name.as_str()));
+        if can_bypass && scoped::bypasses_validation() {
+            command.insert(BYPASS_VALIDATION, true);
+        }
     }
 
     /// The documents that `find` or `aggregate` answers, as somebody asks for them.
@@ -231,7 +249,8 @@ impl Server {
 
     /// Of bytes: the driver's cursor of documents reads them through serde, which takes objects for what they look like (see
     /// [`document`]).
-    async fn driver_cursor(&self, db: &str, command: Document) -> Result<Cursor<RawDocumentBuf>> {
+    async fn driver_cursor(&self, db: &str, mut command: Document) -> Result<Cursor<RawDocumentBuf>> {
+        scoped::add_comment(&mut command);
         Ok(in_time(self.driver.database(db).run_cursor_command(command)).await?.with_type())
     }
 

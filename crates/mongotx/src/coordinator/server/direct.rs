@@ -14,6 +14,7 @@ use crate::{
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
+    scoped,
 };
 
 /// Commands that change documents and have ways of their own.
@@ -58,6 +59,7 @@ impl Server {
     /// lose again is told with what was done.
     pub(crate) async fn write_directly(&self, db: &str, mut command: Document) -> Result<WriteAnswer> {
         self.nodes.on_majority(&mut command);
+        Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         self.as_asked(db, command).await
     }
@@ -65,13 +67,15 @@ impl Server {
     /// As [`Server::write_directly`], for a command of several statements, of which some may be done when the server gives it up.
     pub(crate) async fn write_several_directly(&self, db: &str, mut command: Document) -> Result<WriteAnswer> {
         self.nodes.on_majority(&mut command);
+        Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         let name = command.keys().next().cloned().unwrap_or_default();
         let answer = self.send(db, command).await.map_err(interrupted).map_err(Error::or_indeterminate)?;
         judge_several(&name, answer)
     }
 
-    /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands go over the driver.
+    /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands go over the driver, or
+    /// the validator is to be bypassed.
     pub(crate) async fn insert_raw(&self, ns: &Namespace, document: &RawDocument) -> Result<Option<WriteAnswer>> {
         let mut documents = RawArrayBuf::new();
         documents.push(document);
@@ -101,6 +105,10 @@ impl Server {
 
     /// Over a connection of this library's own, which leads to a server that keeps the data alone: no write concern is named.
     async fn send_raw(&self, db: &str, name: &str, command: RawDocumentBuf) -> Result<Option<WriteAnswer>> {
+        // The document is written by the other way, which has the option.
+        if scoped::bypasses_validation() {
+            return Ok(None);
+        }
         let Some(mut line) = self.line().await? else { return Ok(None) };
         let answer = line.ask_raw(db, &command).await.map_err(Error::or_indeterminate)?;
         judge(name, document::parse(&answer)?).map(Some)
@@ -109,6 +117,7 @@ impl Server {
     /// As [`Server::write_directly`], for other commands of the application's own that write.
     pub(crate) async fn run_directly(&self, db: &str, mut command: Document) -> Result<Document> {
         self.nodes.on_majority(&mut command);
+        Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         self.send_kept(db, command).await.map_err(Error::or_indeterminate)
     }

@@ -22,6 +22,7 @@ use crate::{
     coordinator::nodes::Nodes,
     error::{Error, ErrorKind, Result},
     metrics::Counters,
+    scoped,
 };
 
 /// As many as the driver's pool has by default.
@@ -202,6 +203,8 @@ impl Line<'_> {
         if let (Some(counters), Some(Ok(first))) = (&self.lean.counters, command.iter_elements().next()) {
             counters.count_command(first.key().as_str());
         }
+        let commented = scoped::commented(command)?;
+        let command = commented.as_deref().unwrap_or(command);
         let answer = self.lent.run(Some(db), command, &[], LONGEST_ANSWER).await;
         let answer = answer.map_err(|failure| {
             if !matches!(failure, Failure::TooLong { .. }) {

@@ -44,8 +44,9 @@ impl Core {
         &self,
         tx: &mut Transaction,
         ns: &Namespace,
-        command: Document,
+        mut command: Document,
     ) -> Result<WriteAnswer> {
+        Server::judged_as_asked(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;
         let answer = self.server.prepare(ns, command).await;
@@ -65,6 +66,7 @@ impl Core {
             command.extend(statement.get(part).map(|value| (part.to_owned(), value.clone())));
         }
         self.server.nodes.on_majority(&mut command);
+        Server::judged_as_asked(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;
         let answer = self.server.send_kept(&ns.db, command).await.map_err(interrupted);

@@ -11,7 +11,10 @@ use super::{
     Server, in_time,
     lean::{Batch, collection_of},
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    scoped,
+};
 
 /// The documents of a query that are left.
 pub(crate) enum Stream {
@@ -91,7 +94,9 @@ impl LeanCursor {
         let Some((db, coll, id)) = self.open.clone() else { return Ok(()) };
         let server = &self.server;
         let coming = self.coming.get_or_insert_with(|| {
-            let (server, command) = (Arc::clone(server), doc! {"getMore": id, "collection": coll});
+            let (server, mut command) = (Arc::clone(server), doc! {"getMore": id, "collection": coll});
+            // Here, because the task that sends it is another one. Without, the server goes on with the comment of the query.
+            scoped::add_comment(&mut command);
             self.runtime.spawn(async move { server.ask_raw(&db, &command).await })
         });
         let stopped = |_| Err(Error::new(ErrorKind::Closed, "the runtime of the client has ended"));

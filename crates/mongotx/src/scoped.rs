@@ -1,0 +1,66 @@
+//! What an application asks of every command that its actions send: a comment, and no judgement by validators.
+//!
+//! An action may send several commands, of several kinds, on ways that depend on what it meets. Both are therefore bound to the
+//! task that awaits the action, and are added where commands are sent (`coordinator::server`). What other tasks do for the
+//! action, such as writing the decision that it shares with others, is not its own and carries neither.
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, raw::cstr};
+
+tokio::task_local! {
+    static COMMENT: Bson;
+    static BYPASSES_VALIDATION: bool;
+}
+
+/// Awaits `work` with `comment` in every command that it sends to the server, where the profiler, the log and `currentOp` show it.
+///
+/// A command that has a comment of its own keeps it. Commands that go on without the caller carry none: decisions, which several
+/// transactions share, and what finishes documents after a commit.
+///
+/// ```no_run
+/// # async fn example(accounts: mongotx::Collection<bson::Document>) -> mongotx::Result<()> {
+/// use bson::doc;
+///
+/// mongotx::with_comment("nightly report", accounts.insert_one(doc! {"_id": 1})).await?;
+/// # Ok(()) }
+/// ```
+pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F::Output {
+    COMMENT.scope(comment.into(), work.into_future()).await
+}
+
+/// Awaits `work` without the judgement of validators (`bypassDocumentValidation`): documents that it writes may break them.
+///
+/// In a transaction this holds for the statements in `work` only. What they have written is finished at the commit as it is;
+/// a later statement that changes such a document is judged.
+pub async fn without_validation<F: IntoFuture>(work: F) -> F::Output {
+    BYPASSES_VALIDATION.scope(true, work.into_future()).await
+}
+
+/// The comment of the task's commands.
+pub(crate) fn comment() -> Option<Bson> {
+    COMMENT.try_with(Clone::clone).ok()
+}
+
+/// Adds the task's comment to a command that has none.
+pub(crate) fn add_comment(command: &mut Document) {
+    if let Some(comment) = comment()
+        && !command.contains_key("comment")
+    {
+        command.insert("comment", comment);
+    }
+}
+
+/// The same of a command that is bytes; `None`: there is nothing to add.
+pub(crate) fn commented(command: &RawDocument) -> bson::error::Result<Option<RawDocumentBuf>> {
+    let Some(comment) = comment() else { return Ok(None) };
+    if command.get("comment")?.is_some() {
+        return Ok(None);
+    }
+    let mut commented = command.to_owned();
+    commented.append(cstr!("comment"), bson::RawBson::try_from(comment)?);
+    Ok(Some(commented))
+}
+
+/// Whether what the task writes is not to be judged by validators.
+pub(crate) fn bypasses_validation() -> bool {
+    BYPASSES_VALIDATION.try_with(|bypasses| *bypasses).unwrap_or(false)
+}
