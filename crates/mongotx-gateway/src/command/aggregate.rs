@@ -71,7 +71,7 @@ impl Pipeline {
     }
 
     /// The library's action, with its own options.
-    fn options<'a>(&self, mut action: Aggregate<'a>, comment: Option<&Bson>) -> Aggregate<'a> {
+    fn options<'a>(&self, mut action: Aggregate<'a>) -> Aggregate<'a> {
         action = action.allow_disk_use(self.allow_disk_use);
         if let Some(collation) = &self.collation {
             action = action.collation(collation.clone());
@@ -81,9 +81,6 @@ impl Pipeline {
         }
         if let Some(variables) = &self.variables {
             action = action.let_vars(variables.clone());
-        }
-        if let Some(comment) = comment {
-            action = action.comment(comment.clone());
         }
         match self.first.size.and_then(|size| u32::try_from(size).ok()) {
             Some(size) if size > 0 => action.batch_size(size),
@@ -133,7 +130,7 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
     async move {
         let (source, _) = Source::of(call)?;
         let pipeline = Pipeline::parse(call.fields("aggregate"), false)?;
-        Ok(pipeline.options(source.action(&pipeline), None).explain(verbosity).await?)
+        Ok(pipeline.options(source.action(&pipeline)).explain(verbosity).await?)
     }
     .boxed()
 }
@@ -148,7 +145,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     if let Some(written) = written.filter(|_| pipeline.explain) {
         return explain(call, &source, &pipeline, written).await;
     }
-    let action = pipeline.options(source.action(&pipeline), call.generic.comment.as_ref());
+    let action = pipeline.options(source.action(&pipeline));
     let cursor = within!(call, action.with_type::<RawDocumentBuf>()).await?;
     call.first_batch(namespace, Open::of_query(cursor, 0), pipeline.first).await
 }
@@ -162,6 +159,6 @@ async fn explain(call: &Call<'_>, source: &Source, pipeline: &Pipeline, written:
     }
     check_level(call.name, call.generic.read.level)?;
     let written = call.context.client.database(call.db).explain(written, None).await?;
-    let sent = pipeline.options(source.action(pipeline), None).explain(Verbosity::QueryPlanner).await?;
+    let sent = pipeline.options(source.action(pipeline)).explain(Verbosity::QueryPlanner).await?;
     answer(written, Some(sent))
 }

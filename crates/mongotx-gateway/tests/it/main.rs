@@ -4,6 +4,7 @@
 
 mod another_database;
 mod codec;
+mod comments;
 mod common;
 mod corpus;
 mod driver;

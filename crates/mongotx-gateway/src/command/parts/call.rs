@@ -137,7 +137,8 @@ impl Call<'_> {
 
     /// The command as it is, answered by the server.
     pub(crate) async fn send_on(&mut self) -> Answer<Reply> {
-        let command = std::mem::take(&mut self.body);
+        let mut command = std::mem::take(&mut self.body);
+        command.extend(self.generic.comment.clone().map(|comment| ("comment".to_owned(), comment)));
         Ok(self.context.upstream.run_document(self.db, &command).await?)
     }
 }

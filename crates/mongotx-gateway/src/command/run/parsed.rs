@@ -95,7 +95,11 @@ pub(crate) trait Handler: 'static {
 pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let name = call.name;
     let handled = AssertUnwindSafe(async {
-        let made = H::run(call).await;
+        let made = match call.generic.comment.clone() {
+            None => H::run(call).await,
+            // On the heap: few commands have one.
+            Some(comment) => mongotx::with_comment(comment, H::run(call).boxed()).await,
+        };
         if call.context.options.test_commands {
             call.context.tx.fail_points.panic_after(name);
         }
