@@ -114,6 +114,9 @@ async fn carry_out(context: &Context, connection: &Connection, request: &Request
     let Some(Known { command, .. }) = known else {
         return CommandError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{}'", request.name())).into();
     };
+    if let Err(failure) = command::check_said(command, request) {
+        return failure.into();
+    }
     if !command.is_transactional()
         && let Err(failure) = command::check_outside(command, request)
     {

@@ -12,10 +12,11 @@
 //!
 //! ```text
 //! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► state, upstream
-//!                 state ─► fail_points, cursor ─► session, connection ─► access, metrics, fields ─► failure ─► reply
+//!                 state ─► fail_points, cursor ─► session, connection ─► access, metrics, api ─► fields ─► failure ─► reply
 //! ```
 
 mod access;
+mod api;
 mod clock;
 mod command;
 mod connection;

@@ -12,10 +12,15 @@ use super::parts::{
     read_concern::ReadLevel,
 };
 use crate::{
+    api::ApiParameters,
     cursor::Open,
     failure::{Answer, Failure, codes},
     fields::{Fields, as_number},
 };
+
+/// Fields that are not in API version 1.
+pub(super) const UNSTABLE: [&str; 6] =
+    ["explain", "runtimeConstants", "encryptionInformation", "isMapReduceCommand", "fromMongos", "exchange"];
 
 /// What it asks, but for the collection.
 pub(super) struct Pipeline {
@@ -49,12 +54,19 @@ impl Pipeline {
         };
         fields.ignore(&["bypassDocumentValidation"]);
         fields.finish()?;
-        if parsed.stages.iter().any(|stage| stage.contains_key("$currentOp")) {
+        Ok(parsed)
+    }
+
+    /// # Errors
+    /// 323 for stages that are not in the API version that the client keeps to, 115 for those that the gateway does not have.
+    fn check_stages(&self, api: ApiParameters) -> Answer<()> {
+        api.check_stages(&self.stages)?;
+        if self.stages.iter().any(|stage| stage.contains_key("$currentOp")) {
             let message = "the stage $currentOp is not supported: it would show the gateway's own commands, with documents as \
                            MongoTx stores them; the command currentOp shows what runs in this gateway";
             return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
         }
-        Ok(parsed)
+        Ok(())
     }
 
     /// For a read that is of one moment.
@@ -130,6 +142,7 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
     async move {
         let (source, _) = Source::of(call)?;
         let pipeline = Pipeline::parse(call.fields("aggregate"), false)?;
+        pipeline.check_stages(call.generic.api)?;
         Ok(pipeline.options(source.action(&pipeline)).explain(verbosity).await?)
     }
     .boxed()
@@ -139,6 +152,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
     let written = call.body.contains_key("explain").then(|| call.body.clone());
     let pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
+    pipeline.check_stages(call.generic.api)?;
     if let Some(level) = call.validated {
         pipeline.check_validated(level)?;
     }

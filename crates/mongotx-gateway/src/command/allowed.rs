@@ -1,10 +1,13 @@
 //! What a transaction may hold, as the server has it: decided by a command and its fields, before anything is looked at.
 
+use bson::{Bson, Document};
+
 use super::{
     parts::generic::Generic,
     registry::{Command, InTransactions},
 };
 use crate::{
+    api::{API_FIELDS, ApiParameters},
     failure::{Answer, Failure, codes},
     request::Request,
 };
@@ -38,6 +41,22 @@ pub(super) fn refusal(command: &Command, name: &str) -> Failure {
         _ => format!("Cannot run '{name}' in a multi-document transaction."),
     };
     Failure::new(codes::NOT_IN_TRANSACTION, message)
+}
+
+/// What is refused of a command whatever it does, by fields that every command may carry.
+///
+/// # Errors
+/// 14, 322, 323 and 4886600 for the API version that it names, 72 for a write concern where nothing is written.
+pub(crate) fn check_said(command: &Command, request: &Request) -> Answer<()> {
+    let (mut said, mut has_write_concern) = (Document::new(), false);
+    // What cannot be read is refused when the command is.
+    for (name, value) in request.body().iter().map_while(Result::ok) {
+        has_write_concern |= name == "writeConcern";
+        if let Some(value) = API_FIELDS.contains(&name.as_str()).then(|| Bson::try_from(value).ok()).flatten() {
+            said.insert(name.as_str(), value);
+        }
+    }
+    command.check(ApiParameters::take(&mut said)?, has_write_concern)
 }
 
 /// Of a command that is not carried out here.

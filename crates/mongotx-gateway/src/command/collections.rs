@@ -15,10 +15,24 @@ use crate::{
     session::records::is_own_name,
 };
 
+/// Fields of `create` that are not in API version 1.
+pub(super) const UNSTABLE: [&str; 9] = [
+    "max",
+    "autoIndexId",
+    "size",
+    "storageEngine",
+    "indexOptionDefaults",
+    "changeStreamPreAndPostImages",
+    "temp",
+    "flags",
+    "recordPreImages",
+];
+
 /// `create`.
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("create").into_rest();
+    call.generic.api.check_stages(&documents_in(options.get("pipeline")))?;
     let database = call.context.client.database(&namespace.db);
     let mut action = database.create_collection(&namespace.coll);
     for (option, value) in options {
@@ -29,6 +43,11 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
         made.push(namespace);
     }
     Ok(Body::empty())
+}
+
+/// The documents of an array.
+fn documents_in(array: Option<&Bson>) -> Vec<Document> {
+    array.and_then(Bson::as_array).into_iter().flatten().filter_map(Bson::as_document).cloned().collect()
 }
 
 /// `drop`.

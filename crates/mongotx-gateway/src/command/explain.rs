@@ -4,29 +4,31 @@
 use bson::{Bson, Document};
 use mongotx::Verbosity;
 
-use super::parts::{
-    body::Body,
-    call::Call,
-    generic::Generic,
-    plan::{Explain, answer, check_level},
+use super::{
+    parts::{
+        body::Body,
+        call::Call,
+        generic::Generic,
+        plan::{Explain, answer, check_level},
+    },
+    registry::Known,
 };
 use crate::{
+    api::API_FIELDS,
     failure::{Answer, Failure, codes},
     fields::Fields,
 };
 
-/// `explained`: how the command of a name is; `None`: there is no such command.
-pub(super) async fn run(call: &mut Call<'_>, explained: fn(&str) -> Option<Explain>) -> Answer<Body> {
+/// `look_up`: the command of a name.
+pub(super) async fn run(call: &mut Call<'_>, look_up: fn(&str) -> Option<Known>) -> Answer<Body> {
     check_level(call.name, call.generic.read.level)?;
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
-    let plan = match explained(&name) {
-        Some(Explain::AsSent(plan)) => Some(plan),
-        Some(Explain::AsWritten) => None,
-        Some(Explain::No) => return Err(refused(call.name, &name)),
-        None => {
-            let message = format!("Explain failed due to unknown command: {name}");
-            return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
-        }
+    let Some(Known { command, .. }) = look_up(&name) else { return Err(unknown(&name)) };
+    call.generic.api.check_fields(command.api, &name, &inner)?;
+    let plan = match command.explain {
+        Explain::AsSent(plan) => Some(plan),
+        Explain::AsWritten => None,
+        Explain::No => return Err(refused(call.name, &name)),
     };
     if let Some(collection @ Bson::String(_)) = inner.get(&name) {
         call.namespace_of(collection)?;
@@ -47,6 +49,7 @@ fn nested<'a>(call: &'a Call<'_>, name: &'a str, mut inner: Document) -> Answer<
         db: call.db,
         name,
         body: inner,
+        api: call.api,
         generic: call.generic,
         mode: call.mode,
         user: call.user,
@@ -64,15 +67,23 @@ fn refused(own: &str, name: &str) -> Failure {
     Failure::new(codes::ILLEGAL_OPERATION, message)
 }
 
+fn unknown(name: &str) -> Failure {
+    Failure::new(codes::COMMAND_NOT_FOUND, format!("Explain failed due to unknown command: {name}"))
+}
+
 /// The command that is to be explained, its name, and how much is to be told.
 pub(super) fn parse(mut body: Document) -> Answer<(String, Document, Verbosity)> {
-    let Some(Bson::Document(inner)) = body.remove("explain") else {
+    let Some(Bson::Document(mut inner)) = body.remove("explain") else {
         return Err(Failure::new(codes::TYPE_MISMATCH, "explain command requires a nested object"));
     };
     let mut fields = Fields::new("explain", body);
     let verbosity = parse_verbosity(fields.text("verbosity")?.as_deref())?;
     fields.finish()?;
     let name = inner.keys().next().cloned().unwrap_or_default();
+    // What counts is what `explain` itself says of the API.
+    for field in API_FIELDS {
+        inner.remove(field);
+    }
     Ok((name, inner, verbosity))
 }
 

@@ -15,6 +15,24 @@ use crate::{
     fields::Fields,
 };
 
+/// Fields that are not in API version 1.
+pub(super) const UNSTABLE: [&str; 14] = [
+    "min",
+    "max",
+    "returnKey",
+    "showRecordId",
+    "tailable",
+    "awaitData",
+    "oplogReplay",
+    "noCursorTimeout",
+    "readOnce",
+    "term",
+    "runtimeConstants",
+    "encryptionInformation",
+    "ntoreturn",
+    "options",
+];
+
 /// What a `find` asks, but for the collection.
 pub(super) struct Find {
     pub(super) filter: Document,

@@ -42,7 +42,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let GetMore { id, collection, size } = GetMore::parse(fields)?;
     let namespace = call.namespace_of(&collection.into())?;
     let cursors = &call.context.tx.cursors;
-    let mut open = cursors.check_out(id, &namespace, call.user_digest(), call.mode)?;
+    let mut open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
     let batch = match open.batch(size.map(|size| usize::try_from(size).unwrap_or(usize::MAX))).await {
         Ok(batch) => batch,
         Err(failure) => {

@@ -19,6 +19,7 @@ use crate::{
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let models = parse_models(call.fields("createIndexes"))?;
+    models.iter().try_for_each(|model| call.generic.api.check_index(&model.keys()))?;
     let collection = call.collection::<Document>(&namespace);
     let (is_new, before) = (describe(call, &namespace).await?.is_none(), count(&collection).await?);
     check_in_transaction(call, &namespace, is_new, &collection, &models).await?;

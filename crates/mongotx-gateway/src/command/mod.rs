@@ -46,7 +46,7 @@ mod update;
 
 pub use self::read::read;
 pub(crate) use self::{
-    allowed::check_outside,
+    allowed::{check_outside, check_said},
     registry::{Arrived, Known, Route},
     table::{access_of, look_up},
 };

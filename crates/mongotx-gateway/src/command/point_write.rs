@@ -19,6 +19,7 @@ use super::{
     run::{begin_write, retryable_failure, within_limits},
 };
 use crate::{
+    api::Api,
     connection::Connection,
     context::Context,
     error::code,
@@ -198,6 +199,7 @@ async fn in_session(
         name: request.name(),
         body: Document::new(),
         generic: &generic,
+        api: Api::Stable(&[]),
         mode: &mode,
         user,
         session: None,

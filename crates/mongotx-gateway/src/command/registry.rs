@@ -8,10 +8,11 @@ use futures_util::future::BoxFuture;
 use super::parts::{plan::Explain, read_concern::ReadLevels};
 use crate::{
     access::Access,
+    api::{Api, ApiParameters},
     connection::Connection,
     context::Context,
     error::{Code, CommandError},
-    failure::Answer,
+    failure::{Answer, Failure, codes},
     fields::Fields,
     reply::Reply,
     request::Request,
@@ -31,6 +32,10 @@ pub(crate) struct Command {
     pub(crate) kills_sessions: bool,
     /// The levels of read concern that it takes outside transactions.
     pub(crate) reads: ReadLevels,
+    /// How it stands to API version 1.
+    pub(crate) api: Api,
+    /// The command takes a write concern.
+    pub(crate) takes_write_concern: bool,
     /// Reader of the command's own fields.
     pub(crate) parse: Parse,
     /// Form in which `explain` shows the command.
@@ -104,6 +109,8 @@ impl Command {
             in_transactions: InTransactions::Never,
             kills_sessions: false,
             reads: ReadLevels::Usual,
+            api: Api::Outside,
+            takes_write_concern: false,
             parse: Parse::Nothing,
             explain: Explain::No,
         }
@@ -139,6 +146,21 @@ impl Command {
         Self { reads, ..self }
     }
 
+    /// In API version 1, but for these fields.
+    pub(super) const fn stable_but(self, unstable: &'static [&'static str]) -> Self {
+        Self { api: Api::Stable(unstable), ..self }
+    }
+
+    /// In API version 1 with all of its fields.
+    pub(super) const fn stable(self) -> Self {
+        self.stable_but(&[])
+    }
+
+    /// The same command, which takes a write concern.
+    pub(super) const fn takes_write_concern(self) -> Self {
+        Self { takes_write_concern: true, ..self }
+    }
+
     /// With how its own fields are read, the first one left out.
     pub(super) const fn parsed(self, parse: fn(Fields) -> Answer<()>) -> Self {
         Self { parse: Parse::Own(parse), ..self }
@@ -157,6 +179,20 @@ impl Command {
     /// With how it is explained.
     pub(super) const fn explained(self, explain: Explain) -> Self {
         Self { explain, ..self }
+    }
+
+    /// What is refused of a command whoever answers it, before it has to do with a transaction.
+    ///
+    /// # Errors
+    /// 323 for what is not in the API version that the client keeps to, 72 for a write concern where nothing is written.
+    pub(crate) fn check(&self, api: ApiParameters, has_write_concern: bool) -> Answer<()> {
+        api.check_command(self.api, self.names.first().copied().unwrap_or_default())?;
+        // What others answer, they check.
+        let is_own = matches!(self.route, Route::Transactional(_) | Route::Local(_));
+        if has_write_concern && is_own && !self.takes_write_concern {
+            return Err(Failure::new(codes::INVALID_OPTIONS, "Command does not support writeConcern"));
+        }
+        Ok(())
     }
 
     /// Whether it commits or rolls back.

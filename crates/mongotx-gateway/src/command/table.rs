@@ -25,10 +25,11 @@ use crate::{
         Access::{self, FullName, Inner, On, OnCursor, Open, Operations, Own, Pipeline, View},
         Need::{Define, Manage, Read, Root, See, Write},
     },
+    api::Api,
     error::{Code, code},
     failure::Answer,
     fields::Fields,
-    handshake,
+    handshake::{self, Listed},
 };
 
 type Names = &'static [&'static str];
@@ -69,7 +70,11 @@ macro_rules! retryable {
 
 /// The end of a transaction.
 const fn ending(run: Run, names: Names, access: Access) -> Command {
-    Command::new(names, access, Route::Transactional(run)).ending().parsed(end_transaction::check)
+    Command::new(names, access, Route::Transactional(run))
+        .ending()
+        .stable()
+        .takes_write_concern()
+        .parsed(end_transaction::check)
 }
 
 /// A question to the gateway itself.
@@ -118,19 +123,23 @@ static ROWS: &[Command] = &[
     statement!(find::run, ["find"], On(Read))
         .reads(OneMoment)
         .parsed(|fields| find::Find::parse(fields).map(drop))
-        .explained(Explain::AsSent(find::plan)),
+        .explained(Explain::AsSent(find::plan))
+        .stable_but(&find::UNSTABLE),
     statement!(get_more::run, ["getMore"], OnCursor(Read))
         .reads(Heedless)
-        .parsed_whole(|name, body| get_more::GetMore::parse(Fields::new(name, body)).map(drop)),
+        .parsed_whole(|name, body| get_more::GetMore::parse(Fields::new(name, body)).map(drop))
+        .stable(),
     statement!(kill_cursors::run, ["killCursors"], Own)
         .held_later()
         .reads(Heedless)
-        .parsed(|fields| kill_cursors::parse(fields).map(drop)),
+        .parsed(|fields| kill_cursors::parse(fields).map(drop))
+        .stable(),
     outside!(count::run, ["count"], On(Read))
         .refused_in_transactions(COUNT)
         .reads(Linearizable)
         .parsed(|fields| count::Count::parse(fields).map(drop))
-        .explained(Explain::AsWritten),
+        .explained(Explain::AsWritten)
+        .stable(),
     statement!(distinct::run, ["distinct"], On(Read))
         .reads(OneMoment)
         .parsed(|fields| distinct::Distinct::parse(fields).map(drop))
@@ -138,48 +147,68 @@ static ROWS: &[Command] = &[
     statement!(aggregate::run, ["aggregate"], Pipeline)
         .reads(OneMoment)
         .parsed(|fields| aggregate::Pipeline::parse(fields, true).map(drop))
-        .explained(Explain::AsSent(aggregate::plan)),
-    outside!(|call| explain::run(call, how_explained), ["explain"], Inner).parsed_as_another(),
-    retryable!(insert::run, ["insert"], On(Write)).parsed(|fields| insert::Inserts::parse(fields).map(drop)),
+        .explained(Explain::AsSent(aggregate::plan))
+        .stable_but(&aggregate::UNSTABLE)
+        .takes_write_concern(),
+    outside!(|call| explain::run(call, look_up), ["explain"], Inner).parsed_as_another().stable(),
+    retryable!(insert::run, ["insert"], On(Write))
+        .parsed(|fields| insert::Inserts::parse(fields).map(drop))
+        .stable_but(&["encryptionInformation"])
+        .takes_write_concern(),
     retryable!(update::run, ["update"], On(Write))
         .parsed(|fields| update::Updates::parse(fields).map(drop))
-        .explained(Explain::AsWritten),
+        .explained(Explain::AsWritten)
+        .stable_but(&["runtimeConstants", "encryptionInformation"])
+        .takes_write_concern(),
     retryable!(delete::run, ["delete"], On(Write))
         .parsed(|fields| delete::Deletes::parse(fields).map(drop))
-        .explained(Explain::AsWritten),
+        .explained(Explain::AsWritten)
+        .stable_but(&["runtimeConstants", "encryptionInformation"])
+        .takes_write_concern(),
     retryable!(find_and_modify::run, ["findAndModify", "findandmodify"], On(Write))
         .parsed(|fields| find_and_modify::FindAndModify::parse(fields).map(drop))
-        .explained(Explain::AsWritten),
+        .explained(Explain::AsWritten)
+        .stable_but(&["runtimeConstants", "encryptionInformation"])
+        .takes_write_concern(),
     // Collections and indexes.
-    statement!(collections::create, ["create"], View(Define)),
-    outside!(collections::drop, ["drop"], On(Define)),
-    outside!(collections::drop_database, ["dropDatabase"], On(Manage)),
-    outside!(collections::modify, ["collMod"], View(Manage)),
-    outside!(unsupported::rename_collection, ["renameCollection"], On(Root)),
+    statement!(collections::create, ["create"], View(Define)).stable_but(&collections::UNSTABLE).takes_write_concern(),
+    outside!(collections::drop, ["drop"], On(Define)).stable().takes_write_concern(),
+    outside!(collections::drop_database, ["dropDatabase"], On(Manage)).stable().takes_write_concern(),
+    outside!(collections::modify, ["collMod"], View(Manage))
+        .stable_but(&["changeStreamPreAndPostImages", "recordPreImages", "dryRun"])
+        .takes_write_concern(),
+    outside!(unsupported::rename_collection, ["renameCollection"], On(Root)).takes_write_concern(),
     outside!(collections::list, ["listCollections"], On(See))
-        .parsed(|mut fields| First::of_cursor("listCollections", fields.document("cursor")?).map(drop)),
-    statement!(indexes::create, ["createIndexes"], On(Define)).parsed(|fields| indexes::parse_models(fields).map(drop)),
-    outside!(indexes::drop, ["dropIndexes", "deleteIndexes"], On(Define)),
+        .parsed(|mut fields| First::of_cursor("listCollections", fields.document("cursor")?).map(drop))
+        .stable(),
+    statement!(indexes::create, ["createIndexes"], On(Define))
+        .parsed(|fields| indexes::parse_models(fields).map(drop))
+        .stable_but(&["ignoreUnknownIndexOptions"])
+        .takes_write_concern(),
+    outside!(indexes::drop, ["dropIndexes", "deleteIndexes"], On(Define)).stable().takes_write_concern(),
     outside!(indexes::list, ["listIndexes"], On(See))
-        .parsed(|mut fields| First::of_cursor("listIndexes", fields.document("cursor")?).map(drop)),
+        .parsed(|mut fields| First::of_cursor("listIndexes", fields.document("cursor")?).map(drop))
+        .stable_but(&["includeBuildUUIDs", "includeIndexBuildInfo"]),
     // What would show what MongoTx stores for itself.
     outside!(hidden::unchanged, ["dbStats", "dbstats"], On(See)),
     outside!(hidden::statistics, ["collStats", "collstats"], On(See)),
     outside!(hidden::statistics, ["validate"], On(Manage)),
     outside!(hidden::unchanged, ["dataSize", "datasize"], FullName),
     // Shows the databases that the user has a role on.
-    outside!(hidden::databases, ["listDatabases"], Own),
+    outside!(hidden::databases, ["listDatabases"], Own).stable(),
     outside!(current_op::run, ["currentOp"], Operations),
     outside!(server_status::run, ["serverStatus"], On(Root)),
-    outside!(unsupported::map_reduce, ["mapReduce", "mapreduce"], On(Root)),
+    outside!(unsupported::map_reduce, ["mapReduce", "mapreduce"], On(Root)).takes_write_concern(),
     // Transactions and sessions.
     ending(run::commit, &["commitTransaction"], Own),
     ending(run::abort, &["abortTransaction"], Own),
     outside!(sessions::refresh, ["refreshSessions"], Own)
-        .parsed_whole(|name, body| sessions::named(name, body).map(drop)),
+        .parsed_whole(|name, body| sessions::named(name, body).map(drop))
+        .stable(),
     outside!(sessions::kill, ["endSessions"], Own)
         .kills_sessions()
-        .parsed_whole(|name, body| sessions::named(name, body).map(drop)),
+        .parsed_whole(|name, body| sessions::named(name, body).map(drop))
+        .stable(),
     outside!(sessions::kill, ["killSessions"], Own)
         .kills_sessions()
         .parsed_whole(|name, body| sessions::named(name, body).map(drop)),
@@ -191,30 +220,34 @@ static ROWS: &[Command] = &[
         .parsed_whole(|name, body| fail_point::check(Fields::new(name, body))),
     // The gateway itself.
     local(|arrived| handshake::hello(arrived.context, arrived.connection, arrived.request), &["hello"], Open)
-        .refused_in_transactions(GREETING),
+        .refused_in_transactions(GREETING)
+        .stable(),
     local(
         |arrived| handshake::hello(arrived.context, arrived.connection, arrived.request),
         &["isMaster", "ismaster"],
         Open,
     )
     .refused_in_transactions(GREETING),
-    local(|_| Ok(handshake::ping()), &["ping"], Open).refused_in_transactions(GREETING),
+    local(|_| Ok(handshake::ping()), &["ping"], Open).refused_in_transactions(GREETING).stable(),
     local(|arrived| Ok(handshake::address(arrived.connection)), &["whatsmyuri"], Open),
     local(|arrived| Ok(handshake::status(arrived.connection, arrived.request)), &["connectionStatus"], Open),
     local(|arrived| Ok(handshake::logout(arrived.connection)), &["logout"], Own),
     local(|arrived| handshake::command_line(arrived.context, arrived.request), &["getCmdLineOpts"], On(Root)),
     local(|_| Ok(handshake::commands(listed())), &["listCommands"], Open),
     local(|_| Ok(handshake::start_session()), &["startSession"], Own),
+    local(|_| Ok(handshake::nonce()), &["getnonce"], Open),
     local(
         |arrived| Ok(handshake::start_login(arrived.context, arrived.connection, arrived.request)),
         &["saslStart"],
         Open,
-    ),
+    )
+    .stable(),
     local(
         |arrived| Ok(handshake::continue_login(arrived.context, arrived.connection, arrived.request)),
         &["saslContinue"],
         Open,
-    ),
+    )
+    .stable(),
     // The server.
     through(&["buildInfo", "buildinfo"], Open),
     through(&["hostInfo"], On(Root)),
@@ -287,8 +320,7 @@ static ROWS: &[Command] = &[
     refused(ON_THE_SERVER, &["grantPrivilegesToRole"], On(Root)),
     refused(ON_THE_SERVER, &["revokePrivilegesFromRole"], On(Root)),
     refused(ON_THE_SERVER, &["invalidateUserCache"], On(Root)),
-    refused(NO_SUCH_LOGIN, &["authenticate"], Open),
-    refused(NO_SUCH_LOGIN, &["getnonce"], Open),
+    refused(NO_SUCH_LOGIN, &["authenticate"], Open).stable(),
     refused(NO_SUCH_LOGIN, &["copydbgetnonce"], On(Root)),
     refused(DANGEROUS, &["shutdown"], On(Root)),
     refused(DANGEROUS, &["setParameter"], On(Root)),
@@ -311,15 +343,13 @@ pub(crate) fn access_of(name: &str) -> Access {
     look_up(name).map_or(On(Root), |known| known.command.access)
 }
 
-/// How a command of this name is explained. `None`: there is none.
-fn how_explained(name: &str) -> Option<Explain> {
-    look_up(name).map(|known| known.command.explain)
-}
-
-/// Those that are not refused, by their usual names, and whether clients have to log in for them.
-fn listed() -> impl Iterator<Item = (&'static str, bool)> {
+/// Those that are not refused, by their usual names.
+fn listed() -> impl Iterator<Item = Listed> {
     let answered = ROWS.iter().filter(|command| !matches!(command.route, Route::Refused(..)));
-    answered.filter_map(|command| command.names.first().map(|name| (*name, command.access != Open)))
+    answered.filter_map(|command| {
+        let api_versions: &[&str] = if matches!(command.api, Api::Stable(_)) { &["1"] } else { &[] };
+        command.names.first().map(|name| Listed { name, requires_auth: command.access != Open, api_versions })
+    })
 }
 
 #[cfg(test)]
@@ -346,7 +376,7 @@ mod tests {
 
     #[test]
     fn commands_are_listed_by_their_usual_names_unless_they_are_refused() {
-        let listed: Vec<(&str, bool)> = listed().collect();
+        let listed: Vec<(&str, bool)> = listed().map(|listed| (listed.name, listed.requires_auth)).collect();
         for one in [("find", true), ("getMore", true), ("findAndModify", true), ("buildInfo", false)] {
             assert!(listed.contains(&one), "{one:?}");
         }
@@ -367,12 +397,12 @@ mod tests {
             "whatsmyuri",
             "connectionStatus",
             "listCommands",
+            "getnonce",
             "saslStart",
             "saslContinue",
             "buildInfo",
             "buildinfo",
             "authenticate",
-            "getnonce",
         ];
         assert_eq!(names(|command| command.access == Open), open);
         let root = [

@@ -13,6 +13,7 @@ use mongotx::Namespace;
 
 use super::Open;
 use crate::{
+    api::ApiParameters,
     failure::{Answer, Failure, codes},
     session::{Lsid, info::Mode},
 };
@@ -31,6 +32,8 @@ pub(crate) struct Owner {
     pub(crate) lsid: Option<Lsid>,
     /// The transaction that opened it.
     pub(crate) number: Option<i64>,
+    /// What the command that opened it has said of the API.
+    pub(crate) api: ApiParameters,
 }
 
 struct Entry {
@@ -71,8 +74,15 @@ impl CursorTable {
     /// Takes a cursor to work on it.
     ///
     /// # Errors
-    /// The server's: 43, and those for cursors of other collections, sessions and transactions.
-    pub(crate) fn check_out(&self, id: i64, namespace: &Namespace, user: &[u8], mode: &Mode) -> Answer<Open> {
+    /// The server's: 43, and those for cursors of other collections, sessions, transactions and API versions.
+    pub(crate) fn check_out(
+        &self,
+        id: i64,
+        namespace: &Namespace,
+        user: &[u8],
+        mode: &Mode,
+        api: ApiParameters,
+    ) -> Answer<Open> {
         let mut entries = self.entries();
         let not_found = || Failure::new(codes::CURSOR_NOT_FOUND, format!("cursor id {id} not found"));
         let entry = entries.get_mut(&id).ok_or_else(not_found)?;
@@ -81,6 +91,7 @@ impl CursorTable {
             return Err(Failure::new(codes::UNAUTHORIZED, message));
         }
         check_owner(id, &entry.owner, namespace, mode)?;
+        api.check_continues("getMore", "the cursor-creating command", entry.owner.api)?;
         entry.open.take().ok_or_else(|| Failure::new(12_051, format!("cursor id {id} is already in use")))
     }
 
@@ -191,7 +202,7 @@ mod tests {
     }
 
     fn owner(lsid: Option<Lsid>, number: Option<i64>) -> Owner {
-        Owner { namespace: namespace(), user: Vec::new(), lsid, number }
+        Owner { namespace: namespace(), user: Vec::new(), lsid, number, api: ApiParameters::default() }
     }
 
     fn within(n: u8, number: i64) -> Mode {
@@ -223,11 +234,17 @@ mod tests {
     fn what_is_killed_while_it_is_in_use_does_not_come_back() {
         let (table, now) = (CursorTable::default(), Instant::now());
         let id = table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
-        let open = table.check_out(id, &namespace(), &[], &Mode::Plain(None)).unwrap();
-        assert_eq!(table.check_out(id, &namespace(), &[], &Mode::Plain(None)).err().unwrap().code, 12_051);
+        let open = table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).unwrap();
+        assert_eq!(
+            table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).err().unwrap().code,
+            12_051
+        );
         assert!(table.kill(id));
         table.give_back(id, open, now);
-        assert_eq!(table.check_out(id, &namespace(), &[], &Mode::Plain(None)).err().unwrap().code, 43);
+        assert_eq!(
+            table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).err().unwrap().code,
+            43
+        );
     }
 
     #[test]
@@ -235,7 +252,7 @@ mod tests {
         let (table, now) = (CursorTable::default(), Instant::now());
         let owner = Owner { user: vec![1], ..owner(None, None) };
         let id = table.add(owner, Open::of_documents(Vec::new()), true, now).unwrap();
-        let taken = |user: &[u8]| table.check_out(id, &namespace(), user, &Mode::Plain(None));
+        let taken = |user: &[u8]| table.check_out(id, &namespace(), user, &Mode::Plain(None), ApiParameters::default());
         assert_eq!(taken(&[2]).err().unwrap().code, 13);
         assert_eq!(taken(&[]).err().unwrap().code, 13);
         taken(&[1]).unwrap();

@@ -48,7 +48,9 @@ codes! {
     EXCEEDED_TIME_LIMIT = 262 ExceededTimeLimit;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;
     API_VERSION_ERROR = 322 APIVersionError;
+    API_STRICT_ERROR = 323 APIStrictError;
     MECHANISM_UNAVAILABLE = 334 MechanismUnavailable;
+    API_MISMATCH = 347 APIMismatchError;
     INVALID_PAYLOAD = 10270 Location10270;
     OBJECT_TOO_LARGE = 10334 BSONObjectTooLarge;
     INTERRUPTED = 11601 Interrupted;

@@ -22,10 +22,23 @@ pub(crate) fn command_line(context: &Context, request: &Request) -> Result<Reply
     Ok(doc! {"argv": ["mongotx", "serve"], "parsed": {"net": net}, "ok": 1.0}.into())
 }
 
-/// `listCommands`: names, and whether they work. `commands`: each one's name, and whether clients have to log in for it.
-pub(crate) fn commands(commands: impl Iterator<Item = (&'static str, bool)>) -> Reply {
-    let described = commands.map(|(name, requires_auth)| {
-        (name.to_owned(), Bson::from(doc! {"help": "", "adminOnly": false, "requiresAuth": requires_auth}))
+/// What `listCommands` says of a command.
+pub(crate) struct Listed {
+    pub(crate) name: &'static str,
+    /// Clients have to log in for it.
+    pub(crate) requires_auth: bool,
+    /// Versions of the stable API that it is in.
+    pub(crate) api_versions: &'static [&'static str],
+}
+
+/// `listCommands`: names, and whether they work.
+pub(crate) fn commands(commands: impl Iterator<Item = Listed>) -> Reply {
+    let described = commands.map(|Listed { name, requires_auth, api_versions }| {
+        let described = doc! {
+            "help": "", "requiresAuth": requires_auth, "adminOnly": false, "apiVersions": api_versions,
+            "deprecatedApiVersions": [],
+        };
+        (name.to_owned(), Bson::from(described))
     });
     doc! {"commands": described.collect::<Document>(), "ok": 1.0}.into()
 }

@@ -18,7 +18,7 @@ mod whoami;
 
 use bson::doc;
 
-pub(crate) use self::about::{command_line, commands};
+pub(crate) use self::about::{Listed, command_line, commands};
 use crate::{connection::Connection, context::Context, error::CommandError, reply::Reply, request::Request};
 
 /// `ping`.
@@ -53,6 +53,11 @@ pub(crate) fn logout(connection: &Connection) -> Reply {
 /// `startSession`.
 pub(crate) fn start_session() -> Reply {
     session::start().into()
+}
+
+/// `getnonce`: a new one each time. It was for a way to log in that no server has any more; only old clients ask.
+pub(crate) fn nonce() -> Reply {
+    doc! {"nonce": format!("{:016x}", rand::random::<u64>()), "ok": 1.0}.into()
 }
 
 /// `whatsmyuri`.

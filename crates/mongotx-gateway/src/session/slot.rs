@@ -15,7 +15,7 @@ use super::{
     machine::{End, Machine, State},
     retry::Retry,
 };
-use crate::metrics::Counted;
+use crate::{api::ApiParameters, metrics::Counted};
 
 /// One session.
 pub(crate) struct Slot {
@@ -33,6 +33,8 @@ pub(crate) struct Work {
     pub(crate) open: Option<Open>,
     /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
     pub(crate) id: Option<TxId>,
+    /// What the newest number's transaction has said of the API with its first statement.
+    pub(crate) api: ApiParameters,
     /// How the session's last transactions have ended.
     pub(crate) attempts: Attempts,
     pub(crate) retry: Retry,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod another_database;
+mod api_versions;
 mod codec;
 mod comments;
 mod common;

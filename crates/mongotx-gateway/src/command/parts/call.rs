@@ -9,6 +9,7 @@ use mongotx::{
 use super::{generic::Generic, read_concern::ReadLevel};
 use crate::{
     access::User,
+    api::Api,
     context::Context,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
@@ -24,6 +25,8 @@ pub(crate) struct Call<'a> {
     /// Its own fields; the first one is its name.
     pub(crate) body: Document,
     pub(crate) generic: &'a Generic,
+    /// How the command stands to API version 1.
+    pub(crate) api: Api,
     pub(crate) mode: &'a Mode,
     /// Whose command it is, where users log in.
     pub(crate) user: Option<&'a User>,
@@ -56,6 +59,12 @@ impl Call<'_> {
     pub(crate) fn fields(&mut self, name: &str) -> Fields {
         self.body.remove(self.name);
         Fields::new(name, std::mem::take(&mut self.body))
+    }
+
+    /// # Errors
+    /// 323 for a field that is not in the API version that the client keeps to.
+    pub(crate) fn check_stable(&self) -> Answer<()> {
+        self.generic.api.check_fields(self.api, self.name, &self.body)
     }
 
     /// Is it a statement of a transaction of the client's? (A write may have a transaction of its own.)

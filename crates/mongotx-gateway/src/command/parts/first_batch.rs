@@ -46,7 +46,8 @@ impl Call<'_> {
             0
         } else {
             let user = self.user_digest().to_vec();
-            let owner = Owner { namespace, user, lsid: self.mode.lsid().cloned(), number: self.mode.transaction() };
+            let (lsid, number) = (self.mode.lsid().cloned(), self.mode.transaction());
+            let owner = Owner { namespace, user, lsid, number, api: self.generic.api };
             // Who keeps the gateway's memory does not keep it for ever.
             let expires = first.expires || self.validated.is_some();
             self.context.tx.cursors.add(owner, open, expires, Instant::now())?

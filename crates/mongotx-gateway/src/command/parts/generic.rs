@@ -6,6 +6,7 @@ use bson::{Bson, Document};
 
 use super::{read_concern::ReadConcern, write_concern::WriteConcern};
 use crate::{
+    api::ApiParameters,
     failure::{Answer, Failure, codes},
     fields::as_number,
 };
@@ -29,9 +30,11 @@ pub(crate) const IGNORED: [&str; 15] = [
     "mayBypassWriteBlocking",
 ];
 
-/// Read concern, write concern and time limit of a command.
+/// API version, read concern, write concern, time limit and comment of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Generic {
+    /// The API version.
+    pub(crate) api: ApiParameters,
     /// The read concern of the command.
     pub(crate) read: ReadConcern,
     /// `writeConcern`.
@@ -51,11 +54,11 @@ impl Generic {
         for field in IGNORED {
             body.remove(field);
         }
-        check_api(body)?;
+        let api = ApiParameters::take(body)?;
         let read = body.remove("readConcern").map_or(Ok(ReadConcern::default()), |read| ReadConcern::parse(&read))?;
         let write = body.remove("writeConcern").map(|concern| WriteConcern::parse(&concern)).transpose()?;
         let limit = body.remove("maxTimeMS").map_or(Ok(None), |limit| time_limit(&limit))?;
-        Ok(Self { read, write, limit, comment: body.remove("comment") })
+        Ok(Self { api, read, write, limit, comment: body.remove("comment") })
     }
 
     /// For a transaction's statement.
@@ -83,22 +86,6 @@ fn time_limit(limit: &Bson) -> Answer<Option<Duration>> {
         Some(0) => Ok(None),
         Some(ms) if (1..=i64::from(i32::MAX)).contains(&ms) => Ok(Some(Duration::from_millis(ms as u64))),
         Some(ms) => bad(format!("{ms} value for maxTimeMS is out of range")),
-    }
-}
-
-fn check_api(body: &mut Document) -> Answer<()> {
-    let (strict, deprecation) = (body.remove("apiStrict"), body.remove("apiDeprecationErrors"));
-    match body.remove("apiVersion") {
-        None if strict.is_some() || deprecation.is_some() => {
-            let message = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
-            Err(Failure::new(4_886_600, message))
-        }
-        None => Ok(()),
-        Some(Bson::String(version)) if version == "1" => Ok(()),
-        Some(other) => {
-            let message = format!("Cannot accept API version {}", other.as_str().unwrap_or("of another type"));
-            Err(Failure::new(codes::API_VERSION_ERROR, message))
-        }
     }
 }
 

@@ -64,6 +64,7 @@ impl<'a> Parsed<'a> {
             name: self.name,
             body,
             generic: &self.generic,
+            api: self.command.api,
             mode: &self.mode,
             user: self.user.as_deref(),
             session: None,
@@ -95,6 +96,8 @@ pub(crate) trait Handler: 'static {
 pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let name = call.name;
     let handled = AssertUnwindSafe(async {
+        // Here, because in a transaction it is the error of a statement.
+        call.check_stable()?;
         let made = match call.generic.comment.clone() {
             None => H::run(call).await,
             // On the heap: few commands have one.

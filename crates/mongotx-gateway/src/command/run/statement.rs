@@ -22,7 +22,7 @@ use crate::{
     metrics::{AbortReason, Counted},
     session::{
         Lsid, end,
-        machine::{Event, Step},
+        machine::{Event, State, Step},
         slot::{Open, Work},
     },
 };
@@ -43,6 +43,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
         state.cursors.kill_of_transactions(&lsid);
         begin(&mut work, parsed.context, &parsed.generic).await?;
     }
+    check_api(&work, parsed)?;
     let made = in_transaction::<H>(&mut work, parsed, &lsid, interruption).await;
     named(&work, parsed, made)
 }
@@ -54,10 +55,18 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     let slot = state.sessions.get(&lsid, Instant::now())?;
     let mut work = slot.check_out().await;
     let before = work.machine.state();
+    if number == work.machine.newest() && [State::Open, State::InDoubt, State::Committed].contains(&before) {
+        check_api(&work, parsed)?;
+    }
     let ended = end_one(&mut work, parsed, number, commits).await;
     end::count(&state.metrics, &lsid, number, commits, (before, work.machine.state()), ended.as_ref().err());
     state.cursors.kill_of_transactions(&lsid);
     named(&work, parsed, ended)
+}
+
+/// All commands of a transaction say the same of the API. What says something else does not end it, as in the server.
+fn check_api(work: &Work, parsed: &Parsed<'_>) -> Answer<()> {
+    parsed.generic.api.check_continues(parsed.name, "the transaction's first command", work.api)
 }
 
 /// With the transaction's name.
@@ -89,6 +98,7 @@ async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits:
 
 async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<()> {
     work.id = None;
+    work.api = generic.api;
     work.retry.clear();
     let options = TransactionOptions {
         isolation: Some(generic.read.isolation(context.options.client.isolation)),

@@ -5,5 +5,5 @@
 mod commands;
 mod differences;
 mod explain;
-mod pair;
+pub(crate) mod pair;
 mod transactions;
