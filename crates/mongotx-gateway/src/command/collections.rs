@@ -84,8 +84,7 @@ pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Body> {
     for (option, value) in options {
         action = action.option(&option, value);
     }
-    action.await?;
-    Ok(Body::empty())
+    Body::of(&action.await?)
 }
 
 /// `listCollections`.

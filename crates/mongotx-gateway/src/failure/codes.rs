@@ -100,6 +100,7 @@ const NAMES: &[(i32, &str)] = &[
     (167, "OptionNotSupportedOnView"),
     (168, "InvalidPipelineOperator"),
     (171, "CannotIndexParallelArrays"),
+    (181, "AmbiguousIndexKeyPattern"),
     (189, "PrimarySteppedDown"),
     (197, "InvalidIndexSpecificationOption"),
     (224, "QueryFeatureNotAllowed"),

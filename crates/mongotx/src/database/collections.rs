@@ -64,7 +64,7 @@ impl ModifyCollection<'_> {
 }
 
 impl<'a> IntoFuture for ModifyCollection<'a> {
-    type Output = Result<()>;
+    type Output = Result<Document>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -84,12 +84,13 @@ impl Database {
         CreateCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }
 
-    /// Changes options of a collection or a view. Takes effect at once, as in [`Database::create_collection`]; what
-    /// transactions have written before is not judged by a new validator.
+    /// Changes options of a collection or a view, or with the option `index` those of an index: `hidden`, `expireAfterSeconds`.
+    /// Takes effect at once, as in [`Database::create_collection`]; what transactions have written before is not judged by a new
+    /// validator. Answers what was changed of the index: `hidden_old`, `hidden_new`, `expireAfterSeconds_old`, …
     ///
     /// # Errors
-    /// The server's: 26 (NamespaceNotFound), 72 (InvalidOptions); [`crate::ErrorKind::Unsupported`] for the option `index`,
-    /// and for a validator that could not be asked of uncommitted versions.
+    /// The server's: 26 (NamespaceNotFound), 27 (IndexNotFound), 72 (InvalidOptions); [`crate::ErrorKind::Unsupported`] for an
+    /// index that is to become unique, and for a validator that could not be asked of uncommitted versions.
     pub fn modify_collection(&self, name: &str) -> ModifyCollection<'_> {
         ModifyCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }

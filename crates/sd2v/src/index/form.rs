@@ -99,6 +99,30 @@ impl Index {
         names
     }
 
+    /// Has it this key pattern, numbers compared by their values?
+    pub fn has_key(&self, key: &Document) -> bool {
+        let own = self.key();
+        let is_same = |((field, kind), (other, asked)): ((&String, &Bson), (&String, &Bson))| {
+            field == other && (kind == asked || direction(kind).is_some() && direction(kind) == direction(asked))
+        };
+        own.len() == key.len() && own.iter().zip(key).all(is_same)
+    }
+
+    /// The stored index by which the server removes what has expired. `None`: nothing in it expires.
+    pub fn expiring(&self) -> Option<String> {
+        if self.guarded {
+            return Some(format!("{TTL}{}", self.name()));
+        }
+        self.spec.contains_key("expireAfterSeconds").then(|| self.stored_name.clone())
+    }
+
+    /// The stored index to be made so that its documents expire after so many seconds.
+    pub fn to_expire(&self, seconds: i64) -> Document {
+        let mut spec = self.spec.clone();
+        spec.insert("expireAfterSeconds", seconds);
+        ttl_spec(&spec)
+    }
+
     /// The name of its mirrored index.
     pub fn mirror_name(&self) -> String {
         format!("{MIRROR}{}", self.name())
@@ -137,6 +161,15 @@ fn is_true(spec: &Document, option: &str) -> bool {
         Some(Bson::Int64(flag)) => *flag != 0,
         Some(Bson::Double(flag)) => *flag != 0.0,
         _ => false,
+    }
+}
+
+fn direction(kind: &Bson) -> Option<f64> {
+    match kind {
+        Bson::Int32(n) => Some(f64::from(*n)),
+        Bson::Int64(n) => Some(*n as f64),
+        Bson::Double(n) => Some(*n),
+        _ => None,
     }
 }
 

@@ -325,3 +325,53 @@ async fn commands_of_several_statements_are_answered_the_same_in_order() {
 async fn commands_of_several_statements_are_answered_the_same_in_any_order() {
     all_same("cmp_several", several_statements(false)).await;
 }
+
+#[tokio::test]
+async fn indexes_are_changed_the_same() {
+    let indexes = vec![
+        doc! {"key": {"a": 1}, "name": "a_1"},
+        doc! {"key": {"b": 1}, "name": "b_1", "unique": true},
+        doc! {"key": {"t": 1}, "name": "t_1", "expireAfterSeconds": 3600},
+        doc! {"key": {"a": 1, "b": -1}, "name": "a_1_b_-1"},
+        doc! {"key": {"l": 1}, "name": "l_1"},
+        doc! {"key": {"l": 1}, "name": "l_de", "collation": {"locale": "de"}},
+    ];
+    let changes = [
+        doc! {"name": "t_1", "expireAfterSeconds": 100},
+        doc! {"name": "t_1", "expireAfterSeconds": 100},
+        doc! {"keyPattern": {"t": 1.0}, "expireAfterSeconds": 50},
+        doc! {"name": "t_1", "hidden": true},
+        doc! {"name": "t_1", "hidden": false, "expireAfterSeconds": 70.5},
+        doc! {"name": "a_1", "expireAfterSeconds": 99_999_999_999_i64},
+        doc! {"name": "b_1", "expireAfterSeconds": 5},
+        doc! {"name": "b_1", "hidden": true},
+        doc! {"keyPattern": {"b": 1}, "hidden": false},
+        doc! {"name": "a_1_b_-1", "hidden": true},
+        doc! {"name": "a_1_b_-1", "expireAfterSeconds": 5},
+        doc! {"name": "_id_", "hidden": true},
+        doc! {"name": "_id_", "expireAfterSeconds": 5},
+        doc! {"name": "nope", "hidden": true},
+        doc! {"keyPattern": {"q": 1}, "hidden": true},
+        doc! {"keyPattern": {"l": 1}, "hidden": true},
+        doc! {"name": "a_1"},
+        doc! {"hidden": true},
+        doc! {"name": "a_1", "keyPattern": {"a": 1}, "hidden": true},
+        doc! {"name": "a_1", "hidden": "x"},
+        doc! {"name": "t_1", "expireAfterSeconds": "x", "hidden": true},
+        doc! {"name": "t_1", "expireAfterSeconds": -1},
+        doc! {"name": "a_1", "zz": 1},
+    ];
+    let mut commands = vec![doc! {"createIndexes": "c", "indexes": indexes}];
+    commands.extend(changes.map(|change| doc! {"collMod": "c", "index": change}));
+    commands.extend([
+        doc! {"collMod": "c", "index": 5},
+        doc! {"collMod": "c", "index": {"name": "a_1", "hidden": true}, "dryRun": true},
+        doc! {"collMod": "c", "index": {"name": "a_1", "hidden": true}, "validator": {"a": {"$lt": 1000}}},
+        doc! {"collMod": "missing", "index": {"name": "a_1", "hidden": true}},
+        doc! {"listIndexes": "c"},
+        doc! {"insert": "c", "documents": [{"_id": 1, "b": 1}]},
+        doc! {"insert": "c", "documents": [{"_id": 2, "b": 1}]},
+        doc! {"find": "c", "hint": "a_1"},
+    ]);
+    all_same("cmp_change", commands).await;
+}

@@ -1,4 +1,4 @@
-//! Creating, changing, dropping and listing collections for the application.
+//! Creating, dropping and listing collections for the application.
 //!
 //! None of it is part of a transaction: it takes effect at once, and stays when the caller's transaction is rolled back.
 
@@ -31,19 +31,6 @@ impl Core {
             // it, or scan. Without it transactions work as well.
             self.catalog.index_new(&self.server, ns).await;
         }
-        Ok(())
-    }
-
-    /// Changes options of a collection or a view. A validator is stored as transactions need it.
-    pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
-        if options.contains_key("index") {
-            let message = format!(
-                "an index of {ns} cannot be changed: MongoTx may store it in another form; drop it and make it anew"
-            );
-            return Err(Error::unsupported(message));
-        }
-        self.server.run_directly(&ns.db, with_options("collMod", ns, options)?).await?;
-        self.catalog.forget(ns);
         Ok(())
     }
 
@@ -102,7 +89,7 @@ impl Core {
 }
 
 /// `create` or `collMod`, a validator in its stored form.
-fn with_options(name: &str, ns: &Namespace, options: &Document) -> Result<Document> {
+pub(super) fn with_options(name: &str, ns: &Namespace, options: &Document) -> Result<Document> {
     let mut command = doc! {name: &ns.coll};
     for (option, value) in options {
         let value = match (option.as_str(), value) {

@@ -1,5 +1,7 @@
-use bson::{Document, doc};
-use mongotx::CollectionInfo;
+use std::time::Duration;
+
+use bson::{Bson, Document, doc};
+use mongotx::{CollectionInfo, IndexModel};
 
 use super::Place;
 
@@ -50,13 +52,59 @@ async fn validator_that_is_changed_is_stored_wrapped_and_judges_at_once() {
     place.coll("c").insert_one(&doc! {"_id": 3, "n": 0}).await.unwrap();
 }
 
+/// The server never removes what a transaction holds: the expiry is on an index of its own, whatever is changed.
 #[tokio::test]
-async fn an_index_is_not_changed() {
+async fn expiry_that_is_changed_stays_on_the_index_of_unlocked_documents() {
     let place = Place::new("changed_index").await;
-    place.ours.create_collection("c").await.unwrap();
-    let index = doc! {"name": "_id_", "hidden": false};
-    let error = place.ours.modify_collection("c").option("index", index).await.unwrap_err();
-    assert_eq!(error.kind(), mongotx::ErrorKind::Unsupported);
+    place.coll("c").create_index(IndexModel::new(doc! {"at": 1}).expire_after(Duration::from_secs(60))).await.unwrap();
+    place.coll("c").create_index(IndexModel::new(doc! {"b": 1}).unique(true)).await.unwrap();
+    let change = |index: Document| place.ours.modify_collection("c").option("index", index);
+    let changed = change(doc! {"name": "at_1", "expireAfterSeconds": 70, "hidden": true}).await.unwrap();
+    let wanted = doc! {"hidden_old": false, "hidden_new": true, "expireAfterSeconds_old": 60_i64, "expireAfterSeconds_new": 70_i64};
+    assert_eq!(changed, wanted);
+    change(doc! {"keyPattern": {"b": 1}, "expireAfterSeconds": 80}).await.unwrap();
+    let stored = place.plain.run_command(doc! {"listIndexes": "c"}).await.unwrap();
+    let stored = stored.get_document("cursor").unwrap().get_array("firstBatch").unwrap().clone();
+    let stored = stored.iter().map(|index| index.as_document().unwrap());
+    let of = |index: &Document| {
+        let name = index.get_str("name").unwrap().to_owned();
+        (name, index.get("expireAfterSeconds").cloned(), index.get_bool("hidden").is_ok_and(|hidden| hidden))
+    };
+    let expires = |name: &str, seconds: i64| (name.to_owned(), Some(Bson::Int64(seconds)), false);
+    let plain = |name: &str, hidden: bool| (name.to_owned(), None, hidden);
+    let mut found: Vec<_> = stored.map(of).map(|(name, expiry, hidden)| (name, expiry.map(long), hidden)).collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found.retain(|(name, ..)| name != "_mongotx_pending");
+    let wanted = [
+        plain("_id_", false),
+        expires("_mongotx_ttl.at_1", 70),
+        expires("_mongotx_ttl.b_1", 80),
+        plain("_mongotx_unique.b_1", false),
+        plain("_mongotx_unsafe.b_1", false),
+        plain("at_1", true),
+    ];
+    assert_eq!(found, wanted);
+}
+
+fn long(value: Bson) -> Bson {
+    value.as_i32().map_or(value, |n| Bson::Int64(n.into()))
+}
+
+#[tokio::test]
+async fn an_index_does_not_become_unique_and_mongotxs_own_are_not_changed() {
+    let place = Place::new("changed_unique").await;
+    place.coll("c").create_index(IndexModel::new(doc! {"b": 1}).unique(true)).await.unwrap();
+    let change = |index: Document| place.ours.modify_collection("c").option("index", index);
+    for option in ["unique", "prepareUnique"] {
+        let error = change(doc! {"name": "b_1", option: true}).await.unwrap_err();
+        assert_eq!(error.kind(), mongotx::ErrorKind::Unsupported);
+        assert!(error.message().contains(option), "{error}");
+    }
+    for own in [doc! {"name": "_mongotx_unique.b_1"}, doc! {"keyPattern": {"b": 1, "_slot": 1}}] {
+        let mut hidden = own;
+        hidden.insert("hidden", true);
+        assert_eq!(change(hidden).await.unwrap_err().code(), Some(27));
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,141 @@
+//! Changing options of a collection and of its indexes for the application: `collMod`.
+//!
+//! An index is changed where the option is stored: `hidden` on the index that answers queries, the expiry on the one by which the
+//! server removes unlocked documents ([`sd2v::index`]). An index that is to expire gets that one now.
+
+use bson::{Bson, Document, doc};
+use sd2v::index::{Index, interpret};
+
+use super::{adopt, collections::with_options, list_stored};
+use crate::{
+    coordinator::Core,
+    error::{Error, Result},
+    options::Namespace,
+};
+
+/// InvalidOptions.
+const INVALID_OPTIONS: i32 = 72;
+/// IndexNotFound.
+const NO_SUCH_INDEX: i32 = 27;
+/// AmbiguousIndexKeyPattern.
+const AMBIGUOUS: i32 = 181;
+/// The longest time after which an index can let documents expire.
+const LONGEST_EXPIRY: i64 = i32::MAX as i64;
+const EXPIRY: &str = "expireAfterSeconds";
+
+impl Core {
+    /// Changes options of a collection or a view. A validator is stored as transactions need it. Answers what was changed of an
+    /// index: `expireAfterSeconds_old`, `hidden_new` and so on.
+    pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
+        let modified = match options.get_document("index") {
+            Ok(change) => self.modify_index(ns, options, change).await,
+            Err(_) => self.modify(ns, options).await,
+        };
+        self.catalog.forget(ns);
+        modified
+    }
+
+    async fn modify(&self, ns: &Namespace, options: &Document) -> Result<Document> {
+        let answer = self.server.run_directly(&ns.db, with_options("collMod", ns, options)?).await?;
+        Ok(answer.into_iter().filter(|(field, _)| field.ends_with("_old") || field.ends_with("_new")).collect())
+    }
+
+    /// `change`: the option `index`. What is malformed goes to the server, which refuses it.
+    async fn modify_index(&self, ns: &Namespace, options: &Document, change: &Document) -> Result<Document> {
+        for option in ["unique", "prepareUnique"] {
+            if change.contains_key(option) {
+                return Err(Error::unsupported(format!(
+                    "the option {option:?} of an index of {ns} cannot be changed: MongoTx stores unique indexes in another form; drop \
+                     the index and make it anew as a unique one"
+                )));
+            }
+        }
+        let stored = list_stored(&self.server, ns).await?.unwrap_or_default();
+        let is_well_formed = !stored.is_empty() && change.contains_key("name") != change.contains_key("keyPattern");
+        let expiry = change.get(EXPIRY).map(seconds);
+        if !is_well_formed || expiry == Some(None) {
+            return self.modify(ns, options).await;
+        }
+        let index = find(ns, &interpret(&stored), change)?;
+        let expiry = expiry.flatten().map(|seconds| check_expiry(&index, seconds)).transpose()?;
+        let apart = expiry.filter(|_| index.expiring() != Some(index.stored_name.clone()));
+        let mut rest: Document = change
+            .clone()
+            .into_iter()
+            .filter(|(option, _)| !["name", "keyPattern"].contains(&option.as_str()))
+            .collect();
+        if apart.is_some() {
+            rest.remove(EXPIRY);
+        }
+        let others = options.len() > 1 || !rest.is_empty() || apart.is_none();
+        let mut answer = Document::new();
+        if others {
+            rest.insert("name", &index.stored_name);
+            let mut options = options.clone();
+            options.insert("index", rest);
+            answer = self.modify(ns, &options).await?;
+        }
+        if let Some(seconds) = apart {
+            answer.extend(self.change_expiry(ns, &index, seconds).await?);
+        }
+        Ok(answer)
+    }
+
+    /// Of an index whose expiry is stored beside it, or is to be.
+    async fn change_expiry(&self, ns: &Namespace, index: &Index, seconds: i64) -> Result<Document> {
+        let name = match index.expiring() {
+            Some(stored) => stored,
+            // No document is ever locked there: it is stored as it is.
+            None if self.catalog.look_up(&self.server, ns).await?.unlockable.is_some() => index.stored_name.clone(),
+            None => {
+                adopt::create(&self.server, ns, vec![index.to_expire(seconds)]).await?;
+                return Ok(doc! {"expireAfterSeconds_new": seconds});
+            }
+        };
+        self.modify(ns, &doc! {"index": {"name": name, EXPIRY: seconds}}).await
+    }
+}
+
+/// The application's index that a change is about.
+fn find(ns: &Namespace, indexes: &[Index], change: &Document) -> Result<Index> {
+    let is_meant = |index: &&Index| match change.get("name").or_else(|| change.get("keyPattern")) {
+        Some(Bson::String(name)) => index.name() == name,
+        Some(Bson::Document(key)) => index.has_key(key),
+        _ => false,
+    };
+    let mut found = indexes.iter().filter(|index| index.is_stored()).filter(is_meant);
+    let asked = change.get("name").or_else(|| change.get("keyPattern")).unwrap_or(&Bson::Null);
+    match (found.next(), found.next()) {
+        (Some(index), None) => Ok(index.clone()),
+        (None, _) => Err(Error::invalid(NO_SUCH_INDEX, format!("cannot find index {asked} for ns {ns}"))),
+        (Some(one), Some(other)) => {
+            let (one, other) = (one.name(), other.name());
+            let message = format!(
+                "index keyPattern {asked} matches several indexes of {ns}, must use index name: {one:?}, {other:?}"
+            );
+            Err(Error::invalid(AMBIGUOUS, message))
+        }
+    }
+}
+
+/// A number of seconds, its fraction cut off. `None`: it is no number.
+fn seconds(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(n) => Some(i64::from(*n)),
+        Bson::Int64(n) => Some(*n),
+        Bson::Double(n) => Some(*n as i64),
+        Bson::Decimal128(n) => n.to_string().parse::<f64>().ok().map(|n| n as i64),
+        _ => None,
+    }
+}
+
+/// As the server, which cuts off what is too long.
+fn check_expiry(index: &Index, seconds: i64) -> Result<i64> {
+    let refused = |message: &str| Err(Error::invalid(INVALID_OPTIONS, message));
+    match index.key() {
+        _ if seconds < 0 => refused("TTL index 'expireAfterSeconds' option cannot be less than 0"),
+        key if key.len() > 1 => refused("TTL indexes are single-field indexes, compound indexes do not support TTL"),
+        key if key.contains_key("_id") => refused("the _id field does not support TTL indexes"),
+        _ => Ok(seconds.min(LONGEST_EXPIRY)),
+    }
+}
