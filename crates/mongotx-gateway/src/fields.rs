@@ -42,6 +42,15 @@ pub(crate) fn as_number(value: &Bson) -> Option<i64> {
     }
 }
 
+/// Whether a flag is there, and true: a boolean, or a number that stands for one.
+pub(crate) fn is_asked(flag: Option<&Bson>) -> bool {
+    match flag {
+        Some(Bson::Boolean(flag)) => *flag,
+        Some(other) => as_number(other).is_some_and(|number| number != 0),
+        None => false,
+    }
+}
+
 /// The fields that are left of a command, or of a part of one. `null` is as if it was not there.
 pub(crate) struct Fields {
     name: String,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bson::Document;
 
 use super::{
-    needs::{Access, Asked},
+    needs::{Access, Asked, BYPASS_VALIDATION},
     user::User,
 };
 use crate::{
@@ -59,10 +59,10 @@ fn refuse_twice(request: &Request) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The first field, and the one that names the collection of a cursor: the documents of a large insert need not be read.
+/// The first field, the one that names the collection of a cursor, and those that ask for more than usual: the documents of a large insert need not be read.
 fn named(request: &Request) -> Document {
     let mut named = Document::new();
-    for field in [request.name(), "collection"] {
+    for field in [request.name(), "collection", BYPASS_VALIDATION] {
         if let Ok(Some(value)) = request.body().get(field)
             && let Ok(value) = bson::Bson::try_from(value)
         {

@@ -46,6 +46,14 @@ impl<'a> Demands<'a> {
         }
     }
 
+    /// Wherever documents are to be written, another privilege, too.
+    pub(super) fn add_to_writes(&mut self, need: Need) {
+        let written = self.all.iter().filter(|demand| demand.need == Need::Write);
+        for database in written.map(|demand| demand.database.clone()).collect::<Vec<_>>() {
+            self.add_on(need, database);
+        }
+    }
+
     /// On a collection. Those of the server itself, and names that are none (the server takes ids as well), are for `root`.
     pub(super) fn collection(&mut self, name: Option<&Bson>, need: Need) {
         self.add(match name {

@@ -9,6 +9,10 @@ use super::{
     pipeline,
     role::Need,
 };
+use crate::fields::is_asked;
+
+/// The option of writes that validators do not judge.
+pub(super) const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
 
 /// Before any privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,10 @@ impl Asked<'_> {
     pub(super) fn demands(&self, command: &Document) -> Vec<Demand> {
         let mut demands = Demands::on(self.database);
         self.add(&mut demands, self.access, self.name, command);
+        if is_asked(command.get(BYPASS_VALIDATION)) {
+            // As MongoDB, where `readWrite` does not have the privilege, and `dbAdmin` has.
+            demands.add_to_writes(Need::Manage);
+        }
         demands.all_with_own(self.own)
     }
 
@@ -151,6 +159,16 @@ mod tests {
             (doc! {"currentOp": 1}, d(Need::Root)),
             (doc! {"currentOp": 1, "$ownOps": true}, vec![]),
             (doc! {"noSuchThing": 1}, d(Need::Root)),
+            (doc! {"insert": "c", "bypassDocumentValidation": 0}, d(Write)),
+            (
+                doc! {"insert": "c", "bypassDocumentValidation": 1},
+                vec![(Write, "d".to_owned()), (Manage, "d".to_owned())],
+            ),
+            (doc! {"aggregate": "c", "pipeline": [], "bypassDocumentValidation": true}, d(Read)),
+            (
+                doc! {"aggregate": "c", "pipeline": [{"$out": {"db": "e", "coll": "c"}}], "bypassDocumentValidation": true},
+                vec![(Read, "d".to_owned()), (Write, "e".to_owned()), (Manage, "e".to_owned())],
+            ),
         ] {
             assert_eq!(needs(command.clone()), wanted, "{command}");
         }

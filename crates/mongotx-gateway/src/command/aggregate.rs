@@ -52,7 +52,8 @@ impl Pipeline {
             explain,
             first: First::of_cursor("aggregate", cursor)?,
         };
-        fields.ignore(&["bypassDocumentValidation"]);
+        // Heeded before the handler runs.
+        fields.safe_flag("bypassDocumentValidation")?;
         fields.finish()?;
         Ok(parsed)
     }

@@ -105,6 +105,8 @@ impl Deletes {
         let statements = fields.required("deletes", statements)?;
         let is_ordered = fields.flag("ordered")?.unwrap_or(true);
         let variables = fields.document("let")?.unwrap_or_default();
+        // A deletion has nothing to judge.
+        fields.safe_flag("bypassDocumentValidation")?;
         fields.ignore(&["stmtId", "stmtIds"]);
         fields.finish()?;
         check_count(statements.len())?;

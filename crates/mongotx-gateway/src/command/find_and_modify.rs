@@ -47,7 +47,9 @@ impl FindAndModify {
             variables: fields.filled("let")?,
             update,
         };
-        fields.ignore(&["bypassDocumentValidation", "stmtId", "sampleId"]);
+        // Heeded before the handler runs.
+        fields.safe_flag("bypassDocumentValidation")?;
+        fields.ignore(&["stmtId", "sampleId"]);
         fields.finish()?;
         parsed.check(remove)?;
         Ok(parsed)

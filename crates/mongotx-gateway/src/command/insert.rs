@@ -26,7 +26,9 @@ impl Inserts {
         let documents = fields.documents("documents")?;
         let documents = fields.required("documents", documents)?;
         let is_ordered = fields.flag("ordered")?.unwrap_or(true);
-        fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
+        // Heeded before the handler runs.
+        fields.safe_flag("bypassDocumentValidation")?;
+        fields.ignore(&["stmtId", "stmtIds"]);
         fields.finish()?;
         check_count(documents.len())?;
         Ok(Self { documents, is_ordered })

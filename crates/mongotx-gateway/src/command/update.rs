@@ -133,7 +133,9 @@ impl Updates {
         let statements = fields.required("updates", statements)?;
         let is_ordered = fields.flag("ordered")?.unwrap_or(true);
         let variables = fields.document("let")?.unwrap_or_default();
-        fields.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds"]);
+        // Heeded before the handler runs.
+        fields.safe_flag("bypassDocumentValidation")?;
+        fields.ignore(&["stmtId", "stmtIds"]);
         fields.finish()?;
         check_count(statements.len())?;
         let statements = statements.into_iter().map(|fields| Statement::parse(fields, &variables));

@@ -4,6 +4,7 @@
 
 mod another_database;
 mod api_versions;
+mod bypassed_validators;
 mod codec;
 mod comments;
 mod common;

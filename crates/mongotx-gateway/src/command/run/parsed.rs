@@ -15,6 +15,7 @@ use crate::{
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, PANICKED, codes},
+    fields::is_asked,
     session::info::Mode,
 };
 
@@ -98,11 +99,7 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let handled = AssertUnwindSafe(async {
         // Here, because in a transaction it is the error of a statement.
         call.check_stable()?;
-        let made = match call.generic.comment.clone() {
-            None => H::run(call).await,
-            // On the heap: few commands have one.
-            Some(comment) => mongotx::with_comment(comment, H::run(call).boxed()).await,
-        };
+        let made = run_as_asked::<H>(call).await;
         if call.context.options.test_commands {
             call.context.tx.fail_points.panic_after(name);
         }
@@ -112,6 +109,21 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
         tracing::error!(command = name, "a command panicked");
         Err(Failure::new(codes::INTERNAL_ERROR, format!("{name}: {PANICKED}")))
     })
+}
+
+/// Runs a handler with what the client asks of all commands that are sent for its own: a comment, and no judgement by validators.
+async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
+    let (comment, bypasses) = (call.generic.comment.clone(), is_asked(call.body.get("bypassDocumentValidation")));
+    if comment.is_none() && !bypasses {
+        return H::run(call).await;
+    }
+    // On the heap: few commands ask for either.
+    let run = H::run(call).boxed();
+    let run = if bypasses { mongotx::without_validation(run).boxed() } else { run };
+    match comment {
+        Some(comment) => mongotx::with_comment(comment, run).await,
+        None => run.await,
+    }
 }
 
 /// As [`handle`], unless the command's time is over or its session is killed first.
