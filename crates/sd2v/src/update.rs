@@ -90,6 +90,17 @@ impl Update {
     }
 }
 
+impl Update {
+    /// As [`Update::check`], of an update that the server makes as it stands, on clean documents only: it judges fields that begin
+    /// with `$` by itself. It lets an upsert insert them, and refuses them elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Reserved`]; [`Error::Invalid`] for what nests deeper than 200 levels (15).
+    pub fn check_reserved(&self) -> Result<(), Error> {
+        check::check_reserved(self)
+    }
+}
+
 fn parse_operators(operators: Document) -> Result<Update, Error> {
     if operators.is_empty() {
         return Err(invalid("an update must have at least one operator"));

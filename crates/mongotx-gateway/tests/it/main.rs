@@ -9,6 +9,7 @@ mod codec;
 mod comments;
 mod common;
 mod corpus;
+mod dollar_fields;
 mod driver;
 mod durable_writes;
 mod handshake;

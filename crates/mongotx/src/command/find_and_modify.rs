@@ -145,18 +145,21 @@ pub(crate) async fn run(
     core.catalog.check_written(ns, tx.is_some())?;
     let command = &command.resolved(core, ns).await?;
     match &command.modify {
-        Modify::Update(update) => update.check().and_then(|()| update.check_upsert())?,
+        Modify::Update(update) => update.check_names().and_then(|()| update.check_upsert())?,
         Modify::Delete(delete) => sd2v::filter::check_filter(&delete.filter)?,
     }
     if let Some(projection) = &command.projection {
         check_projection(projection)?;
     }
+    if tx.is_none() && !needs_transaction(core, ns, command).await? {
+        return outside(core, ns, command).await;
+    }
+    if let Modify::Update(update) = &command.modify {
+        update.check()?;
+    }
     match tx {
         Some(tx) => inside(core, tx, ns, command).await,
-        None if needs_transaction(core, ns, command).await? => {
-            implicit::run!(core, |tx| inside(core, tx, ns, command))
-        }
-        None => outside(core, ns, command).await,
+        None => implicit::run!(core, |tx| inside(core, tx, ns, command)),
     }
 }
 

@@ -57,6 +57,13 @@ pub struct UpdateResult {
 }
 
 impl UpdateCommand {
+    /// What no update may name, wherever it is made.
+    pub(crate) fn check_names(&self) -> Result<()> {
+        check_filter(&self.filter)?;
+        Ok(self.update.check_reserved()?)
+    }
+
+    /// The same, and what none may name that is made in a transaction.
     pub(crate) fn check(&self) -> Result<()> {
         check_filter(&self.filter)?;
         Ok(self.update.check()?)
@@ -117,13 +124,19 @@ pub(crate) async fn run(
     command: &UpdateCommand,
 ) -> Result<UpdateResult> {
     core.catalog.check_written(ns, tx.is_some() || command.multi)?;
-    command.check()?;
+    command.check_names()?;
     command.check_upsert()?;
     let command = &*command.resolved(core, ns).await?;
+    let is_direct =
+        tx.is_none() && !command.multi && !command.needs_selection() && !needs_transaction(core, ns, command).await?;
+    if is_direct {
+        return one_directly(core, ns, command).await;
+    }
+    command.check()?;
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
-        None if command.multi || command.needs_selection() => {
+        None => {
             implicit::run!(core, |tx| async {
                 match command.multi {
                     true => many(core, tx, ns, command).await,
@@ -131,10 +144,6 @@ pub(crate) async fn run(
                 }
             })
         }
-        None if needs_transaction(core, ns, command).await? => {
-            implicit::run!(core, |tx| one(core, tx, ns, command))
-        }
-        None => one_directly(core, ns, command).await,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use bson::{Bson, Document};
 
-use super::{CONTEXT, operators::is_positional};
+use super::{CONTEXT, Update, operators::is_positional};
 use crate::{
     error::Error,
     expression::{check_expression, path},
@@ -26,15 +26,34 @@ pub(super) fn check_operators(operators: &Document) -> Result<(), Error> {
 }
 
 fn check_targets(operator: &str, targets: &Document) -> Result<(), Error> {
-    check_paths(targets)?;
-    if operator == "$rename" {
-        let mut names = targets.values().filter_map(Bson::as_str);
-        return names.try_for_each(|to| path::refuse_reserved(to, AT).and_then(|()| refuse_dollar(to)));
-    }
+    check_reserved_targets(operator, targets)?;
     if REMOVING.contains(&operator) {
         return Ok(());
     }
-    targets.keys().try_for_each(|target| refuse_dollar(target))
+    match operator {
+        "$rename" => targets.values().filter_map(Bson::as_str).try_for_each(refuse_dollar),
+        _ => targets.keys().try_for_each(|target| refuse_dollar(target)),
+    }
+}
+
+fn check_reserved_targets(operator: &str, targets: &Document) -> Result<(), Error> {
+    check_paths(targets)?;
+    match operator {
+        "$rename" => targets.values().filter_map(Bson::as_str).try_for_each(|to| path::refuse_reserved(to, AT)),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses reserved names only, of an update that changes no unsafe version.
+pub(super) fn check_reserved(update: &Update) -> Result<(), Error> {
+    match update {
+        Update::Operators(operators) => operators.iter().try_for_each(|(operator, targets)| match targets {
+            Bson::Document(targets) => check_reserved_targets(operator, targets),
+            _ => Ok(()),
+        }),
+        Update::Replacement(document) => check_names(document),
+        Update::Pipeline(stages) => stages.iter().try_for_each(check_stage),
+    }
 }
 
 fn refuse_dollar(target: &str) -> Result<(), Error> {
