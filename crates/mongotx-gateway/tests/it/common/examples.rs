@@ -25,7 +25,6 @@ pub fn commands() -> Vec<Document> {
         doc! {"listIndexes": "c", "cursor": {}},
         doc! {"listCollections": 1, "filter": {}, "nameOnly": true, "cursor": {}},
         doc! {"collMod": "c", "validator": {}},
-        doc! {"collMod": "c", "index": {"name": "a_1", "hidden": true, "expireAfterSeconds": 5}},
         doc! {"drop": "made"},
         doc! {"renameCollection": "x.c", "to": "x.d"},
         doc! {"listDatabases": 1, "nameOnly": true, "filter": {}},
