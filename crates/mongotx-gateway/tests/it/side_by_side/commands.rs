@@ -375,3 +375,26 @@ async fn indexes_are_changed_the_same() {
     ]);
     all_same("cmp_change", commands).await;
 }
+
+/// Two indexes may have the same fields in another order: then they are others.
+#[tokio::test]
+async fn indexes_of_the_same_fields_in_another_order_are_told_apart() {
+    let index = |key: Document, name: &str, unique: bool| doc! {"key": key, "name": name, "unique": unique};
+    let one = |index: Document| doc! {"createIndexes": "c", "indexes": [index]};
+    all_same(
+        "cmp_order",
+        vec![
+            one(index(doc! {"a": 1, "b": 1}, "a_b", false)),
+            one(index(doc! {"b": 1, "a": 1}, "b_a", false)),
+            one(index(doc! {"x": 1, "y": 1}, "x_y", true)),
+            one(index(doc! {"y": 1, "x": 1}, "y_x", true)),
+            doc! {"insert": "c", "documents": [{"_id": 1, "a": 1, "b": 2, "x": 1, "y": 2}, {"_id": 2, "a": 2, "b": 1, "x": 2, "y": 1}]},
+            doc! {"find": "c", "hint": {"x": 1, "y": 1}},
+            doc! {"find": "c", "hint": {"y": 1, "x": 1}},
+            doc! {"dropIndexes": "c", "index": {"y": 1.0, "x": 1}},
+            doc! {"dropIndexes": "c", "index": {"b": 1, "a": 1}},
+            doc! {"listIndexes": "c"},
+        ],
+    )
+    .await;
+}

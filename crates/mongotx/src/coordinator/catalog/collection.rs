@@ -149,7 +149,7 @@ impl Collection {
     pub(crate) fn stored_hint(&self, hint: &Bson) -> Option<Bson> {
         let asked = self.indexes.iter().find(|index| match hint {
             Bson::String(name) => index.name() == name,
-            Bson::Document(key) => index.key() == *key,
+            Bson::Document(key) => index.has_key(key),
             _ => false,
         })?;
         let ambiguous = matches!(hint, Bson::Document(_)) && asked.has_twin();

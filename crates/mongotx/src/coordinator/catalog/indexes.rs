@@ -160,7 +160,7 @@ impl Core {
         let indexes = interpret(&stored);
         let found = indexes.iter().find(|index| match which {
             Bson::String(name) => index.name() == name,
-            Bson::Document(key) => index.key() == *key,
+            Bson::Document(key) => index.has_key(key),
             _ => false,
         });
         let Some(index) = found else {
@@ -208,6 +208,7 @@ fn normal(value: &Bson) -> Bson {
     }
 }
 
+/// The fields in their order, which documents are compared without.
 fn normal_key(key: &Document) -> Bson {
-    key.iter().map(|(field, kind)| (field.clone(), normal(kind))).collect::<Document>().into()
+    key.iter().map(|(field, kind)| Bson::Array(vec![field.as_str().into(), normal(kind)])).collect()
 }
