@@ -115,6 +115,12 @@ impl ApiParameters {
         stages.iter().flatten().try_for_each(|(name, stage)| self.check_stage(name, stage))
     }
 
+    /// As [`ApiParameters::check_stages`], of the field that has a pipeline, if it has one.
+    pub(crate) fn check_pipeline(self, pipeline: Option<&Bson>) -> Answer<()> {
+        let stages = pipeline.and_then(Bson::as_array).into_iter().flatten().filter_map(Bson::as_document);
+        self.check_stages(&stages.cloned().collect::<Vec<_>>())
+    }
+
     fn check_stage(self, name: &str, stage: &Bson) -> Answer<()> {
         let refused = |message: String| Err(Failure::new(codes::API_STRICT_ERROR, message));
         if UNSTABLE_STAGES.contains(&name) {
@@ -124,14 +130,9 @@ impl ApiParameters {
         if name == "$collStats" && stage.keys().any(|option| option != "count") {
             return refused("only the 'count' option to $collStats is supported in API Version 1".to_owned());
         }
-        let inner = |value: &Bson| -> Vec<Document> {
-            value.as_array().into_iter().flatten().filter_map(Bson::as_document).cloned().collect()
-        };
         match name {
-            "$facet" => stage.values().try_for_each(|pipeline| self.check_stages(&inner(pipeline))),
-            "$lookup" | "$unionWith" => {
-                stage.get("pipeline").map_or(Ok(()), |pipeline| self.check_stages(&inner(pipeline)))
-            }
+            "$facet" => stage.values().try_for_each(|pipeline| self.check_pipeline(Some(pipeline))),
+            "$lookup" | "$unionWith" => self.check_pipeline(stage.get("pipeline")),
             _ => Ok(()),
         }
     }

@@ -32,7 +32,7 @@ pub(super) const UNSTABLE: [&str; 9] = [
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("create").into_rest();
-    call.generic.api.check_stages(&documents_in(options.get("pipeline")))?;
+    call.generic.api.check_pipeline(options.get("pipeline"))?;
     let database = call.context.client.database(&namespace.db);
     let mut action = database.create_collection(&namespace.coll);
     for (option, value) in options {
@@ -46,10 +46,6 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
 }
 
 /// The documents of an array.
-fn documents_in(array: Option<&Bson>) -> Vec<Document> {
-    array.and_then(Bson::as_array).into_iter().flatten().filter_map(Bson::as_document).cloned().collect()
-}
-
 /// `drop`.
 pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;

@@ -25,6 +25,7 @@ pub(super) async fn run(call: &mut Call<'_>, look_up: fn(&str) -> Option<Known>)
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
     let Some(Known { command, .. }) = look_up(&name) else { return Err(unknown(&name)) };
     call.generic.api.check_fields(command.api, &name, &inner)?;
+    call.generic.api.check_pipeline(inner.get("pipeline"))?;
     let plan = match command.explain {
         Explain::AsSent(plan) => Some(plan),
         Explain::AsWritten => None,
