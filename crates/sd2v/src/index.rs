@@ -21,7 +21,7 @@ mod unique;
 
 pub use expiry::Expiry;
 pub use form::{
-    Creation, Index, PENDING_INDEX, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
+    Creation, Index, PENDING_INDEX, has_slot, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
 };
 pub use paths::{touches, touches_stored};
 pub use plan::show_plan;

@@ -45,7 +45,6 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     Ok(Body::empty())
 }
 
-/// The documents of an array.
 /// `drop`.
 pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;

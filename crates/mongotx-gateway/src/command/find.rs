@@ -43,6 +43,10 @@ pub(super) struct Find {
     variables: Option<Document>,
     skip: u64,
     limit: u64,
+    min: Option<Document>,
+    max: Option<Document>,
+    return_key: bool,
+    show_record_id: bool,
     first: First,
 }
 
@@ -58,6 +62,10 @@ impl Find {
             variables: fields.filled("let")?,
             skip: fields.natural("skip")?.unwrap_or(0),
             limit: fields.natural("limit")?.unwrap_or(0),
+            min: fields.filled("min")?,
+            max: fields.filled("max")?,
+            return_key: fields.flag("returnKey")?.unwrap_or(false),
+            show_record_id: fields.flag("showRecordId")?.unwrap_or(false),
             first: First {
                 size: batch_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
                 is_only: fields.flag("singleBatch")?.unwrap_or(false),
@@ -71,10 +79,6 @@ impl Find {
         fields.ignore(&["allowDiskUse", "allowPartialResults", "oplogReplay", "readOnce"]);
         fields
             .refuse(&["tailable", "awaitData"], "documents that come later cannot be told from those not committed")?;
-        fields.refuse(
-            &["min", "max", "returnKey", "showRecordId"],
-            "it shows how documents are stored, not what they say",
-        )?;
         fields.finish()?;
         Ok(find)
     }
@@ -99,6 +103,18 @@ impl Find {
         }
         if let Some(variables) = &self.variables {
             find = find.let_vars(variables.clone());
+        }
+        if let Some(min) = &self.min {
+            find = find.min(min.clone());
+        }
+        if let Some(max) = &self.max {
+            find = find.max(max.clone());
+        }
+        if self.return_key {
+            find = find.return_key();
+        }
+        if self.show_record_id {
+            find = find.show_record_id();
         }
         match self.first.size.and_then(|size| u32::try_from(size).ok()) {
             Some(size) if size > 0 => find.batch_size(size),

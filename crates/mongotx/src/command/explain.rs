@@ -6,7 +6,8 @@
 use bson::{Bson, Document, doc};
 use sd2v::{
     filter::check_filter,
-    index::show_plan,
+    index::{has_slot, show_plan},
+    names::SLOT,
     pipeline::{Output, split_output},
 };
 
@@ -40,6 +41,10 @@ pub(crate) async fn find(
 }
 
 async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
+    if query.terms.find_only.is_some() {
+        core.settle_pending(ns, &query.filter, &query.terms, None).await?;
+        return Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())));
+    }
     if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
         return Ok(query.to_find(ns, filter));
     }
@@ -85,8 +90,8 @@ async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosit
     core.server.run(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
 }
 
-/// Fields of a command that are a hint, or hold some.
-const HINTED: [&str; 3] = ["hint", "updates", "deletes"];
+/// Fields of a command that are a hint, hold some, or are about the index that is hinted at.
+const HINTED: [&str; 5] = ["hint", "updates", "deletes", "min", "max"];
 
 /// The plan for a command as the application wrote it, on the safe versions, in the application's own terms: indexes have
 /// their names, and MongoTx's own are not in it. `verbosity`: none for a command that asks for its plan by itself.
@@ -102,11 +107,16 @@ pub(crate) async fn as_written(
     }
     let is_collection = !ns.coll.is_empty() && !views::is_view(core, ns).await?;
     if is_collection {
+        let mut is_slotted = false;
         for hint in hints(&mut sent) {
             let terms = Terms { hint: Some(hint.clone()), ..Terms::default() };
             if let Some(stored) = &terms.resolved(core, ns).await?.hint {
+                is_slotted |= stored.as_str().is_some_and(has_slot);
                 hint.clone_from(stored);
             }
+        }
+        for bound in ["min", "max"].into_iter().filter(|_| is_slotted) {
+            sent.get_document_mut(bound).into_iter().for_each(|bound| drop(bound.insert(SLOT, Bson::MinKey)));
         }
     }
     let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);

@@ -8,6 +8,7 @@
 //! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
+//! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
@@ -24,6 +25,7 @@ use sd2v::{
 };
 
 use super::{
+    FindOnly, Terms,
     aggregate::{self, AggregateCommand},
     fetch, fetch_key, one_command, own_view,
     picked::is_plain_projection,
@@ -41,6 +43,7 @@ pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespac
     query.check()?;
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
+        check_view(query)?;
         return aggregate::read(core, tx, ns, &as_aggregate(query)?).await;
     }
     let Some(tx) = tx else { return committed(core, None, ns, query).await };
@@ -51,6 +54,13 @@ pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespac
         () => committed(core, Some(tx), ns, query).await,
     };
     Ok(found?.spotted(spotter))
+}
+
+/// # Errors
+/// 168, as the server, for what only a `find` can do.
+fn check_view(query: &Query) -> Result<()> {
+    let Some(find_only) = &query.terms.find_only else { return Ok(()) };
+    Err(Error::invalid(168, format!("Option {} not supported in aggregation.", find_only.name())))
 }
 
 /// Who notes where the documents of the answer are, if it shows that and their keys.
@@ -73,6 +83,12 @@ pub(crate) async fn committed(
     }
     let me = tx.and_then(Transaction::id);
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
+    if query.terms.find_only.is_some() {
+        if own_writes || query.sees_lock_fields() {
+            query.terms.check_mapped()?;
+        }
+        return settled(core, ns, query, me).await;
+    }
     if let Some(tx) = tx.filter(|_| own_writes)
         && let Some(answer) = fetch::own_by_id(core, tx, ns, query).await?
     {
@@ -225,7 +241,9 @@ pub(crate) async fn addresses(
 pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
     let mut projection = doc! {"_id": 1};
     key.show_in(&mut projection);
-    Query { projection: Some(projection), is_for_locks: true, ..query.clone() }
+    let bounds = |only: FindOnly| FindOnly { return_key: false, show_record_id: false, ..only };
+    let terms = Terms { find_only: query.terms.find_only.clone().map(bounds), ..query.terms.clone() };
+    Query { projection: Some(projection), is_for_locks: true, terms, ..query.clone() }
 }
 
 /// The addresses in the answer of [`of_addresses`], at most `limit`.

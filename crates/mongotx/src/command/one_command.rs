@@ -195,7 +195,7 @@ async fn of_query(
 
 /// A filter on whole documents would see their locks; what only an index answers has places of its own.
 async fn is_answered_by_aggregation(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
-    if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {
+    if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) || query.terms.find_only.is_some() {
         return Ok(false);
     }
     core.catalog.ensure_pending_index(&core.server, ns).await
@@ -244,7 +244,7 @@ pub(crate) fn command(
     answer: Vec<Document>,
     terms: &Terms,
 ) -> Option<Document> {
-    if terms.hint.is_some() || terms.variables.is_some() {
+    if terms.hint.is_some() || terms.variables.is_some() || terms.find_only.is_some() {
         return None;
     }
     let nowhere = doc! {"_id": {"$in": []}};

@@ -70,7 +70,7 @@ impl Query {
     /// Is its answer one document, as the application wrote it, or none, and nothing else?
     pub(crate) fn is_whole_document(&self) -> bool {
         let bare = self.skip == 0 && self.projection.is_none() && self.terms.collation.is_none();
-        bare && self.terms.staleness.is_none() && filter::is_only_id(&self.filter)
+        bare && self.terms.staleness.is_none() && self.terms.find_only.is_none() && filter::is_only_id(&self.filter)
     }
 
     /// Does it answer every document that matches, with its `_id`?
@@ -84,7 +84,8 @@ impl Query {
             None | Some(Bson::Boolean(true)) => true,
             Some(value) => [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0)].contains(value),
         };
-        self.projection.as_ref().is_none_or(shows_id)
+        let shows_keys = self.terms.find_only.as_ref().is_some_and(|only| only.return_key);
+        !shows_keys && self.projection.as_ref().is_none_or(shows_id)
     }
 
     /// # Errors
@@ -94,7 +95,8 @@ impl Query {
         if let Some(projection) = &self.projection {
             projection::check_projection(projection)?;
         }
-        for field in self.sort.iter().flat_map(Document::keys) {
+        let bounds = self.terms.find_only.iter().flat_map(|only| [&only.min, &only.max]).flatten();
+        for field in self.sort.iter().chain(bounds).flat_map(Document::keys) {
             stored::check_path(field)?;
         }
         Ok(())
@@ -125,6 +127,9 @@ impl Query {
         }
         self.terms.add_to(&mut find);
         self.terms.add_hint(&mut find);
+        if let Some(find_only) = &self.terms.find_only {
+            find_only.add_to(&mut find);
+        }
         find
     }
 }

@@ -315,7 +315,7 @@ pub(crate) async fn aggregate(
 
 /// The documents of others that the query would find if it were theirs alone.
 fn matters_to(tx: &Transaction, ns: &Namespace, query: &Query) -> Query {
-    let terms = Terms { staleness: None, ..query.terms.clone() };
+    let terms = Terms { staleness: None, find_only: None, ..query.terms.clone() };
     if chance::is_in(&query.filter) {
         return Query::of(Document::new(), terms);
     }

@@ -99,7 +99,7 @@ impl Index {
         names
     }
 
-    /// Has it this key pattern, numbers compared by their values?
+    /// Has it this key pattern, its fields in this order, numbers compared by their values?
     pub fn has_key(&self, key: &Document) -> bool {
         let own = self.key();
         let is_same = |((field, kind), (other, asked)): ((&String, &Bson), (&String, &Bson))| {
@@ -152,6 +152,11 @@ pub fn shown_key(stored: &Document) -> (Document, bool) {
     let shown = stored.iter().filter(|(field, _)| *field != SLOT);
     let shown = shown.map(|(field, value)| (field.strip_prefix(&prefix).unwrap_or(field).to_owned(), value.clone()));
     (shown.collect(), mirrored)
+}
+
+/// Has the stored index of this name the slot as its last field?
+pub fn has_slot(stored_name: &str) -> bool {
+    stored_name.starts_with(UNIQUE)
 }
 
 fn is_true(spec: &Document, option: &str) -> bool {

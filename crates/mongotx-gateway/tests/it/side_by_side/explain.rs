@@ -36,6 +36,8 @@ fn reads() -> Vec<Document> {
         doc! {"find": "c", "filter": {"$or": [{"b": 7}, {"a": 2, "c": 0}]}},
         doc! {"find": "c", "hint": "b_1"},
         doc! {"find": "c", "hint": {"b": 1}, "filter": {"a": 1}},
+        doc! {"find": "c", "min": {"b": 2}, "max": {"b": 5}, "hint": "b_1"},
+        doc! {"find": "c", "returnKey": true, "showRecordId": true, "hint": {"b": 1}},
         doc! {"find": "v", "filter": {"c": 1}},
         doc! {"find": "missing", "filter": {"b": 4}},
         pipeline(vec![]),

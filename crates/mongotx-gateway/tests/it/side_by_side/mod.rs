@@ -5,5 +5,6 @@
 mod commands;
 mod differences;
 mod explain;
+mod index_reads;
 pub(crate) mod pair;
 mod transactions;

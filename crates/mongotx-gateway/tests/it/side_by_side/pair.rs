@@ -34,6 +34,11 @@ impl Pair {
         (normal(ours), normal(theirs))
     }
 
+    /// Both replies, errors with their words.
+    pub(crate) async fn words(&mut self, command: Document) -> (Document, Document) {
+        self.answers(command.clone(), command).await
+    }
+
     /// The moments that both show.
     pub(crate) async fn moments(&mut self, command: Document) -> (Timestamp, Timestamp) {
         let (ours, theirs) = self.answers(command.clone(), command).await;

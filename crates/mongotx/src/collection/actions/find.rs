@@ -8,7 +8,7 @@ use sd2v::filter::with_scripts_as_expressions;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    command::{Terms, explain, find, query::Query},
+    command::{FindOnly, Terms, explain, find, query::Query},
     coordinator::{Core, transaction::Transaction},
     cursor::Cursor,
     error::Result,
@@ -56,6 +56,35 @@ impl<'a, T> Find<'a, T> {
         let_vars(variables: Document) => query.terms.variables = Some(variables);
         /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
         max_staleness(age: Duration) => query.terms.staleness = Some(age);
+    }
+
+    /// The key of the hinted index at which reading begins. This option and the next three are refused after an own write in the
+    /// collection, beside documents that cannot be finished, and on views.
+    pub fn min(mut self, key: Document) -> Self {
+        self.find_only().min = Some(key);
+        self
+    }
+
+    /// The key of the hinted index before which reading ends.
+    pub fn max(mut self, key: Document) -> Self {
+        self.find_only().max = Some(key);
+        self
+    }
+
+    /// Answers the keys of the index that is used, in place of the documents.
+    pub fn return_key(mut self) -> Self {
+        self.find_only().return_key = true;
+        self
+    }
+
+    /// Answers each document with `$recordId`: where the server stores it.
+    pub fn show_record_id(mut self) -> Self {
+        self.find_only().show_record_id = true;
+        self
+    }
+
+    fn find_only(&mut self) -> &mut FindOnly {
+        self.query.terms.find_only.get_or_insert_default()
     }
 
     /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
