@@ -18,6 +18,7 @@
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
+//! | [`holders`] | what became of who held a document when it was fetched |
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`strangers`] | locks of clients that have no record here |
 //! | [`pending`] | repair of what a query would have to see |
