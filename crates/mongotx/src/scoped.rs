@@ -20,7 +20,7 @@ tokio::task_local! {
 /// # async fn example(accounts: mongotx::Collection<bson::Document>) -> mongotx::Result<()> {
 /// use bson::doc;
 ///
-/// mongotx::with_comment("nightly report", accounts.insert_one(doc! {"_id": 1})).await?;
+/// mongotx::with_comment("nightly report", accounts.insert_one(&doc! {"_id": 1})).await?;
 /// # Ok(()) }
 /// ```
 pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F::Output {
