@@ -394,6 +394,19 @@ impl std::error::Error for Error {
     }
 }
 
+/// What the official driver has to say, without its states and labels, which are for whoever works on the driver.
+pub fn driver_words(error: &mongodb::error::Error) -> String {
+    use mongodb::error::ErrorKind as Kind;
+    let words = match error.kind.as_ref() {
+        Kind::Io(error) => error.to_string(),
+        Kind::ConnectionPoolCleared { .. } => "its connections were closed, because one of them has failed".to_owned(),
+        kind => kind.to_string(),
+    };
+    // What it knows of each server, and the error that is behind this one, both as they are in memory.
+    let end = ["Topology:", "Kind:"].iter().filter_map(|debugged| words.find(debugged)).min().unwrap_or(words.len());
+    words[..end].trim_end_matches([' ', ':', '.']).to_owned()
+}
+
 impl From<sd2v::Error> for Error {
     fn from(error: sd2v::Error) -> Self {
         let message = error.to_string();

@@ -36,6 +36,7 @@ pub mod update;
 pub mod validator;
 pub mod view;
 pub mod visible;
+pub mod words;
 
 pub use error::Error;
 pub use visible::Visible;

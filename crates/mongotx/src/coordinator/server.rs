@@ -28,7 +28,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, raw::cs
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use mongowire::{Failure, Refusal};
-use sd2v::{guard::refused_field, index::shown, validator};
+use sd2v::{guard::refused_field, validator, words::shown};
 
 use self::{
     lean::{Lean, Line},
@@ -37,7 +37,7 @@ use self::{
 use super::nodes::Nodes;
 use crate::{
     document,
-    error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated},
+    error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated, driver_words},
     metrics::Counters,
     options::Namespace,
     scoped,
@@ -332,16 +332,16 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
         DriverKind::ServerSelection { .. }
         | DriverKind::DnsResolve { .. }
         | DriverKind::ConnectionPoolCleared { .. } => {
-            Error::new(ErrorKind::Unavailable, format!("the server cannot be reached: {error}"))
+            Error::new(ErrorKind::Unavailable, format!("the server cannot be reached: {}", driver_words(&error)))
         }
-        DriverKind::Authentication { .. } => Error::invalid(18, error.to_string()),
+        DriverKind::Authentication { .. } => Error::invalid(18, driver_words(&error)),
         DriverKind::Io(_) | DriverKind::InvalidResponse { .. } => {
-            Error::new(ErrorKind::Unavailable, format!("the connection was lost and the answer with it: {error}"))
-                .maybe_done()
+            let message = format!("the connection was lost and the answer with it: {}", driver_words(&error));
+            Error::new(ErrorKind::Unavailable, message).maybe_done()
         }
         DriverKind::InvalidArgument { message, .. } => Error::invalid(2, message.clone()),
         DriverKind::Shutdown => Error::new(ErrorKind::Closed, "the client is shut down"),
-        _ => Error::invalid(8, error.to_string()),
+        _ => Error::invalid(8, driver_words(&error)),
     };
     sorted.because_of(error)
 }

@@ -25,6 +25,7 @@ use sd2v::{
     names::{INSERT, REMOVE, UNSAFE, WRITER, tx_id_to_bson},
     statement,
     stored::{lock_state, strip},
+    words::document_in_words,
 };
 
 use super::{
@@ -175,9 +176,9 @@ impl Core {
                 continue;
             }
             let found = self.wait_until_unique(placed.ns, unique, placed.at, &changed, me, patience).await?;
-            if let Some(other) = found {
+            if found.is_some() {
                 self.put_back(tx, placed, me, patience).await?;
-                return Err(duplicate(placed.ns, unique, &changed, &other));
+                return Err(duplicate(placed.ns, unique, &changed));
             }
         }
         Ok(())
@@ -362,12 +363,11 @@ fn writer_only(lock: &LockState) -> LockState {
     LockState { readers: Vec::new(), ..lock.clone() }
 }
 
-fn duplicate(ns: &Namespace, unique: &Unique, document: &Document, other: &Bson) -> Error {
+/// In the server's words, which programs read for want of fields.
+fn duplicate(ns: &Namespace, unique: &Unique, document: &Document) -> Error {
     let value = unique.key_value(document);
-    let message = format!(
-        "E11000 duplicate key error collection: {ns} index: {} dup key: {value}, which {{_id: {other}}} has",
-        unique.name
-    );
+    let shown = document_in_words(&value);
+    let message = format!("E11000 duplicate key error collection: {ns} index: {} dup key: {shown}", unique.name);
     let key = DuplicateKey { pattern: unique.key.clone(), value, pending: false };
     Error::invalid(11000, message).with_duplicate_key(Some(key))
 }

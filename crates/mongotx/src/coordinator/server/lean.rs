@@ -163,8 +163,9 @@ impl Lean {
             }
             // The driver's own connections may be as old as these: it has to be asked again.
             Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && Instant::now() < deadline => Ok(()),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(failure),
+            Ok(Err(error)) if error.kind() != ErrorKind::Unavailable => Err(error),
+            // What was wrong with the connection tells more than that there is no server.
+            Ok(Err(_)) | Err(_) => Err(failure),
         }
     }
 
