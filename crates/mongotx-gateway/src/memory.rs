@@ -26,7 +26,7 @@ pub(crate) struct Held {
 /// There is not so much left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the gateway has no memory left for this message: all connections together hold {limit_bytes} bytes, the limit; try again"
+    "the gateway has no memory left for this message: all connections together hold {limit_bytes} bytes, the limit (--max-memory-mib); try again"
 )]
 pub(crate) struct Full {
     /// The limit that would be exceeded.

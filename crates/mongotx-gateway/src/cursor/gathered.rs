@@ -57,7 +57,7 @@ impl Gathering {
         if let Err(full) = self.held.grow_kept(size(&document)) {
             let limit = full.limit_bytes;
             return too_much(format!(
-                "the gateway has no memory left to keep the answer of {what}: {limit} bytes, the limit for it, are held; try again"
+                "the gateway has no memory left to keep the answer of {what}: {limit} bytes, the limit for it (half of --max-memory-mib), are held; try again"
             ));
         }
         self.documents.push(document);

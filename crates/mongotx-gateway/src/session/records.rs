@@ -35,6 +35,11 @@ impl Records {
         Self { collection: client.database(database).collection(COLLECTION), timeout, expire: OnceCell::new() }
     }
 
+    /// Full name of their collection.
+    pub(crate) fn name(&self) -> String {
+        self.collection.namespace().to_string()
+    }
+
     /// Once per gateway: lets the server remove records of sessions that nobody uses any more, if it can.
     ///
     /// # Errors

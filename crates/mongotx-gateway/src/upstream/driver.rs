@@ -21,7 +21,7 @@ pub(super) async fn run(
         Ok(reply) => Ok(Reply::from(reply)),
         Err(error) => match error.server_response() {
             Some(reply) => Ok(Reply::from(reply.clone())),
-            None => Err(CommandError::new(code::HOST_UNREACHABLE, error.to_string())),
+            None => Err(CommandError::new(code::HOST_UNREACHABLE, mongotx::error::driver_words(&error))),
         },
     }
 }

@@ -12,6 +12,7 @@ mod corpus;
 mod dollar_fields;
 mod driver;
 mod durable_writes;
+mod error_words;
 mod handshake;
 mod histories;
 mod login;

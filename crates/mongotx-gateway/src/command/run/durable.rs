@@ -152,7 +152,9 @@ async fn store(
         Err(error) if error.code() == Some(11_000) => return Ok(Some(again(session, raced()).await)),
         Err(error) => {
             let failure = Failure::from(&error);
-            return if is_transient(&failure) { Ok(Some(again(session, failure).await)) } else { Err(failure) };
+            let is_transient = is_transient(&failure);
+            let failure = without_record(context, failure);
+            return if is_transient { Ok(Some(again(session, failure).await)) } else { Err(failure) };
         }
     }
     let Err(error) = session.commit().await else { return Ok(None) };
@@ -163,9 +165,15 @@ async fn store(
             Some(End::Aborted) => Ok(Some(Attempt::Again(failure))),
             _ => Err(failure.labelled(RETRYABLE_WRITE_ERROR)),
         },
-        _ if is_transient(&failure) => Ok(Some(Attempt::Again(failure))),
+        _ if is_transient(&failure) => Ok(Some(Attempt::Again(without_record(context, failure)))),
         _ => Err(failure),
     }
+}
+
+/// A conflict about the record is one about the session: the client knows of no record.
+fn without_record(context: &Context, failure: Failure) -> Failure {
+    let is_about_it = failure.code == codes::WRITE_CONFLICT && failure.message.contains(&context.tx.records.name());
+    if is_about_it { raced() } else { failure }
 }
 
 /// How a commit ended whose answer was lost; `None` if that cannot be learned now.

@@ -1,6 +1,6 @@
 //! A command that is part of a transaction: a statement, or its end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mongotx::{Concern, TransactionOptions};
 
@@ -119,6 +119,15 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
     Ok(())
 }
 
+/// A conflict that has lasted for as long as a statement may wait: by which option that is so.
+fn with_option(mut failure: Failure, lock_wait: Duration) -> Failure {
+    if failure.code == codes::WRITE_CONFLICT {
+        let limit = format!("the {lock_wait:?} this call waits");
+        failure.message = failure.message.replace(&limit, &format!("{limit} (--lock-wait-ms)"));
+    }
+    failure
+}
+
 /// An error, or a refused write, ends the transaction, as in the server. So does the loss of the connection meanwhile: no driver
 /// goes on with a transaction of which it was not told what a statement did, and its locks would be in everybody's way.
 async fn in_transaction<H: Handler>(
@@ -150,7 +159,7 @@ async fn in_transaction<H: Handler>(
         end::tell(&state.metrics, lsid, work.machine.newest(), reason, failure);
         state.cursors.kill_of_transactions(lsid);
     }
-    match made? {
+    match made.map_err(|failure| with_option(failure, context.options.lock_wait))? {
         Made::Body(body) => Ok(body),
         Made::Server(_) => {
             Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server"))

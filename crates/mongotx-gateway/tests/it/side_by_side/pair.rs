@@ -39,6 +39,16 @@ impl Pair {
         self.answers(command.clone(), command).await
     }
 
+    /// Both errors' words: those of the first refused statement, or of the command. Empty: there is no error.
+    pub(crate) async fn errors_words(&mut self, command: Document) -> (String, String) {
+        let words = |reply: Document| {
+            let refused = reply.get_array("writeErrors").ok().and_then(|errors| errors.first()?.as_document());
+            refused.unwrap_or(&reply).get_str("errmsg").unwrap_or_default().to_owned()
+        };
+        let (ours, theirs) = self.answers(command.clone(), command).await;
+        (words(ours), words(theirs))
+    }
+
     /// The moments that both show.
     pub(crate) async fn moments(&mut self, command: Document) -> (Timestamp, Timestamp) {
         let (ours, theirs) = self.answers(command.clone(), command).await;
