@@ -4,10 +4,13 @@ use bson::{Document, RawDocumentBuf};
 use futures_util::{FutureExt, future::BoxFuture};
 use mongotx::Verbosity;
 
-use super::parts::{
-    body::Body,
-    call::{Call, within},
-    first_batch::First,
+use super::{
+    parts::{
+        body::Made,
+        call::{Call, within},
+        first_batch::First,
+    },
+    tailable,
 };
 use crate::{
     cursor::Open,
@@ -45,6 +48,8 @@ pub(super) struct Find {
     limit: u64,
     min: Option<Document>,
     max: Option<Document>,
+    /// It stays open at the end of a capped collection.
+    is_tailable: bool,
     return_key: bool,
     show_record_id: bool,
     first: First,
@@ -64,6 +69,7 @@ impl Find {
             limit: fields.natural("limit")?.unwrap_or(0),
             min: fields.filled("min")?,
             max: fields.filled("max")?,
+            is_tailable: fields.flag("tailable")?.unwrap_or(false),
             return_key: fields.flag("returnKey")?.unwrap_or(false),
             show_record_id: fields.flag("showRecordId")?.unwrap_or(false),
             first: First {
@@ -72,13 +78,11 @@ impl Find {
                 expires: !fields.flag("noCursorTimeout")?.unwrap_or(false),
             },
         };
-        if fields.flag("awaitData")?.unwrap_or(false) && !fields.flag("tailable")?.unwrap_or(false) {
+        if fields.flag("awaitData")?.unwrap_or(false) && !find.is_tailable {
             let message = "Cannot set 'awaitData' without also setting 'tailable'";
             return Err(Failure::new(codes::FAILED_TO_PARSE, message));
         }
         fields.ignore(&["allowDiskUse", "allowPartialResults", "oplogReplay", "readOnce"]);
-        fields
-            .refuse(&["tailable", "awaitData"], "documents that come later cannot be told from those not committed")?;
         fields.finish()?;
         Ok(find)
     }
@@ -134,10 +138,14 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
     .boxed()
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
+    let written = call.body.contains_key("tailable").then(|| call.body.clone());
     let find = Find::parse(call.fields("FindCommandRequest"))?;
+    if let Some(written) = written.filter(|_| find.is_tailable) {
+        return tailable::open(call, namespace, &written, find.first.expires).await;
+    }
     let collection = call.collection::<RawDocumentBuf>(&namespace);
     let cursor = within!(call, find.action(&collection)).await?;
-    call.first_batch(namespace, Open::of_query(cursor, find.limit), find.first).await
+    call.first_batch(namespace, Open::of_query(cursor, find.limit), find.first).await.map(Made::from)
 }

@@ -4,8 +4,15 @@ use std::time::Instant;
 
 use bson::{Bson, rawdoc};
 
-use super::parts::{body::Body, call::Call};
+use super::{
+    parts::{
+        body::{Body, Made},
+        call::Call,
+    },
+    tailable::{self, More},
+};
 use crate::{
+    cursor::Open,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
 };
@@ -37,12 +44,24 @@ impl GetMore {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let fields = Fields::new("getMore", std::mem::take(&mut call.body));
     let GetMore { id, collection, size } = GetMore::parse(fields)?;
     let namespace = call.namespace_of(&collection.into())?;
     let cursors = &call.context.tx.cursors;
-    let mut open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
+    let open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
+    let mut open = match open.into_server() {
+        Ok(cursor) if cursor.awaits || call.generic.limit.is_none() => {
+            return tailable::more(call, More { id, namespace, size }, cursor).await;
+        }
+        Ok(cursor) => Open::of_server(cursor),
+        Err(open) => open,
+    };
+    if call.generic.limit.is_some() {
+        cursors.give_back(id, open, Instant::now());
+        let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+        return Err(Failure::new(codes::BAD_VALUE, message));
+    }
     let batch = match open.batch(size.map(|size| usize::try_from(size).unwrap_or(usize::MAX))).await {
         Ok(batch) => batch,
         Err(failure) => {
@@ -59,5 +78,5 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
         id
     };
     let cursor = rawdoc! {"nextBatch": batch.documents, "id": id, "ns": namespace.to_string()};
-    Ok(Body::of_cursor(cursor, moment))
+    Ok(Body::of_cursor(cursor, moment).into())
 }

@@ -41,6 +41,7 @@ mod run;
 mod server_status;
 mod sessions;
 mod table;
+mod tailable;
 mod unsupported;
 mod update;
 

@@ -30,6 +30,8 @@ pub(crate) struct Command {
     pub(crate) in_transactions: InTransactions,
     /// The command kills sessions, its own perhaps among them.
     pub(crate) kills_sessions: bool,
+    /// Its time limit is how long it waits for documents: it heeds that by itself.
+    pub(crate) awaits: bool,
     /// The levels of read concern that it takes outside transactions.
     pub(crate) reads: ReadLevels,
     /// How it stands to API version 1.
@@ -108,6 +110,7 @@ impl Command {
             route,
             in_transactions: InTransactions::Never,
             kills_sessions: false,
+            awaits: false,
             reads: ReadLevels::Usual,
             api: Api::Outside,
             takes_write_concern: false,
@@ -139,6 +142,11 @@ impl Command {
     /// The same command, which kills sessions.
     pub(super) const fn kills_sessions(self) -> Self {
         Self { kills_sessions: true, ..self }
+    }
+
+    /// The same command, which heeds its time limit by itself.
+    pub(super) const fn awaits(self) -> Self {
+        Self { awaits: true, ..self }
     }
 
     /// With the levels of read concern that it takes outside transactions.

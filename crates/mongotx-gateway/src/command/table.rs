@@ -126,6 +126,7 @@ static ROWS: &[Command] = &[
         .explained(Explain::AsSent(find::plan))
         .stable_but(&find::UNSTABLE),
     statement!(get_more::run, ["getMore"], OnCursor(Read))
+        .awaits()
         .reads(Heedless)
         .parsed_whole(|name, body| get_more::GetMore::parse(Fields::new(name, body)).map(drop))
         .stable(),

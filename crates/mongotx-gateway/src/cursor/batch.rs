@@ -4,7 +4,7 @@ use bson::{RawArrayBuf, RawDocumentBuf, Timestamp};
 use mongotx::Cursor;
 
 use super::gathered::{Gathered, Gathering, Room};
-use crate::{failure::Answer, memory::Held};
+use crate::{failure::Answer, memory::Held, upstream::ServerCursor};
 
 /// The most bytes of documents in one reply; one document may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -26,6 +26,8 @@ enum Source {
     Query(Box<Cursor<RawDocumentBuf>>),
     AtHand(std::vec::IntoIter<RawDocumentBuf>),
     Gathered(Gathered),
+    /// Its batches are passed on as they are.
+    Server(ServerCursor),
 }
 
 /// Documents for one reply.
@@ -51,6 +53,19 @@ impl Open {
         Self { documents: Source::AtHand(documents.into_iter()), ahead: None, left: None, moment: None }
     }
 
+    /// A cursor of the server's, whose batches are passed on.
+    pub(crate) fn of_server(cursor: ServerCursor) -> Self {
+        Self { documents: Source::Server(cursor), ahead: None, left: None, moment: None }
+    }
+
+    /// The server's cursor, if it is one; else this again.
+    pub(crate) fn into_server(self) -> Result<ServerCursor, Self> {
+        match self.documents {
+            Source::Server(cursor) => Ok(cursor),
+            documents => Err(Self { documents, ..self }),
+        }
+    }
+
     /// The same documents, or the first `most` of them, read now: they need no server any more.
     ///
     /// # Errors
@@ -73,6 +88,7 @@ impl Open {
             Source::Query(cursor) => Ok(cursor.next().await?),
             Source::AtHand(documents) => Ok(documents.next()),
             Source::Gathered(documents) => Ok(documents.next()),
+            Source::Server(_) => Ok(None),
         }
     }
 

@@ -3,15 +3,21 @@
 //! | file | what |
 //! | --- | --- |
 //! | `lean` | connections of the gateway's own (`mongowire`): bytes in, bytes out |
+//! | `cursor` | a cursor of the server's, whose batches are passed on |
 //! | `driver` | the way for servers whose primary has to be searched for, or that want to be spoken to otherwise: the official driver |
 
+mod cursor;
 mod driver;
 mod lean;
 
+use std::sync::Arc;
+
 use bson::{Document, RawDocument};
 use mongodb::options::ClientOptions;
+use mongotx::Namespace;
 use mongowire::Settings;
 
+pub(crate) use self::cursor::{ServerBatch, ServerCursor};
 use self::lean::Lean;
 use crate::{
     error::{CommandError, code},
@@ -26,7 +32,7 @@ pub struct Upstream {
 }
 
 enum Way {
-    Lean(Lean),
+    Lean(Arc<Lean>),
     Driver(mongodb::Client),
 }
 
@@ -39,7 +45,7 @@ impl Upstream {
         let mut options = ClientOptions::parse(uri).await?;
         options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
         if let Some(settings) = Settings::of_driver(&options).filter(|_| options.repl_set_name.is_none()) {
-            return Ok(Self { way: Way::Lean(Lean::new(settings, limits)) });
+            return Ok(Self { way: Way::Lean(Arc::new(Lean::new(settings, limits))) });
         }
         // A command is sent once.
         options.retry_reads = Some(false);
@@ -56,6 +62,19 @@ impl Upstream {
         match &self.way {
             Way::Lean(lean) => lean.run(database, body, sequences).await,
             Way::Driver(client) => driver::run(client, database, body, sequences).await,
+        }
+    }
+
+    /// Whether the server's cursors can be gone on with: those that a driver opens belong to sessions of its own.
+    pub(crate) fn has_cursors(&self) -> bool {
+        matches!(self.way, Way::Lean(_))
+    }
+
+    /// The cursor that the server has opened under this id. `None` where there are none.
+    pub(crate) fn cursor(&self, namespace: &Namespace, id: i64, awaits: bool) -> Option<ServerCursor> {
+        match &self.way {
+            Way::Lean(lean) => Some(ServerCursor::new(Arc::clone(lean), namespace.clone(), id, awaits)),
+            Way::Driver(_) => None,
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>)
     let slot = lsid.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
     // A command that kills sessions does not stop at its own: the others would stay.
     let interruption = slot.as_deref().filter(|_| !parsed.command.kills_sessions).map(Slot::interruption);
-    let limit = parsed.generic.limit;
+    let limit = parsed.generic.limit.filter(|_| !parsed.command.awaits);
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
         let running = validated_read::run(parsed, level, handle_boxed::<H>).boxed();
         return within_limits(limit, interruption, running).await.map(Made::Body).map_err(Failure::outside);

@@ -1,8 +1,9 @@
 //! What the gateway answers otherwise than a replica set, on purpose. Each test fails when the difference is gone.
 
 use bson::{Document, Timestamp, doc};
+use mongotx_gateway::Options;
 
-use crate::common::commands::Session;
+use crate::common::commands::{Client, Session};
 use crate::side_by_side::pair::Pair;
 
 fn code(reply: &Document) -> i32 {
@@ -62,11 +63,16 @@ async fn difference_g4_reserved_names_are_refused() {
 }
 
 #[tokio::test]
-async fn difference_g5_tailable_cursors_are_refused() {
-    let mut pair = Pair::start("cmp_g5").await;
-    pair.same(doc! {"create": "c", "capped": true, "size": 10_000}).await;
-    let (ours, theirs) = pair.ask(doc! {"find": "c", "tailable": true}).await;
-    assert_eq!((code(&ours), code(&theirs)), (115, 0));
+async fn difference_g5_tailable_cursors_are_refused_in_front_of_a_replica_set() {
+    let set = testkit::shared_replica_set().await.unwrap();
+    let client = Client::in_front_of(set.uri(), testkit::unique_db("cmp_g5"), Options::default()).await;
+    client.ok(doc! {"create": "c", "capped": true, "size": 10_000}).await;
+    client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    for find in [doc! {"find": "c", "tailable": true}, doc! {"find": "c", "tailable": true, "awaitData": true}] {
+        let refused = client.run(find).await;
+        assert_eq!(code(&refused), 115);
+        assert!(refused.get_str("errmsg").unwrap().contains("tailable"), "{refused}");
+    }
 }
 
 #[tokio::test]

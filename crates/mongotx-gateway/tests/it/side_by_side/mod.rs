@@ -7,4 +7,5 @@ mod differences;
 mod explain;
 mod index_reads;
 pub(crate) mod pair;
+mod tailable;
 mod transactions;
