@@ -55,7 +55,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
             return tailable::more(call, More { id, namespace, size }, cursor).await;
         }
         Ok(cursor) => Open::of_server(cursor),
-        Err(open) => open,
+        Err(open) => *open,
     };
     if call.generic.limit.is_some() {
         cursors.give_back(id, open, Instant::now());

@@ -59,10 +59,10 @@ impl Open {
     }
 
     /// The server's cursor, if it is one; else this again.
-    pub(crate) fn into_server(self) -> Result<ServerCursor, Self> {
+    pub(crate) fn into_server(self) -> Result<ServerCursor, Box<Self>> {
         match self.documents {
             Source::Server(cursor) => Ok(cursor),
-            documents => Err(Self { documents, ..self }),
+            documents => Err(Box::new(Self { documents, ..self })),
         }
     }
 
