@@ -5,6 +5,7 @@
 //! 3. A signal: commands that run are answered, then everything that was started goes. A second signal waits for nothing.
 
 pub(crate) mod config;
+mod hoarding;
 mod logs;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -15,7 +16,7 @@ use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 
-use self::logs::LogOptions;
+use self::{hoarding::HoardingOptions, logs::LogOptions};
 use crate::{
     connect::{ServerOptions, with_selection_limit},
     failure::{Failure, Status, WELL},
@@ -70,6 +71,8 @@ pub(crate) struct Options {
     /// Closes connections that are silent for so long; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u32,
+    #[command(flatten)]
+    hoarding: HoardingOptions,
     /// What transactions are protected from that name no read concern, local or majority; snapshot and linearizable
     /// (serializable) are never less than they say
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t)]
@@ -191,9 +194,12 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
         memory_bytes: usize::try_from(u64::from(options.max_memory_mib) << 20).unwrap_or(usize::MAX),
         idle: (options.idle_timeout > 0).then(|| Duration::from_secs(options.idle_timeout.into())),
+        connections_per_address: options.hoarding.per_address(),
+        login: options.hoarding.login(),
         ..Limits::default()
     };
     GatewayOptions {
+        sessions: options.hoarding.sessions(),
         uri: with_selection_limit(uri),
         listen: Some(options.listen),
         unix: options.unix.clone(),
@@ -220,7 +226,6 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
             .clone()
             .map(|name| ReplicaSetFace { name, advertise: options.advertise.clone() }),
         test_commands: options.enable_test_commands,
-        ..GatewayOptions::default()
     }
 }
 

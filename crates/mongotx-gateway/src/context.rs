@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    access::Users, memory::Memory, options::Options, session::records::Records, state::State, upstream::Upstream,
+    access::Users, memory::Memory, metrics::Metrics, options::Options, session::records::Records, state::State,
+    upstream::Upstream,
 };
 
 /// How often what is over is looked for.
@@ -32,10 +33,21 @@ pub struct Context {
     pub started: Instant,
 }
 
+/// Shows the limits of clients in the metrics.
+fn tell_limits(metrics: &Metrics, options: &Options) {
+    let (limits, sessions) = (&options.limits, &options.sessions);
+    metrics.limited("max-connections", Some(limits.connections));
+    metrics.limited("max-connections-per-address", limits.connections_per_address);
+    metrics.limited("max-sessions", Some(sessions.sessions));
+    metrics.limited("max-cursors", Some(sessions.cursors));
+    metrics.limited("max-memory-mib", Some(limits.memory_bytes >> 20));
+}
+
 impl Context {
     pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
         let records = Records::new(&client, &options.client.tx_database, options.sessions.session_timeout);
         let tx = State::new(options.sessions, records);
+        tell_limits(&tx.metrics, &options);
         let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
         Self { client, upstream, tx, memory, users, options, started: Instant::now() }
     }

@@ -98,14 +98,18 @@ pub struct Tls {
 /// What clients may take, each of them and together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time. One more is closed at once.
+    /// Connections at the same time. One more is closed at once; where clients have to log in, one that has not yet makes room for it.
     pub connections: usize,
+    /// Connections of one address at the same time. `None`: as many as there may be.
+    pub connections_per_address: Option<usize>,
     /// How long after it was opened a connection has to bring its first message.
     pub first_message: Duration,
     /// How long a message may take from its first byte to its last.
     pub message: Duration,
     /// How long a connection may be silent between messages. `None`, the default: for ever, as drivers' pools expect.
     pub idle: Option<Duration>,
+    /// The same, before login, where clients have to log in. Drivers watch a server without logging in, with a message every ten seconds.
+    pub login: Option<Duration>,
     /// How long a client may take to accept an answer.
     pub answer: Duration,
     /// The most bytes of requests and answers that are held at a time, of all connections together. Answers that wait in cursors may
@@ -121,9 +125,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            connections_per_address: None,
             first_message: Duration::from_secs(30),
             message: Duration::from_secs(60),
             idle: None,
+            login: Some(Duration::from_secs(120)),
             answer: Duration::from_secs(60),
             memory_bytes: 1024 * 1024 * 1024,
             upstream: 100,
@@ -135,12 +141,15 @@ impl Default for Limits {
 /// Limits of sessions, transactions, cursors and validated reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Sessions that are kept at a time.
+    /// Sessions that are kept at a time. Where one more is needed, those that hold no transaction and remember no write make room; a user
+    /// who has logged in has half of them at most.
     pub sessions: usize,
-    /// How long a session is kept that nobody uses.
+    /// How long a session is kept that nobody uses, and an idle cursor that was opened with `noCursorTimeout`.
     pub session_timeout: Duration,
     /// How long a transaction may be open.
     pub transaction_lifetime: Duration,
+    /// Cursors that are open at a time. A user who has logged in has half of them at most.
+    pub cursors: usize,
     /// How long a cursor is kept that nobody uses.
     pub cursor_timeout: Duration,
     /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions may answer: the gateway keeps all of
@@ -151,13 +160,14 @@ pub struct SessionLimits {
 }
 
 impl Default for SessionLimits {
-    /// MongoDB's, but for the number of sessions: 10,000, 30 minutes, 60 seconds, 10 minutes. MongoDB has none for validated
-    /// reads: 100,000 documents, 64 MiB.
+    /// MongoDB's, but for the numbers of sessions and cursors: 100,000, 30 minutes, 60 seconds, 10,000, 10 minutes. MongoDB has none for
+    /// validated reads: 100,000 documents, 64 MiB.
     fn default() -> Self {
         Self {
-            sessions: 10_000,
+            sessions: 100_000,
             session_timeout: Duration::from_secs(30 * 60),
             transaction_lifetime: Duration::from_secs(60),
+            cursors: 10_000,
             cursor_timeout: Duration::from_secs(10 * 60),
             validated_read_documents: 100_000,
             validated_read_bytes: 64 * 1024 * 1024,

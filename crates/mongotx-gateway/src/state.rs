@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::{
     clock::Clock,
-    cursor::CursorTable,
+    cursor::{CursorLimits, CursorTable},
     fail_points::FailPoints,
     metrics::{AbortReason, Metrics},
     options::SessionLimits,
@@ -31,10 +31,12 @@ impl State {
     /// The state of a gateway that has just started.
     pub(crate) fn new(limits: SessionLimits, records: Records) -> Self {
         let sessions = Limits { sessions: limits.sessions, timeout: limits.session_timeout };
+        let cursors =
+            CursorLimits { cursors: limits.cursors, timeout: limits.cursor_timeout, longest: limits.session_timeout };
         Self {
             limits,
             sessions: SessionTable::new(sessions),
-            cursors: CursorTable::default(),
+            cursors: CursorTable::new(cursors),
             fail_points: FailPoints::default(),
             records,
             clock: Clock::default(),
@@ -47,23 +49,26 @@ impl State {
         self.cursors.kill_of_session(lsid);
         if let Some(slot) = self.sessions.find(lsid) {
             self.stop(&slot, AbortReason::SessionEnded).await;
+            self.sessions.release(slot);
         }
     }
 
     /// Kills a user's sessions, by the user's digest.
     pub(crate) async fn kill_of_user(&self, user: &[u8]) {
         self.cursors.kill_of_user(user);
-        let slots = self.sessions.all();
-        for slot in slots.iter().filter(|slot| slot.lsid.user == user) {
-            self.stop(slot, AbortReason::SessionEnded).await;
-        }
+        self.stop_all(|slot| slot.lsid.user == user, AbortReason::SessionEnded).await;
     }
 
     /// Kills every session and its cursors, and counts open transactions as ended for this reason.
     pub(crate) async fn kill_every(&self, reason: AbortReason) {
         self.cursors.kill_of_sessions();
-        for slot in self.sessions.all() {
+        self.stop_all(|_| true, reason).await;
+    }
+
+    async fn stop_all(&self, is_meant: impl Fn(&Slot) -> bool, reason: AbortReason) {
+        for slot in self.sessions.names(is_meant).iter().filter_map(|lsid| self.sessions.find(lsid)) {
             self.stop(&slot, reason).await;
+            self.sessions.release(slot);
         }
     }
 
@@ -76,11 +81,14 @@ impl State {
 
     /// Ends what is over at this moment: transactions that were open for too long, sessions and cursors that nobody uses.
     pub(crate) async fn sweep(&self, now: Instant) {
-        for slot in self.sessions.all() {
-            // Where a command runs, its end is waited for.
+        let limit = self.limits.transaction_lifetime;
+        // Where a command runs, its end is waited for.
+        let is_old = |slot: &Slot| slot.try_check_out().is_some_and(|work| work.is_open_for_longer(now, limit));
+        for slot in self.sessions.names(is_old).iter().filter_map(|lsid| self.sessions.find(lsid)) {
             if let Some(mut work) = slot.try_check_out()
-                && work.roll_back_after(now, self.limits.transaction_lifetime).await
+                && work.is_open_for_longer(now, limit)
             {
+                work.roll_back().await;
                 end::tell(&self.metrics, &slot.lsid, work.machine.newest(), AbortReason::Lifetime, None);
                 self.cursors.kill_of_transactions(&slot.lsid);
             }
@@ -89,6 +97,6 @@ impl State {
             self.cursors.kill_of_session(&slot.lsid);
             self.stop(&slot, AbortReason::SessionEnded).await;
         }
-        self.cursors.expire(now, self.limits.cursor_timeout);
+        self.cursors.expire(now);
     }
 }

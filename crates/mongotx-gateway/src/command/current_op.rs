@@ -21,9 +21,10 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
     fields.refuse(&filters, "the gateway does not filter; ask for all of them")?;
     let sees_all = call.user.is_none_or(User::is_root) && !own_only;
-    let slots = call.context.tx.sessions.all();
-    let shown = slots.iter().filter(|slot| sees_all || slot.lsid.user == call.user_digest());
-    let shown: Vec<Bson> = shown.filter_map(|slot| describe(slot)).map(Bson::from).collect();
+    let sessions = &call.context.tx.sessions;
+    let shown = sessions.names(|slot| sees_all || slot.lsid.user == call.user_digest());
+    let described = shown.iter().filter_map(|lsid| describe(&*sessions.find(lsid)?));
+    let shown: Vec<Bson> = described.map(Bson::from).collect();
     Body::of(&doc! {"inprog": shown})
 }
 

@@ -7,5 +7,5 @@ mod table;
 pub(crate) use self::{
     batch::{FIRST_BATCH, Open},
     gathered::Room,
-    table::{CursorTable, Owner},
+    table::{CursorLimits, CursorTable, Owner},
 };

@@ -1,5 +1,7 @@
 //! The open cursors of all clients, by their ids.
 //!
+//! A user who logs in may have half of them at most: nobody stops the others' reads.
+//!
 //! A cursor that a command works on is out of the table's hands until it is given back; what is killed meanwhile is not
 //! taken back.
 
@@ -18,8 +20,19 @@ use crate::{
     session::{Lsid, info::Mode},
 };
 
-/// The most cursors that are open at a time.
-const LIMIT: usize = 10_000;
+/// One user may have one part of the cursors in so many.
+const USER_PART: usize = 2;
+
+/// Limits of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CursorLimits {
+    /// Cursors that are open at a time.
+    pub(crate) cursors: usize,
+    /// How long one is kept that nobody uses.
+    pub(crate) timeout: Duration,
+    /// How long one is kept that was opened with `noCursorTimeout`: as long as a session is.
+    pub(crate) longest: Duration,
+}
 
 /// Whose cursor it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,20 +58,32 @@ struct Entry {
 }
 
 /// The open cursors.
-#[derive(Default)]
 pub(crate) struct CursorTable {
+    limits: CursorLimits,
     entries: Mutex<HashMap<i64, Entry>>,
 }
 
 impl CursorTable {
+    pub(crate) fn new(limits: CursorLimits) -> Self {
+        Self { limits, entries: Mutex::default() }
+    }
+
     /// Keeps a cursor and answers its id. `expires`: not without the client saying `noCursorTimeout`.
     ///
     /// # Errors
-    /// When there are too many.
+    /// When there are too many, of all users or of this one.
     pub(crate) fn add(&self, owner: Owner, open: Open, expires: bool, now: Instant) -> Answer<i64> {
         let mut entries = self.entries();
-        if entries.len() >= LIMIT {
-            let message = format!("cannot open another cursor: {LIMIT} are open, the limit");
+        let (limit, of_user) = (self.limits.cursors, (self.limits.cursors / USER_PART).max(1));
+        if entries.len() >= limit {
+            let message = format!("cannot open another cursor: {limit} are open, the limit (--max-cursors)");
+            return Err(Failure::new(codes::COMMAND_FAILED, message));
+        }
+        // Below that there is nothing to be counted.
+        let may_be_many = entries.len() >= of_user && !owner.user.is_empty();
+        if may_be_many && entries.values().filter(|entry| entry.owner.user == owner.user).count() >= of_user {
+            let message =
+                format!("cannot open another cursor: the user has {of_user} open, half of the limit (--max-cursors)");
             return Err(Failure::new(codes::COMMAND_FAILED, message));
         }
         let id = loop {
@@ -138,11 +163,12 @@ impl CursorTable {
         self.entries().retain(|_, entry| entry.owner.lsid.is_none());
     }
 
-    /// Ends those that nobody has used for longer than `timeout`.
-    pub(crate) fn expire(&self, now: Instant, timeout: Duration) {
+    /// Ends those that nobody has used for too long.
+    pub(crate) fn expire(&self, now: Instant) {
+        let CursorLimits { timeout, longest, .. } = self.limits;
         self.entries().retain(|_, entry| {
-            let idle = entry.expires && entry.open.is_some() && now.saturating_duration_since(entry.used) > timeout;
-            !idle
+            let limit = if entry.expires { timeout } else { longest };
+            entry.open.is_none() || now.saturating_duration_since(entry.used) <= limit
         });
     }
 
@@ -205,6 +231,11 @@ mod tests {
         Owner { namespace: namespace(), user: Vec::new(), lsid, number, api: ApiParameters::default() }
     }
 
+    fn table() -> CursorTable {
+        let (timeout, longest) = (Duration::from_secs(5), Duration::from_secs(50));
+        CursorTable::new(CursorLimits { cursors: 4, timeout, longest })
+    }
+
     fn within(n: u8, number: i64) -> Mode {
         Mode::Transaction { lsid: lsid(n), number, begins: false }
     }
@@ -232,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_is_killed_while_it_is_in_use_does_not_come_back() {
-        let (table, now) = (CursorTable::default(), Instant::now());
+        let (table, now) = (table(), Instant::now());
         let id = table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
         let open = table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).unwrap();
         assert_eq!(
@@ -249,7 +280,7 @@ mod tests {
 
     #[test]
     fn cursors_answer_to_their_own_user_only() {
-        let (table, now) = (CursorTable::default(), Instant::now());
+        let (table, now) = (table(), Instant::now());
         let owner = Owner { user: vec![1], ..owner(None, None) };
         let id = table.add(owner, Open::of_documents(Vec::new()), true, now).unwrap();
         let taken = |user: &[u8]| table.check_out(id, &namespace(), user, &Mode::Plain(None), ApiParameters::default());
@@ -259,17 +290,33 @@ mod tests {
     }
 
     #[test]
-    fn idle_cursors_expire_unless_they_must_not() {
-        let (table, start) = (CursorTable::default(), Instant::now());
+    fn idle_cursors_expire_and_those_without_a_timeout_later() {
+        let (table, start) = (table(), Instant::now());
         let add = |expires| table.add(owner(None, None), Open::of_documents(Vec::new()), expires, start).unwrap();
         let (idle, kept) = (add(true), add(false));
-        table.expire(start + Duration::from_secs(9), Duration::from_secs(5));
+        table.expire(start + Duration::from_secs(9));
         assert_eq!((table.owner(idle), table.owner(kept).is_some()), (None, true));
+        table.expire(start + Duration::from_secs(51));
+        assert_eq!(table.owner(kept), None);
+    }
+
+    #[test]
+    fn a_user_has_half_of_the_room_at_most() {
+        let table = table();
+        let add = |user: &[u8]| {
+            let owner = Owner { user: user.to_vec(), ..owner(None, None) };
+            let added = table.add(owner, Open::of_documents(Vec::new()), false, Instant::now());
+            added.err().map_or_else(String::new, |failure| failure.message)
+        };
+        assert_eq!([add(&[1]), add(&[1])], ["", ""]);
+        assert!(add(&[1]).contains("the user has 2 open"));
+        assert_eq!([add(&[2]), add(&[])], ["", ""]);
+        assert!(add(&[2]).contains("4 are open, the limit (--max-cursors)"));
     }
 
     #[test]
     fn the_end_of_a_transaction_ends_its_cursors_only() {
-        let (table, now) = (CursorTable::default(), Instant::now());
+        let (table, now) = (table(), Instant::now());
         let add = |number| table.add(owner(Some(lsid(1)), number), Open::of_documents(Vec::new()), true, now).unwrap();
         let (inside, outside) = (add(Some(4)), add(None));
         table.kill_of_transactions(&lsid(1));

@@ -21,7 +21,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-pub(crate) use self::abort::AbortReason;
+pub(crate) use self::{abort::AbortReason, text::Kept};
 
 type Label = [(&'static str, &'static str); 1];
 type Labels = [(&'static str, &'static str); 2];
@@ -58,8 +58,10 @@ pub(crate) struct Metrics {
     /// Retryable writes and commits that were sent again.
     retries: Family<Label, Counter>,
     sessions: Gauge,
+    sessions_evicted: Counter,
     cursors: Gauge,
     pub(crate) memory_bytes: Gauge,
+    limits: Family<Label, Gauge>,
 }
 
 /// What was sent again.
@@ -88,8 +90,10 @@ impl Default for Metrics {
             aborted: Family::default(),
             retries: Family::default(),
             sessions: Gauge::default(),
+            sessions_evicted: Counter::default(),
             cursors: Gauge::default(),
             memory_bytes: Gauge::default(),
+            limits: Family::default(),
         };
         metrics.register();
         metrics
@@ -122,9 +126,19 @@ impl Metrics {
         );
         registry.register("retries", "Writes and commits that were sent again", self.retries.clone());
         registry.register("sessions", "Sessions that are kept", self.sessions.clone());
+        let help = "Sessions that were forgotten because others needed their room: they held nothing";
+        registry.register("sessions_evicted", help, self.sessions_evicted.clone());
         registry.register("cursors", "Cursors that are open", self.cursors.clone());
         let help = "Requests and answers that are held in memory";
         registry.register_with_unit("buffers", help, Unit::Bytes, self.memory_bytes.clone());
+        registry.register("limit", "The most that there may be, by the option that says so", self.limits.clone());
+    }
+
+    /// What this option has set a limit to. Nothing, if there is no limit.
+    pub(crate) fn limited(&self, option: &'static str, limit: Option<usize>) {
+        if let Some(limit) = limit {
+            self.limits.get_or_create(&[("option", option)]).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        }
     }
 
     /// A command was answered. `name`: one of the table's, not what the client sent.

@@ -1,15 +1,26 @@
 //! The metrics as text, with what is true at the moment.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use prometheus_client::encoding::text::encode;
 
 use super::Metrics;
 
+/// What the gateway keeps between commands at the moment.
+pub(crate) struct Kept {
+    pub(crate) sessions: usize,
+    /// Sessions that have made room for others so far.
+    pub(crate) sessions_evicted: u64,
+    pub(crate) cursors: usize,
+}
+
 impl Metrics {
-    /// In the OpenMetrics text format, which Prometheus reads. `sessions`, `cursors`: how many there are now.
-    pub(crate) fn to_text(&self, sessions: usize, cursors: usize) -> String {
+    /// In the OpenMetrics text format, which Prometheus reads.
+    pub(crate) fn to_text(&self, kept: &Kept) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.sessions.set(count(sessions));
-        self.cursors.set(count(cursors));
+        self.sessions.set(count(kept.sessions));
+        self.sessions_evicted.inner().store(kept.sessions_evicted, Relaxed);
+        self.cursors.set(count(kept.cursors));
         let mut text = String::new();
         // A String takes everything.
         let _ = encode(&mut text, &self.registry);

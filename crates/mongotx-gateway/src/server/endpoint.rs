@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{context::Context, state::State};
+use crate::{context::Context, metrics::Kept, state::State};
 
 /// Connections at the same time. One more is closed at once.
 const MOST_CONNECTIONS: usize = 16;
@@ -103,7 +103,9 @@ async fn answer(context: &Context, request: &Request<Incoming>) -> Response<Full
     match request.uri().path() {
         "/metrics" => {
             let State { metrics, sessions, cursors, .. } = &context.tx;
-            reply(StatusCode::OK, METRICS_TYPE, metrics.to_text(sessions.count(), cursors.count()))
+            let (sessions, sessions_evicted) = (sessions.count(), sessions.evicted());
+            let kept = Kept { sessions, sessions_evicted, cursors: cursors.count() };
+            reply(StatusCode::OK, METRICS_TYPE, metrics.to_text(&kept))
         }
         "/healthz" => match server_answers(context).await {
             Ok(()) => reply(StatusCode::OK, PLAIN, "ok\n".to_owned()),

@@ -3,6 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `listener` | sockets that accept connections |
+//! | `guests` | how many connections there may be, and who makes room for whom |
 //! | `serve` | one connection, from its first byte to its last |
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
@@ -14,6 +15,7 @@
 
 mod answer;
 mod endpoint;
+mod guests;
 mod listener;
 mod read;
 mod serve;
@@ -24,10 +26,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering::Relaxed},
 };
 
-use tokio::{net::TcpStream, sync::Semaphore};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::guests::{Guest, Guests};
 pub use self::tls::TlsError;
 pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor};
 use crate::{
@@ -47,16 +50,15 @@ pub(crate) struct Server {
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: Option<TlsAcceptor>,
-    /// One permit per connection that may be open.
-    free: Arc<Semaphore>,
+    guests: Arc<Guests>,
     last_id: AtomicI64,
 }
 
 impl Server {
     pub(crate) fn new(context: Arc<Context>, tls: Option<TlsAcceptor>) -> Self {
-        let free = Arc::new(Semaphore::new(context.options.limits.connections.min(Semaphore::MAX_PERMITS)));
+        let guests = Arc::new(Guests::new(&context.options.limits, context.users.is_some()));
         let [closing, ending] = [(); 2].map(|()| CancellationToken::new());
-        Self { context, closing, ending, tasks: TaskTracker::new(), tls, free, last_id: AtomicI64::new(0) }
+        Self { context, closing, ending, tasks: TaskTracker::new(), tls, guests, last_id: AtomicI64::new(0) }
     }
 
     /// A connection with a number of its own.
@@ -67,37 +69,45 @@ impl Server {
     /// Serves a connection in a task of its own, or closes it when there are too many.
     pub(crate) fn admit(self: &Arc<Self>, socket: impl Socket, peer: Peer) {
         let server = Arc::clone(self);
-        self.spawn(&peer.clone(), async move { serve::serve(&server, socket, peer).await });
+        self.spawn(&peer.clone(), |guest| async move { serve::serve(&server, socket, peer, &guest).await });
     }
 
     /// As [`Server::admit`], with TLS in between where it is asked for.
     pub(crate) fn admit_tcp(self: &Arc<Self>, stream: TcpStream, peer: Peer) {
         let Some(tls) = self.tls.clone() else { return self.admit(stream, peer) };
         let server = Arc::clone(self);
-        self.spawn(&peer.clone(), async move {
+        self.spawn(&peer.clone(), |guest| async move {
             tokio::select! {
                 stream = tls::shake_hands(&tls, stream, &peer, server.context.options.limits.first_message) => {
                     let Some(stream) = stream else { return };
-                    serve::serve(&server, stream, peer).await;
+                    serve::serve(&server, stream, peer, &guest).await;
                 }
                 () = server.closing.cancelled() => {}
+                () = guest.evicted.cancelled() => {}
             }
         });
     }
 
-    /// A task that takes one of the connections that may be open.
-    fn spawn(&self, peer: &Peer, task: impl Future<Output = ()> + Send + 'static) {
-        let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
-            self.context.tx.metrics.connections_refused.inc();
-            tracing::warn!(%peer, "a connection is closed: there are as many as the limit allows");
-            return;
-        };
+    /// A task that takes the place of one connection.
+    fn spawn<F>(&self, peer: &Peer, task: impl FnOnce(Arc<Guest>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let metrics = &self.context.tx.metrics;
+        let place = match self.guests.admit(peer) {
+            Ok(place) => place,
+            Err(refused) => {
+                metrics.connections_refused.inc();
+                tracing::warn!(%peer, "a connection is closed: {refused}");
+                return;
+            }
+        };
         metrics.connections_accepted.inc();
         let counted = Counted::in_gauge(&metrics.connections);
+        let served = task(Arc::clone(&place.guest));
         self.tasks.spawn(async move {
-            task.await;
-            drop((permit, counted));
+            served.await;
+            drop((place, counted));
         });
     }
 }

@@ -46,8 +46,12 @@ pub(super) struct Skipped {
 
 /// How long a message may be: strangers have little to say.
 pub(super) fn longest_bytes(context: &Context, connection: &Connection) -> usize {
-    let is_stranger = context.users.is_some() && connection.user().is_none();
-    if is_stranger { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
+    if is_stranger(context, connection) { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
+}
+
+/// Has the client still to log in?
+pub(super) fn is_stranger(context: &Context, connection: &Connection) -> bool {
+    context.users.is_some() && connection.user().is_none()
 }
 
 /// Waits for the first byte of a message, which stays to be read. Dropping the future loses nothing.

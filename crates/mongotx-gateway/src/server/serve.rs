@@ -8,9 +8,9 @@ use tokio::{
 };
 
 use super::{
-    Server,
+    Guest, Server,
     answer::{answer, refuse},
-    read::{ReadError, await_message, longest_bytes, read_message},
+    read::{ReadError, await_message, is_stranger, longest_bytes, read_message},
 };
 use crate::{
     command,
@@ -23,14 +23,15 @@ pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Socket for T {}
 
 /// Serves a connection until it ends, for whatever reason.
-pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer) {
+pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer, guest: &Guest) {
     let connection = Arc::new(server.connection(peer));
     tracing::info!(connection = connection.id(), peer = %connection.peer(), "a client connected");
     let (reader, mut writer) = tokio::io::split(socket);
     let mut reader = BufReader::new(reader);
     let end = tokio::select! {
-        end = converse(server, &connection, &mut reader, &mut writer) => end,
+        end = converse(server, &connection, guest, &mut reader, &mut writer) => end,
         () = server.ending.cancelled() => End::Closing,
+        () = guest.evicted.cancelled() => End::Evicted,
     };
     tracing::info!(connection = connection.id(), reason = %end, "a connection has ended");
     connection.set_gone();
@@ -42,6 +43,8 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer)
 enum End {
     #[error("the gateway is closing")]
     Closing,
+    #[error("it has not logged in, and others need its place (--max-connections)")]
+    Evicted,
     #[error("too many logins have failed")]
     Refused,
     #[error("{0}")]
@@ -56,6 +59,7 @@ enum End {
 async fn converse<S: Socket>(
     server: &Server,
     connection: &Arc<Connection>,
+    guest: &Guest,
     reader: &mut (impl AsyncBufRead + Unpin),
     writer: &mut WriteHalf<S>,
 ) -> End {
@@ -69,6 +73,7 @@ async fn converse<S: Socket>(
                 here = await_message(reader, silence) => here?,
                 () = server.closing.cancelled() => return Err(End::Closing),
             }
+            guest.spoke();
             let mut held = server.context.memory.hold();
             let longest = longest_bytes(&server.context, connection);
             let (header, payload) = read_message(reader, limits.message, longest, &mut held).await?;
@@ -93,7 +98,9 @@ async fn converse<S: Socket>(
         if connection.end() == connection::End::AfterAnswer {
             return End::Refused;
         }
-        silence = limits.idle;
+        let is_stranger = is_stranger(&server.context, connection);
+        guest.logged_in(!is_stranger);
+        silence = if is_stranger { [limits.idle, limits.login].into_iter().flatten().min() } else { limits.idle };
     }
 }
 

@@ -60,6 +60,11 @@ pub(crate) struct Open {
 }
 
 impl Work {
+    /// May the client ask again for something that only this session knows?
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        self.open.is_some() || !matches!(self.machine.state(), State::None | State::Aborted)
+    }
+
     /// Rolls back what is open under an older number. True: something was.
     pub(crate) async fn roll_back_older(&mut self) -> bool {
         let Some(mut open) = self.open.take() else { return false };
@@ -77,13 +82,9 @@ impl Work {
         was_open
     }
 
-    /// Rolls back what is open if it has been open for longer than `limit`. True: it has.
-    pub(crate) async fn roll_back_after(&mut self, now: Instant, limit: Duration) -> bool {
-        let old = self.open.as_ref().is_some_and(|open| now.saturating_duration_since(open.since) > limit);
-        if old {
-            self.roll_back().await;
-        }
-        old
+    /// Is there something that has been open for longer than `limit`?
+    pub(crate) fn is_open_for_longer(&self, now: Instant, limit: Duration) -> bool {
+        self.open.as_ref().is_some_and(|open| now.saturating_duration_since(open.since) > limit)
     }
 }
 

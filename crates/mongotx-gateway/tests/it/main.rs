@@ -15,6 +15,7 @@ mod durable_writes;
 mod error_words;
 mod handshake;
 mod histories;
+mod hoarders;
 mod login;
 mod lossless;
 mod lost_connections;

@@ -256,17 +256,6 @@ async fn what_is_open_when_the_gateway_ends_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn one_session_more_than_the_limit_is_refused() {
-    let limits = SessionLimits { sessions: 1, ..SessionLimits::default() };
-    let client = Client::with_limits(testkit::unique_db("gw_sessions"), limits).await;
-    let (one, two) = (Session::new(), Session::new());
-    client.ok(one.plain(find())).await;
-    assert_eq!(code(&client.run(two.plain(find())).await), 261);
-    client.ok(doc! {"endSessions": [one.lsid.clone()]}).await;
-    client.ok(two.plain(find())).await;
-}
-
-#[tokio::test]
 async fn another_gateway_finishes_what_this_one_began() {
     let one = Client::start("gw_recovery").await;
     let two = Client::with_database(one.db.clone()).await;

@@ -19,9 +19,10 @@ use crate::{
 pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>) -> Answer<Made> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
     let sessions = &parsed.context.tx.sessions;
-    let slot = lsid.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
-    // A command that kills sessions does not stop at its own: the others would stay.
-    let interruption = slot.as_deref().filter(|_| !parsed.command.kills_sessions).map(Slot::interruption);
+    // A command that kills sessions does not stop at its own: the others would stay. It works when there is no room for its own, too.
+    let interruptible = lsid.filter(|_| !parsed.command.kills_sessions);
+    let slot = interruptible.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
+    let interruption = slot.as_deref().map(Slot::interruption);
     let limit = parsed.generic.limit.filter(|_| !parsed.command.awaits);
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
         let running = validated_read::run(parsed, level, handle_boxed::<H>).boxed();

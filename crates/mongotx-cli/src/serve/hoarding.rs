@@ -1,0 +1,65 @@
+//! How much clients may keep for themselves, and how long.
+
+use std::time::Duration;
+
+use clap::Args;
+use mongotx_gateway::SessionLimits;
+
+/// Limits of what clients keep between commands.
+#[derive(Args, Clone)]
+pub(crate) struct HoardingOptions {
+    /// Client connections of one address at the same time; 0: as many as --max-connections says
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    max_connections_per_address: u32,
+    /// Closes connections that have not logged in and are silent for so long, where --users says who may; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    login_timeout: u32,
+    /// Sessions that are kept at a time. Those that hold no transaction and remember no write make room for others; a user who has
+    /// logged in has half of them at most
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    max_sessions: u32,
+    /// How long a session is kept that nobody uses, with its transaction and its cursors
+    #[arg(long, value_name = "SECONDS", default_value_t = 1_800, value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    session_timeout: u32,
+    /// How long a transaction may be open, as transactionLifetimeLimitSeconds of MongoDB; 0: as long as its session is used
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=604_800))]
+    transaction_lifetime: u32,
+    /// Cursors that are open at a time. A user who has logged in has half of them at most
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_cursors: u32,
+    /// How long a cursor is kept that nobody uses; with noCursorTimeout it is kept as long as a session
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    cursor_timeout: u32,
+}
+
+impl HoardingOptions {
+    pub(super) fn per_address(&self) -> Option<usize> {
+        (self.max_connections_per_address > 0).then(|| count(self.max_connections_per_address))
+    }
+
+    pub(super) fn login(&self) -> Option<Duration> {
+        (self.login_timeout > 0).then(|| seconds(self.login_timeout))
+    }
+
+    pub(super) fn sessions(&self) -> SessionLimits {
+        SessionLimits {
+            sessions: count(self.max_sessions),
+            session_timeout: seconds(self.session_timeout),
+            transaction_lifetime: match self.transaction_lifetime {
+                0 => Duration::MAX,
+                lifetime => seconds(lifetime),
+            },
+            cursors: count(self.max_cursors),
+            cursor_timeout: seconds(self.cursor_timeout),
+            ..SessionLimits::default()
+        }
+    }
+}
+
+fn count(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn seconds(number: u32) -> Duration {
+    Duration::from_secs(number.into())
+}

@@ -1,0 +1,207 @@
+//! The connections that are open: how many there may be, and who makes room for whom.
+//!
+//! Where clients have to log in, whoever has not yet makes room for a new connection when there are too many, the one that has been silent
+//! for the longest time first: connections that are opened and do nothing keep nobody out who logs in.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Instant,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{connection::Peer, options::Limits};
+
+/// The connections that are open.
+pub(super) struct Guests {
+    connections: usize,
+    per_address: Option<usize>,
+    /// Whoever has not logged in makes room.
+    logs_in: bool,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    last_number: u64,
+    guests: HashMap<u64, Arc<Guest>>,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Guest {
+    number: u64,
+    address: Option<IpAddr>,
+    last_message: Mutex<Instant>,
+    has_logged_in: AtomicBool,
+    /// It has to make room.
+    pub(super) evicted: CancellationToken,
+}
+
+/// Why a connection is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("{0} connections are open, the limit (--max-connections)")]
+    Full(usize),
+    #[error("{0} connections of its address are open, the limit (--max-connections-per-address)")]
+    FullForAddress(usize),
+}
+
+/// A connection's place. Dropping it gives it to others.
+pub(super) struct Place {
+    guests: Arc<Guests>,
+    pub(super) guest: Arc<Guest>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.guests.open().remove(self.guest.number);
+    }
+}
+
+impl Guest {
+    /// A message has come.
+    pub(super) fn spoke(&self) {
+        *self.last_message() = Instant::now();
+    }
+
+    pub(super) fn logged_in(&self, has_logged_in: bool) {
+        self.has_logged_in.store(has_logged_in, SeqCst);
+    }
+
+    fn last_message(&self) -> MutexGuard<'_, Instant> {
+        self.last_message.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn count(&self, address: Option<IpAddr>) -> usize {
+        address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or(0)
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(guest) = self.guests.remove(&number) else { return };
+        if let Some((address, count)) =
+            guest.address.and_then(|address| Some((address, self.by_address.get_mut(&address)?)))
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+
+    /// Ends the connection that has not logged in and was silent for the longest time. False: there is none.
+    fn evict(&mut self) -> bool {
+        let strangers = self.guests.values().filter(|guest| !guest.has_logged_in.load(SeqCst));
+        let Some(silent) = strangers.min_by_key(|guest| *guest.last_message()).map(Arc::clone) else { return false };
+        silent.evicted.cancel();
+        self.remove(silent.number);
+        true
+    }
+}
+
+impl Guests {
+    /// `logs_in`: clients have to log in.
+    pub(super) fn new(limits: &Limits, logs_in: bool) -> Self {
+        let Limits { connections, connections_per_address: per_address, .. } = *limits;
+        Self { connections, per_address, logs_in, open: Mutex::default() }
+    }
+
+    /// A place for a new connection.
+    pub(super) fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Place, Refused> {
+        let address = match peer {
+            Peer::Tcp(client, _) => Some(client.ip()),
+            Peer::Unix => None,
+        };
+        let mut open = self.open();
+        if let Some(limit) = self.per_address.filter(|limit| open.count(address) >= *limit) {
+            return Err(Refused::FullForAddress(limit));
+        }
+        if open.guests.len() >= self.connections && !(self.logs_in && open.evict()) {
+            return Err(Refused::Full(self.connections));
+        }
+        open.last_number += 1;
+        let guest = Arc::new(Guest {
+            number: open.last_number,
+            address,
+            last_message: Mutex::new(Instant::now()),
+            has_logged_in: AtomicBool::new(false),
+            evicted: CancellationToken::new(),
+        });
+        open.guests.insert(guest.number, Arc::clone(&guest));
+        if let Some(address) = address {
+            *open.by_address.entry(address).or_default() += 1;
+        }
+        drop(open);
+        Ok(Place { guests: Arc::clone(self), guest })
+    }
+
+    /// No code panics while it holds this lock.
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn guests(connections: usize, per_address: Option<usize>, logs_in: bool) -> Arc<Guests> {
+        let limits = Limits { connections, connections_per_address: per_address, ..Limits::default() };
+        Arc::new(Guests::new(&limits, logs_in))
+    }
+
+    fn peer(host: u8) -> Peer {
+        Peer::Tcp(([127, 0, 0, host], 5).into(), ([127, 0, 0, 1], 6).into())
+    }
+
+    fn refused(guests: &Arc<Guests>, peer: &Peer) -> Option<Refused> {
+        guests.admit(peer).err()
+    }
+
+    #[test]
+    fn one_more_than_the_limit_is_refused_until_one_has_ended() {
+        let guests = guests(2, None, false);
+        let one = guests.admit(&peer(1)).ok().unwrap();
+        let _two = guests.admit(&Peer::Unix).ok().unwrap();
+        assert_eq!(refused(&guests, &peer(1)), Some(Refused::Full(2)));
+        drop(one);
+        assert_eq!(refused(&guests, &peer(1)), None);
+        assert!(guests.open().by_address.is_empty());
+    }
+
+    #[test]
+    fn an_address_has_its_own_limit() {
+        let guests = guests(9, Some(1), false);
+        let _one = guests.admit(&peer(1)).ok().unwrap();
+        assert_eq!(refused(&guests, &peer(1)), Some(Refused::FullForAddress(1)));
+        assert_eq!(refused(&guests, &peer(2)), None);
+        assert_eq!(refused(&guests, &Peer::Unix), None);
+    }
+
+    #[test]
+    fn who_has_not_logged_in_and_says_least_makes_room() {
+        let guests = guests(3, None, true);
+        let places = [1, 2, 3].map(|host| guests.admit(&peer(host)).ok().unwrap());
+        places[0].guest.logged_in(true);
+        let start = *places[1].guest.last_message();
+        // The clock may not have gone on between the two.
+        *places[1].guest.last_message() = start + std::time::Duration::from_secs(1);
+        let new = guests.admit(&peer(4)).ok().unwrap();
+        let evicted = places.each_ref().map(|place| place.guest.evicted.is_cancelled());
+        assert_eq!(evicted, [false, false, true]);
+        new.guest.logged_in(true);
+        places[1].guest.logged_in(true);
+        assert_eq!(refused(&guests, &peer(5)), Some(Refused::Full(3)));
+        drop(places);
+        assert_eq!(guests.open().guests.len(), 1);
+    }
+}
