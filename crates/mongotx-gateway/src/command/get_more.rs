@@ -50,31 +50,30 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace_of(&collection.into())?;
     let cursors = &call.context.tx.cursors;
     let open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
+    let in_use = cursors.in_use(id);
     let mut open = match open.into_server() {
         Ok(cursor) if cursor.awaits || call.generic.limit.is_none() => {
-            return tailable::more(call, More { id, namespace, size }, cursor).await;
+            let more = tailable::more(call, More { id, namespace, size }, cursor).await;
+            in_use.done();
+            return more;
         }
         Ok(cursor) => Open::of_server(cursor),
         Err(open) => *open,
     };
     if call.generic.limit.is_some() {
         cursors.give_back(id, open, Instant::now());
+        in_use.done();
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
         return Err(Failure::new(codes::BAD_VALUE, message));
     }
-    let batch = match open.batch(size.map(|size| usize::try_from(size).unwrap_or(usize::MAX))).await {
-        Ok(batch) => batch,
-        Err(failure) => {
-            cursors.kill(id);
-            return Err(failure);
-        }
-    };
+    let batch = open.batch(size.map(|size| usize::try_from(size).unwrap_or(usize::MAX))).await?;
     let moment = open.moment;
     let id = if batch.is_last {
-        cursors.kill(id);
+        drop(in_use);
         0
     } else {
         cursors.give_back(id, open, Instant::now());
+        in_use.done();
         id
     };
     let cursor = rawdoc! {"nextBatch": batch.documents, "id": id, "ns": namespace.to_string()};

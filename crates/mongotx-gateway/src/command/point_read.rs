@@ -10,7 +10,7 @@ use mongotx::Namespace;
 
 use super::{
     parts::{body::Body, call::namespace_of, generic::IGNORED},
-    run::within_limits,
+    run::{Ends, within_limits},
 };
 use crate::{
     connection::Connection,
@@ -117,7 +117,8 @@ async fn find(
     let slot = lsid.map(|lsid| context.tx.sessions.get(&lsid, Instant::now())).transpose()?;
     let collection = context.client.database(&namespace.db).collection::<RawDocumentBuf>(&namespace.coll);
     let found = async { collection.find_by_id_raw(id).await.map_err(Failure::from) };
-    let found = within_limits(None, slot.as_deref().map(Slot::interruption), found).await.map_err(Failure::outside)?;
+    let ends = Ends { time: None, kill: slot.as_deref().map(Slot::interruption), client: Some(connection) };
+    let found = within_limits(ends, found).await.map_err(Failure::outside)?;
     let mut batch = RawArrayBuf::new();
     if let Some(found) = found {
         batch.push(found);

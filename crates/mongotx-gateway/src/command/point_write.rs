@@ -16,7 +16,7 @@ use super::{
         writes::Tally,
     },
     point_read::{only_id, parse_lsid},
-    run::{begin_write, retryable_failure, within_limits},
+    run::{Ends, begin_write, retryable_failure, within_limits},
 };
 use crate::{
     api::Api,
@@ -213,7 +213,7 @@ async fn in_session(
         call.is_answered();
         made
     };
-    let made = within_limits(None, interruption, noted).await;
+    let made = within_limits(Ends { time: None, kill: interruption, client: None }, noted).await;
     made.map_err(|failure| if is_retryable { retryable_failure(failure) } else { failure.outside() })
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use bson::Document;
+use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use super::parts::{plan::Explain, read_concern::ReadLevels};
 use crate::{
-    access::Access,
+    access::{Access, Need},
     api::{Api, ApiParameters},
     connection::Connection,
     context::Context,
@@ -116,6 +116,19 @@ impl Command {
             takes_write_concern: false,
             parse: Parse::Nothing,
             explain: Explain::No,
+        }
+    }
+
+    /// Does the command with these fields change nothing?
+    pub(crate) fn only_reads(&self, body: &Document) -> bool {
+        let writes = |stage: &Bson| {
+            let stage = stage.as_document();
+            stage.is_some_and(|stage| ["$out", "$merge"].iter().any(|name| stage.contains_key(name)))
+        };
+        match self.access {
+            Access::On(Need::Read) | Access::OnCursor(Need::Read) => true,
+            Access::Pipeline => !body.get_array("pipeline").is_ok_and(|stages| stages.last().is_some_and(writes)),
+            _ => false,
         }
     }
 

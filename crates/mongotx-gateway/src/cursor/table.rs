@@ -120,6 +120,11 @@ impl CursorTable {
         entry.open.take().ok_or_else(|| Failure::new(12_051, format!("cursor id {id} is already in use")))
     }
 
+    /// Ends the cursor that was checked out if its command is given up.
+    pub(crate) fn in_use(&self, id: i64) -> InUse<'_> {
+        InUse { table: self, id, is_given_up: true }
+    }
+
     /// Gives it back. What was killed meanwhile is dropped.
     pub(crate) fn give_back(&self, id: i64, open: Open, now: Instant) {
         if let Some(entry) = self.entries().get_mut(&id) {
@@ -175,6 +180,28 @@ impl CursorTable {
     /// No code panics while it holds this lock.
     fn entries(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A cursor that a command works on. Unless its work is done, it ends with this.
+pub(crate) struct InUse<'a> {
+    table: &'a CursorTable,
+    id: i64,
+    is_given_up: bool,
+}
+
+impl InUse<'_> {
+    /// It is given back, or has ended.
+    pub(crate) fn done(mut self) {
+        self.is_given_up = false;
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        if self.is_given_up {
+            self.table.kill(self.id);
+        }
     }
 }
 
@@ -276,6 +303,16 @@ mod tests {
             table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).err().unwrap().code,
             43
         );
+    }
+
+    #[test]
+    fn what_a_command_was_given_up_on_ends() {
+        let (table, now) = (table(), Instant::now());
+        let add = || table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
+        let (done, given_up) = (add(), add());
+        table.in_use(done).done();
+        drop(table.in_use(given_up));
+        assert_eq!((table.owner(done).is_some(), table.owner(given_up)), (true, None));
     }
 
     #[test]

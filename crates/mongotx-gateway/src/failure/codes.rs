@@ -47,6 +47,7 @@ codes! {
     TOO_MANY_SESSIONS = 261 TooManyLogicalSessions;
     EXCEEDED_TIME_LIMIT = 262 ExceededTimeLimit;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;
+    CLIENT_DISCONNECT = 279 ClientDisconnect;
     API_VERSION_ERROR = 322 APIVersionError;
     API_STRICT_ERROR = 323 APIStrictError;
     MECHANISM_UNAVAILABLE = 334 MechanismUnavailable;

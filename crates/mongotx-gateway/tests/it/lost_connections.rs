@@ -1,4 +1,5 @@
-//! A client that goes away in the middle of a statement leaves no locks behind; one that comes back between two goes on.
+//! A client that goes away in the middle of a statement leaves no locks behind, and nothing that runs on the server; one that comes
+//! back between two goes on.
 
 use crate::common;
 
@@ -7,14 +8,16 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use bson::doc;
+use bson::{Document, doc};
 use common::{
     commands::{Client, Session, code, is_ok},
+    gateway,
+    raw::{Raw, message},
     soon,
 };
-use futures_util::future::BoxFuture;
+use futures_util::{TryStreamExt, future::BoxFuture};
 use mongotx::{ClientOptions, Step, StepHook};
-use mongotx_gateway::Options;
+use mongotx_gateway::{Limits, Options};
 use tokio::sync::Semaphore;
 
 /// Holds the gateway when a lock was taken, from the time that it is armed.
@@ -83,4 +86,55 @@ async fn a_connection_that_is_lost_between_statements_ends_nothing() {
     client.reconnect().await;
     assert!(is_ok(&client.run_on("admin", session.commit()).await));
     assert_eq!(client.all("c").await, [doc! {"_id": 1}]);
+}
+
+/// Reads that would take minutes.
+fn slow_reads() -> Vec<Document> {
+    let sleeps =
+        doc! {"$expr": {"$function": {"body": "function() { sleep(100); return true; }", "args": [], "lang": "js"}}};
+    vec![
+        doc! {"find": "c", "filter": &sleeps},
+        doc! {"count": "c", "query": &sleeps},
+        doc! {"distinct": "c", "key": "x", "query": &sleeps},
+        doc! {"aggregate": "c", "pipeline": [{"$match": &sleeps}], "cursor": {}},
+    ]
+}
+
+/// Waits until the server runs something with this comment, or nothing any more.
+async fn until_runs(server: &mongodb::Client, comment: &str, wanted: bool) {
+    let admin = server.database("admin");
+    let of_comment = doc! {"$match": {"command.comment": comment, "active": true}};
+    loop {
+        let running = admin.aggregate([doc! {"$currentOp": {"allUsers": true}}, of_comment.clone()]);
+        let running: Vec<Document> = running.await.unwrap().try_collect().await.unwrap();
+        if running.is_empty() != wanted {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_server_does_not_go_on_reading_for_nobody() {
+    let (_gateway, address) = gateway(Limits::default()).await;
+    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let db = testkit::unique_db("gw_gone");
+    let documents: Vec<Document> = (0..2_000).map(|x| doc! {"x": x}).collect();
+    server.database(&db).collection("c").insert_many(documents).await.unwrap();
+    for mut command in slow_reads() {
+        for in_transaction in [false, true] {
+            if in_transaction && command.contains_key("count") {
+                continue;
+            }
+            let comment = testkit::unique_db("comment");
+            command.insert("comment", &comment);
+            let mut sent = if in_transaction { Session::new().first(command.clone()) } else { command.clone() };
+            sent.insert("$db", &db);
+            let mut client = Raw::connect(address).await;
+            client.send(&message(&sent, 0)).await;
+            soon(until_runs(&server, &comment, true)).await;
+            drop(client);
+            soon(until_runs(&server, &comment, false)).await;
+        }
+    }
 }

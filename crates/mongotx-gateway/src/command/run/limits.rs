@@ -1,24 +1,43 @@
-//! What ends a command before its handler does: its time limit, and the end of its session.
+//! What ends a command before its handler does: its time limit, the end of its session, and its client's going away.
 
 use std::time::Duration;
 
-use crate::failure::{Answer, Failure, codes};
+use crate::{
+    connection::Connection,
+    failure::{Answer, Failure, codes},
+};
 
-/// The handler's answer, unless its time is over or its session is killed first.
+/// What ends a command. An end drops what the command waits for, and the server ends a read whose connection is closed.
+pub(crate) struct Ends<'a, K> {
+    /// Its time limit.
+    pub(crate) time: Option<Duration>,
+    /// The end of its session.
+    pub(crate) kill: Option<K>,
+    /// Its client, if it is not to be carried out for nobody: it only reads.
+    pub(crate) client: Option<&'a Connection>,
+}
+
+/// The handler's answer, unless something ends the command first.
 pub(crate) async fn within_limits<T>(
-    limit: Option<Duration>,
-    interruption: Option<impl Future<Output = ()> + Send>,
+    ends: Ends<'_, impl Future<Output = ()> + Send>,
     work: impl Future<Output = Answer<T>>,
 ) -> Answer<T> {
+    let Ends { time, kill, client } = ends;
     let time_is_over = async {
-        match limit {
+        match time {
             Some(limit) => tokio::time::sleep(limit).await,
             None => std::future::pending().await,
         }
     };
     let is_killed = async {
-        match interruption {
-            Some(interruption) => interruption.await,
+        match kill {
+            Some(kill) => kill.await,
+            None => std::future::pending().await,
+        }
+    };
+    let is_left = async {
+        match client {
+            Some(client) => client.gone().await,
             None => std::future::pending().await,
         }
     };
@@ -26,5 +45,6 @@ pub(crate) async fn within_limits<T>(
         answer = work => answer,
         () = time_is_over => Err(Failure::new(codes::MAX_TIME_EXPIRED, "operation exceeded time limit")),
         () = is_killed => Err(Failure::new(codes::INTERRUPTED, "operation was interrupted")),
+        () = is_left => Err(Failure::new(codes::CLIENT_DISCONNECT, "nobody waits for an answer")),
     }
 }

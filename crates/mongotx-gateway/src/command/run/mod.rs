@@ -25,7 +25,7 @@ use futures_util::FutureExt;
 
 use self::parsed::Parsed;
 pub(super) use self::{
-    limits::within_limits,
+    limits::{Ends, within_limits},
     parsed::Handler,
     write::{begin_write, retryable_failure},
 };

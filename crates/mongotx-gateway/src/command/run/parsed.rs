@@ -1,11 +1,11 @@
 //! A command that has been taken apart, and its handler.
 
-use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
 
 use bson::Document;
 use futures_util::{FutureExt, future::BoxFuture};
 
-use super::limits::within_limits;
+use super::limits::{Ends, within_limits};
 use crate::{
     access::User,
     command::{
@@ -76,6 +76,13 @@ impl<'a> Parsed<'a> {
         }
     }
 
+    /// What ends it, besides the end of its session.
+    pub(super) fn ends<K>(&self, kill: Option<K>) -> Ends<'a, K> {
+        let time = self.generic.limit.filter(|_| !self.command.awaits);
+        let client = self.command.only_reads(&self.body).then_some(self.connection);
+        Ends { time, kill, client }
+    }
+
     /// A number of a transaction outside one, where there is no write.
     pub(super) fn not_retryable(&self) -> Failure {
         let message = format!(
@@ -126,15 +133,14 @@ async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     }
 }
 
-/// As [`handle`], unless the command's time is over or its session is killed first.
+/// As [`handle`], unless something ends the command first.
 pub(super) async fn handle_within<H: Handler>(
     call: &mut Call<'_>,
-    limit: Option<Duration>,
-    interruption: Option<impl Future<Output = ()> + Send>,
+    ends: Ends<'_, impl Future<Output = ()> + Send>,
 ) -> Answer<Made> {
     // Where it is: a future that is handed on has its room twice.
     let handled = pin!(handle::<H>(call));
-    within_limits(limit, interruption, handled).await
+    within_limits(ends, handled).await
 }
 
 /// [`handle`] for whoever carries commands out again and again, which need not be there once for each command.

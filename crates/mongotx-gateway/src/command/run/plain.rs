@@ -22,14 +22,13 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>)
     // A command that kills sessions does not stop at its own: the others would stay. It works when there is no room for its own, too.
     let interruptible = lsid.filter(|_| !parsed.command.kills_sessions);
     let slot = interruptible.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
-    let interruption = slot.as_deref().map(Slot::interruption);
-    let limit = parsed.generic.limit.filter(|_| !parsed.command.awaits);
+    let ends = parsed.ends(slot.as_deref().map(Slot::interruption));
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
         let running = validated_read::run(parsed, level, handle_boxed::<H>).boxed();
-        return within_limits(limit, interruption, running).await.map(Made::Body).map_err(Failure::outside);
+        return within_limits(ends, running).await.map(Made::Body).map_err(Failure::outside);
     }
     let mut call = parsed.call();
-    match handle_within::<H>(&mut call, limit, interruption).await {
+    match handle_within::<H>(&mut call, ends).await {
         // What was carried out is no failure.
         Err(Failure { unreplicated: Some(error), .. }) => {
             Ok(Body::empty().with_concern_error(Some(*error), &parsed.mode).into())

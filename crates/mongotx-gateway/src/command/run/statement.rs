@@ -140,11 +140,11 @@ async fn in_transaction<H: Handler>(
         work.roll_back().await;
         return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
     };
-    let (context, connection, limit) = (parsed.context, parsed.connection, parsed.generic.limit);
+    let (context, connection, ends) = (parsed.context, parsed.connection, parsed.ends(Some(interruption)));
     let state = &context.tx;
     let active = Counted::in_gauge(&state.metrics.active);
     let mut call = Call { session: Some(&mut open.session), made: Some(&mut open.made), ..parsed.call() };
-    let made = handle_within::<H>(&mut call, limit, Some(interruption)).await;
+    let made = handle_within::<H>(&mut call, ends).await;
     drop(active);
     let is_refused = call.is_refused || made.is_err();
     if let Some(id) = open.session.id() {

@@ -29,10 +29,10 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     let interruption = slot.interruption();
     let mut work = slot.check_out().await;
     begin_write(parsed.context, &lsid, number, &mut work).await?;
-    let limit = parsed.generic.limit;
+    let ends = parsed.ends(Some(interruption));
     if parsed.context.options.retryable_writes == RetryableWrites::Durable {
         let running = durable::run(parsed, &lsid, number, &mut work, handle_boxed::<H>).boxed();
-        let made = within_limits(limit, Some(interruption), running).await.map_err(retryable_failure)?;
+        let made = within_limits(ends, running).await.map_err(retryable_failure)?;
         let missed = match &parsed.generic.write {
             Some(concern) => concern.missed(&parsed.context.client).await,
             None => None,
@@ -46,7 +46,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
         call.is_answered();
         made
     });
-    within_limits(limit, Some(interruption), noted).await.map_err(retryable_failure)
+    within_limits(ends, noted).await.map_err(retryable_failure)
 }
 
 /// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
