@@ -93,6 +93,9 @@ struct Finding {
     lonely: Vec<LonelyIndex>,
     /// Scratch collections of clients that are gone.
     scratch: Vec<Namespace>,
+    /// Documents that were rolled back for want of a record, and kept.
+    orphans: u64,
+    tx_database: String,
 }
 
 impl Doctor {
@@ -117,6 +120,8 @@ impl Doctor {
         let lonely = lonely_indexes(&self.driver, &collections, self.index_age_ms).await?;
         let scratch = self.left_scratch(scratch).await?;
         let (malformed_records, other_records, unswept) = self.look_at_records().await?;
+        let orphans = self.driver.database(&self.tx_database).collection::<Document>("orphans");
+        let orphans = orphans.count_documents(doc! {}).await?;
         Ok(Finding {
             collections: collections.len(),
             survey,
@@ -130,6 +135,8 @@ impl Doctor {
             unswept,
             lonely,
             scratch,
+            orphans,
+            tx_database: self.tx_database.clone(),
         })
     }
 
@@ -339,6 +346,15 @@ impl Finding {
                 self.databases.iter().map(|name| say::plain(name)).collect::<Vec<_>>().join(", ")
             ));
         }
+        if self.orphans > 0 {
+            say::line(&format!(
+                "Rolled back: {}, because the transaction was over, or had no record: as after a late message, or when a backup is put back \
+                 without the records of its time. What they were to become is kept in {}.orphans (ns, id, write, becomes); drop it \
+                 when it is not needed.",
+                say::count(usize::try_from(self.orphans).unwrap_or(usize::MAX), "document"),
+                say::plain(&self.tx_database),
+            ));
+        }
         if self.unswept > 0 {
             say::line(&format!("{} not swept yet.", say::count(self.unswept, "dead client")));
         }
@@ -400,7 +416,10 @@ impl Finding {
 
     fn tell_verdict(&self, repaired: bool) {
         if self.is_healthy() {
-            return say::line("Healthy: nothing is stuck and nothing is damaged.");
+            return say::line(match self.orphans {
+                0 => "Healthy: nothing is stuck and nothing is damaged.",
+                _ => "Nothing is stuck and nothing is damaged; look at what was rolled back for want of a record.",
+            });
         }
         let damaged = self.survey.damaged_count + self.malformed_records.len();
         let mut verdict = Vec::new();

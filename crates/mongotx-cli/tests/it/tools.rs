@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::{mongotx, run, until};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 use testkit::Server;
 
 const DB: &str = "bank";
@@ -184,10 +184,31 @@ async fn doctor_finishes_what_was_committed() {
     assert!(status == 0 && said.contains("committed"), "{said}");
 }
 
+/// As after a backup that was put back without the records of its time.
+#[tokio::test]
+async fn doctor_tells_what_was_rolled_back_for_want_of_a_record() {
+    let place = Place::new().await;
+    let known = place.stuck("hold-committed");
+    assert_eq!(place.tool(&["doctor", "--repair"]).0, 0);
+    // A client of the same deployment, of an hour ago.
+    let mut client = ObjectId::parse_str(known.split('.').next().unwrap()).unwrap().bytes();
+    let made = u32::from_be_bytes(client[..4].try_into().unwrap()) - 3_600;
+    client[..4].copy_from_slice(&made.to_be_bytes());
+    let writer = doc! {"c": ObjectId::from_bytes(client), "n": 1_i64};
+    let locked = doc! {"_id": 9, "balance": 1_i64, "_unsafe": {"_id": 9, "balance": 2_i64}, "_xTxId": writer};
+    place.driver.database(DB).collection("accounts").insert_one(locked).await.unwrap();
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert_eq!(status, 0, "{said}");
+    let told = "Rolled back: 1 document, because the transaction was over, or had no record";
+    assert!(said.contains(told) && said.contains("bank_txs.orphans") && !said.contains("Healthy"), "{said}");
+    let kept = place.driver.database(TXS).collection::<Document>("orphans").find_one(doc! {}).await.unwrap().unwrap();
+    assert_eq!(kept.get_document("becomes").unwrap(), &doc! {"_id": 9, "balance": 2_i64});
+}
+
 #[tokio::test]
 async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     let place = Place::new().await;
-    let nobody = doc! {"c": mongodb::bson::oid::ObjectId::new(), "n": 1_i64};
+    let nobody = doc! {"c": ObjectId::new(), "n": 1_i64};
     let damaged = [
         doc! {"_id": "bad\u{1b}[2J", "_xTxId": 7},
         doc! {"_id": 2, "a": 5, "_unsafe": {"_id": 2, "n": 1}},
@@ -241,7 +262,7 @@ async fn doctor_names_a_damaged_record_and_still_judges_the_others() {
     let place = Place::new().await;
     let id = place.stuck("hold-open");
     let records = place.driver.database(TXS).collection::<Document>("txs");
-    records.insert_one(doc! {"_id": mongodb::bson::oid::ObjectId::new(), "low": "one"}).await.unwrap();
+    records.insert_one(doc! {"_id": ObjectId::new(), "low": "one"}).await.unwrap();
     let (status, said) = place.tool(&["doctor"]);
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("Damaged record") && said.contains(&id), "{said}");

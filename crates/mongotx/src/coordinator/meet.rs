@@ -76,7 +76,7 @@ impl Core {
         if let Some(lock) = self.fetch_locks(ns, at).await?
             && lock.writer == Some(writer.id())
         {
-            tracing::warn!(%ns, id = %at, writer = %writer.id(), "a lock that arrived after its transaction was finished is rolled back");
+            self.keep_orphans(ns, &at.filter(), &[writer.id()]).await?;
             self.repair(ns, at, writer, roll_back(&lock), false).await?;
         }
         Ok(())

@@ -46,6 +46,7 @@ pub(crate) mod holders;
 pub(crate) mod looks;
 pub(crate) mod meet;
 pub(crate) mod nodes;
+pub(crate) mod orphans;
 pub(crate) mod own_key;
 pub(crate) mod parked;
 pub(crate) mod pending;

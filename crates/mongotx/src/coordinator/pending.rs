@@ -102,7 +102,7 @@ impl Core {
             let finished = of(TxStatus::Finished);
             let orphans: Vec<TxId> =
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
-            self.roll_pending(ns, &decided(&orphans, TxStatus::Finished), false).await?;
+            self.roll_back_orphans(ns, &orphans).await?;
             if finished.is_empty() {
                 if !unfinished.is_empty() {
                     self.freshness.saw_unfinished(ns);

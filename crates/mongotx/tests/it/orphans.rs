@@ -4,6 +4,7 @@
 use crate::common;
 
 use bson::{Bson, Document, doc, oid::ObjectId};
+use futures_util::TryStreamExt;
 use mongotx::{Client, ClientId, Collection, ErrorKind, Isolation, Session, TransactionOptions, TxId};
 use protocol::id::database_tag;
 
@@ -170,4 +171,49 @@ async fn lock_of_another_shape_is_corruption_and_left_alone() {
     assert_eq!(written.kind(), ErrorKind::Corruption, "{written}");
     let stored = scene.world.stored(&scene.world.db, "a").await;
     assert!(stored.iter().all(|document| !is_clean(document)));
+}
+
+/// Nothing is undone silently: a backup that was put back without the records of its time has locks like these.
+#[tokio::test]
+async fn what_they_were_to_become_is_kept() {
+    let (scene, ids) = Scene::set_up().await;
+    let kept = scene.world.raw().await.database(&scene.world.tx_db()).collection::<Document>("orphans");
+    for id in ids {
+        scene.plant(id).await;
+        let (one, two) = (scene.collection(&scene.owner), scene.collection(&scene.other));
+        let repairs = futures_util::future::join(
+            scene.owner.repair_collection(one.namespace()),
+            scene.other.repair_collection(two.namespace()),
+        );
+        let (one, two) = repairs.await;
+        assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
+        scene.assert_rolled_back("kept").await;
+        let of_writer = doc! {"writer": stored_id(id)};
+        let orphans: Vec<Document> =
+            kept.find(of_writer).sort(doc! {"id": 1}).await.unwrap().try_collect().await.unwrap();
+        let becomes = |n: i32| doc! {"_id": n, "n": 99};
+        let told: Vec<(i32, &str, Option<&Document>)> = orphans
+            .iter()
+            .map(|one| (one.get_i32("id").unwrap(), one.get_str("write").unwrap(), one.get_document("becomes").ok()))
+            .collect();
+        assert_eq!(
+            told,
+            [(1, "update", Some(&becomes(1))), (2, "delete", None), (3, "insert", Some(&becomes(3)))],
+            "{id}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_meets_one_keeps_it_too() {
+    let (scene, ids) = Scene::set_up().await;
+    let kept = scene.world.raw().await.database(&scene.world.tx_db()).collection::<Document>("orphans");
+    for id in ids {
+        scene.plant(id).await;
+        let a = scene.collection(&scene.other);
+        a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).await.unwrap();
+        let orphan = kept.find_one(doc! {"writer": stored_id(id), "id": 1}).await.unwrap().unwrap();
+        assert_eq!(orphan.get_document("becomes").unwrap(), &doc! {"_id": 1, "n": 99}, "{id}");
+        scene.other.repair_collection(a.namespace()).await.unwrap();
+    }
 }

@@ -10,7 +10,7 @@ use sd2v::{
 
 use super::{Server, WriteAnswer, interrupted, kept};
 use crate::{
-    coordinator::{records::TXS, strangers::DEPLOYMENT},
+    coordinator::{orphans::ORPHANS, records::TXS, strangers::DEPLOYMENT},
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -202,7 +202,7 @@ fn check_direct(command: &Document) -> Result<()> {
 }
 
 fn check_records(ns: &Namespace, command: &Document) -> Result<()> {
-    match [TXS, DEPLOYMENT].contains(&ns.coll.as_str()) {
+    match [TXS, DEPLOYMENT, ORPHANS].contains(&ns.coll.as_str()) {
         true => Ok(()),
         false => Err(refused(command, "it is for the records of transactions")),
     }
