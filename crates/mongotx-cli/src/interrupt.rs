@@ -8,26 +8,36 @@ use crate::failure::Failure;
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// `None`: that means something else to the program.
+    hang_up: Option<Signal>,
 }
 
 impl Interrupts {
     /// From now on these signals do not end the process by themselves.
     pub(crate) fn catch() -> Result<Self, Failure> {
+        let (interrupts, hang_up) = Self::catch_but_hang_up()?;
+        Ok(Self { hang_up: Some(hang_up), ..interrupts })
+    }
+
+    /// The same, but for the one that a terminal sends when it goes away, and that tells servers to read their files again.
+    pub(crate) fn catch_but_hang_up() -> Result<(Self, Signal), Failure> {
         let catch = |kind| signal(kind).map_err(|error| Failure::new(format!("cannot catch signals: {error}")));
-        Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
-            hang_up: catch(SignalKind::hangup())?,
-        })
+        let (interrupt, terminate) = (catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?);
+        Ok((Self { interrupt, terminate, hang_up: None }, catch(SignalKind::hangup())?))
     }
 
     /// Waits for one of them.
     pub(crate) async fn next(&mut self) -> Failure {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => Failure::interrupted(2),
             _ = self.terminate.recv() => Failure::interrupted(15),
-            _ = self.hang_up.recv() => Failure::interrupted(1),
+            _ = hang_up => Failure::interrupted(1),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when nobody answers there.
 //! 2. The gateway listens, and says where.
-//! 3. A signal: commands that run are answered, then everything that was started goes. A second signal waits for nothing.
+//! 3. SIGHUP: users and certificates are read again.
+//! 4. Another signal: commands that run are answered, then everything that was started goes. A second signal waits for nothing.
 
 pub(crate) mod config;
 mod hoarding;
@@ -138,7 +139,7 @@ impl From<Remembered> for RetryableWrites {
 
 /// Runs `mongotx serve`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
-    let mut interrupts = Interrupts::catch()?;
+    let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     logs::start(&options.log)?;
     allow_open_files();
     let (server, gateway) = tokio::select! {
@@ -146,7 +147,12 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         interrupted = interrupts.next() => return Err(interrupted),
     };
     tell(&options, &gateway);
-    interrupts.next().await;
+    loop {
+        tokio::select! {
+            _ = interrupts.next() => break,
+            _ = hang_up.recv() => reload(&gateway).await,
+        }
+    }
     say::warn("ending: commands that run are answered first; a second signal ends at once");
     let limit = Duration::from_secs(options.shutdown_timeout.into());
     let ended = tokio::select! {
@@ -156,6 +162,17 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     drop(server);
     ended?;
     Ok(WELL)
+}
+
+/// Reads users and certificates again.
+async fn reload(gateway: &Gateway) {
+    match gateway.reload().await {
+        Ok(reloaded) => say::warn(&format!(
+            "read the files of users and certificates again; ended what {} had open",
+            say::count(reloaded.users_changed, "changed or removed user")
+        )),
+        Err(error) => say::warn(&format!("nothing was read again: {error}")),
+    }
 }
 
 /// As many open files as the system allows this process: every connection is one.

@@ -6,7 +6,12 @@ use std::{
 };
 
 use crate::{
-    access::Users, memory::Memory, metrics::Metrics, options::Options, session::records::Records, state::State,
+    access::{Roster, Users},
+    memory::Memory,
+    metrics::Metrics,
+    options::Options,
+    session::records::Records,
+    state::State,
     upstream::Upstream,
 };
 
@@ -26,7 +31,7 @@ pub struct Context {
     /// What requests, answers and cursors take.
     pub(crate) memory: Arc<Memory>,
     /// Who may log in. `None`: nobody has to.
-    pub(crate) users: Option<Users>,
+    pub(crate) users: Option<Roster>,
     /// What was asked for when the gateway was started.
     pub options: Options,
     /// When it was started.
@@ -49,6 +54,7 @@ impl Context {
         let tx = State::new(options.sessions, records);
         tell_limits(&tx.metrics, &options);
         let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
+        let users = users.map(Roster::new);
         Self { client, upstream, tx, memory, users, options, started: Instant::now() }
     }
 

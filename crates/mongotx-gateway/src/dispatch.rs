@@ -67,9 +67,15 @@ fn check(
     known: Option<Known>,
 ) -> Result<(), CommandError> {
     // Unknown commands are rejected, whoever sends them.
-    let (Some(known), true) = (known, context.users.is_some()) else { return Ok(()) };
+    let (Some(known), Some(users)) = (known, &context.users) else { return Ok(()) };
     let own = &context.options.client.tx_database;
-    access::check(connection.user().as_deref(), request, known.command.access, command::access_of, own)
+    let user = connection.user();
+    if user.as_ref().is_some_and(|user| !users.is_current(user)) {
+        connection.close_after_answer();
+        let message = "the user was changed or removed since the client has logged in";
+        return Err(CommandError::new(code::UNAUTHORIZED, message));
+    }
+    access::check(user.as_deref(), request, known.command.access, command::access_of, own)
 }
 
 /// What a fail point wants done to a command, if one does.

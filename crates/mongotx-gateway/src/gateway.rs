@@ -16,7 +16,7 @@ use crate::{
     options::{Options, ReplicaSetFace},
     reply::Reply,
     request::Request,
-    server::{Endpoint, Listener, Server, TlsError, acceptor},
+    server::{Endpoint, Listener, Reloaded, Server, TlsError, acceptor},
     upstream::Upstream,
 };
 
@@ -123,6 +123,18 @@ impl Gateway {
             server.tasks.spawn(listener.run(Arc::clone(&server)));
         }
         Ok(Self { server, address, metrics_address })
+    }
+
+    /// Reads the files of users and of certificates again. What users had open ends who were removed, or whose password or roles are
+    /// others: connections, transactions, cursors. Connections with other certificates go on. An error changes nothing.
+    ///
+    /// # Errors
+    /// [`StartError::Users`], [`StartError::Tls`].
+    pub async fn reload(&self) -> Result<Reloaded, StartError> {
+        let options = &self.server.context.options;
+        let users = options.users.as_deref().map(Users::read).transpose()?;
+        let tls = options.tls.as_ref().map(acceptor).transpose()?;
+        Ok(self.server.reload(tls, users).await)
     }
 
     /// Where it listens for TCP connections, with the port that was taken.

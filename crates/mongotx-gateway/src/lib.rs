@@ -50,6 +50,7 @@ pub use self::{
     options::{Limits, Options, ReplicaSetFace, RetryableWrites, SessionLimits, Tls},
     reply::Reply,
     request::{Request, Sequence, Whole},
+    server::Reloaded,
     server::TlsError,
     state::State,
     upstream::Upstream,

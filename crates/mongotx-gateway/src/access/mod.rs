@@ -4,6 +4,7 @@
 //! | file | |
 //! | --- | --- |
 //! | `users`, `user` | who there is, and the file of them |
+//! | `roster` | those of a gateway that runs |
 //! | `role` | what a user may do, and where |
 //! | `credential` | what is kept instead of a password (RFC 5802, RFC 7677) |
 //! | `scram` | the exchange with a client (pure) |
@@ -21,6 +22,7 @@ mod demands;
 mod needs;
 mod pipeline;
 mod role;
+mod roster;
 mod scram;
 mod user;
 mod users;
@@ -30,6 +32,7 @@ pub(crate) use self::{
     conversation::{Conversation, Stage},
     needs::Access,
     role::Need,
+    roster::Roster,
     scram::{First, Refused},
     user::User,
 };

@@ -50,6 +50,7 @@ impl fmt::Display for UserName {
 }
 
 /// A user.
+#[derive(PartialEq)]
 pub(crate) struct User {
     pub(crate) name: UserName,
     /// See [`UserName::digest`].

@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
     io::{ErrorKind, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -27,6 +27,8 @@ const LARGEST_BYTES: u64 = 16 * 1024 * 1024;
 /// How many roles a user may have.
 const MOST_ROLES: usize = 1_000;
 const SECRET_BYTES: usize = 32;
+/// What everybody but the owner may do, in a file's mode.
+const OTHERS: u32 = 0o077;
 
 /// A file of users that cannot be used, or a change of it that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +73,7 @@ impl Users {
     /// When it cannot be read, is too large, or something in it cannot be.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let file = File::open(path).map_err(|error| unusable(path, error))?;
-        Self::read_from(file).map_err(|reason| unusable(path, reason))
+        check_private(&file).and_then(|()| Self::read_from(file)).map_err(|reason| unusable(path, reason))
     }
 
     fn read_from(file: File) -> Result<Self, String> {
@@ -205,6 +207,23 @@ impl Users {
         }
     }
 
+    /// The user of that name.
+    pub(super) fn get(&self, name: &UserName) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// These users in the place of others: who is the same stays the same. Answers the digests of those of the others who are not.
+    pub(super) fn instead_of(mut self, others: &Self) -> (Self, Vec<Vec<u8>>) {
+        let mut changed = Vec::new();
+        for (name, other) in &others.users {
+            match self.users.get_mut(name) {
+                Some(user) if *user == *other => *user = Arc::clone(other),
+                _ => changed.push(other.digest.clone()),
+            }
+        }
+        (self, changed)
+    }
+
     /// A text that only gateways with the same file can make for the same words.
     pub(crate) fn seal(&self, words: &[u8]) -> Vec<u8> {
         Mechanism::ScramSha256.hmac(&self.secret, words)
@@ -224,6 +243,17 @@ impl StoredUser {
         }
         Ok(User { digest: name.digest(), name, roles, sha_1: self.sha_1, sha_256: self.sha_256 })
     }
+}
+
+/// Who can read the file can try out passwords, and pretend to be the gateway.
+fn check_private(file: &File) -> Result<(), String> {
+    let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode() & 0o777;
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "others than its owner can use it (mode {mode:o}), and it holds what passwords are checked with: chmod 600"
+    ))
 }
 
 fn check_roles(roles: &[Role]) -> Result<(), String> {
@@ -254,7 +284,6 @@ mod tests {
 
     #[test]
     fn users_are_read_as_they_were_written_and_passwords_are_not_there() {
-        use std::os::unix::fs::PermissionsExt;
         let (_folder, path) = file(&["ann", "bob"]);
         let users = Users::read(&path).unwrap();
         let listed: Vec<_> = users.list().map(|(name, roles)| format!("{name} {}", roles[0])).collect();
@@ -315,6 +344,36 @@ mod tests {
             }),
         );
         assert!(Users::parse(&twice).err().unwrap().contains("twice"));
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let (_folder, path) = file(&["ann"]);
+        for (mode, is_refused) in [(0o600, false), (0o640, true), (0o604, true), (0o400, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let read = Users::read(&path).err().map(|error| error.to_string());
+            assert_eq!(read.is_some(), is_refused, "{mode:o}");
+            assert!(read.is_none_or(|words| words.contains(&format!("(mode {mode:o})"))));
+        }
+    }
+
+    #[test]
+    fn who_is_the_same_stays_the_same() {
+        let (_folder, path) = file(&["ann", "bob", "carl"]);
+        let before = Users::read(&path).unwrap();
+        let add = |user: &str| Users::change(&path, |all| all.add(name(user), "secret words", Vec::new())).unwrap();
+        for user in ["bob", "carl"] {
+            Users::change(&path, |all| all.remove(&name(user))).unwrap();
+        }
+        add("bob");
+        add("dora");
+        let (now, changed) = Users::read(&path).unwrap().instead_of(&before);
+        assert_eq!(changed, [name("bob").digest(), name("carl").digest()]);
+        let is_same = |user: &str| {
+            let found = [&before, &now].map(|users| users.get(&name(user)));
+            matches!(found, [Some(one), Some(other)] if Arc::ptr_eq(one, other))
+        };
+        assert_eq!(["ann", "bob", "carl", "dora"].map(is_same), [true, false, false, false]);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! Unknown users get an exchange like everybody else, with a salt that looks like any other, and fail at its end: what a client is
 //! told, and the work for it, is the same as with a wrong password. A connection that fails too often is closed.
 
+use std::sync::Arc;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use mongowire::scram::Mechanism;
 
 use crate::{
-    access::{Conversation, First, Refused, Stage, UserName, Users},
+    access::{Conversation, First, Refused, Roster, Stage, UserName, Users},
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, codes},
@@ -29,7 +31,7 @@ const NONCE_BYTES: usize = 24;
 /// The server's, for what begins no login.
 pub(super) fn start(context: &Context, connection: &Connection, request: &Request) -> Answer<Document> {
     let users = users(context)?;
-    begin(context, users, connection, request.database(), request.to_document()?)
+    begin(context, &users, connection, request.database(), request.to_document()?)
 }
 
 /// Answers `saslContinue`.
@@ -41,9 +43,9 @@ pub(super) fn proceed(context: &Context, connection: &Connection, request: &Requ
     carry_on(context, connection, request.to_document()?)
 }
 
-fn users(context: &Context) -> Answer<&Users> {
+fn users(context: &Context) -> Answer<Arc<Users>> {
     let text = "clients cannot log in to this gateway: it was started without --users; connect without a user";
-    context.users.as_ref().ok_or_else(|| Failure::new(codes::COMMAND_NOT_SUPPORTED, text))
+    context.users.as_ref().map(Roster::now).ok_or_else(|| Failure::new(codes::COMMAND_NOT_SUPPORTED, text))
 }
 
 /// Adds the beginning of a login to the reply of a `hello` that asks for it, and the mechanisms if it asks for those. What
@@ -57,7 +59,7 @@ pub(super) fn speculate(
     request: &Request,
     reply: &mut Document,
 ) -> Result<(), Failure> {
-    let Some(users) = &context.users else { return Ok(()) };
+    let Some(users) = context.users.as_ref().map(Roster::now) else { return Ok(()) };
     let mut fields = Fields::new(request.name(), request.to_document()?);
     if let Some(name) = fields.text("saslSupportedMechs")? {
         if !name.contains('.') {
@@ -71,7 +73,7 @@ pub(super) fn speculate(
     if let Some(command) = fields.document("speculativeAuthenticate")? {
         let database = command.get_str("db").unwrap_or("admin").to_owned();
         if command.contains_key("saslStart")
-            && let Ok(begun) = begin(context, users, connection, &database, command)
+            && let Ok(begun) = begin(context, &users, connection, &database, command)
         {
             reply.insert("speculativeAuthenticate", begun);
         }

@@ -6,16 +6,13 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{connection::Peer, options::Limits};
+use crate::{access::User, connection::Peer, options::Limits};
 
 /// The connections that are open.
 pub(super) struct Guests {
@@ -39,9 +36,12 @@ pub(super) struct Guest {
     number: u64,
     address: Option<IpAddr>,
     last_message: Mutex<Instant>,
-    has_logged_in: AtomicBool,
+    /// Digest of the user who has logged in.
+    user: Mutex<Option<Vec<u8>>>,
     /// It has to make room.
     pub(super) evicted: CancellationToken,
+    /// Its user was changed or removed.
+    pub(super) revoked: CancellationToken,
 }
 
 /// Why a connection is not let in.
@@ -71,8 +71,16 @@ impl Guest {
         *self.last_message() = Instant::now();
     }
 
-    pub(super) fn logged_in(&self, has_logged_in: bool) {
-        self.has_logged_in.store(has_logged_in, SeqCst);
+    /// Its client is this user, or nobody yet.
+    pub(super) fn is(&self, user: Option<&User>) {
+        let mut known = self.user();
+        if known.as_ref() != user.map(|user| &user.digest) {
+            *known = user.map(|user| user.digest.clone());
+        }
+    }
+
+    fn user(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn last_message(&self) -> MutexGuard<'_, Instant> {
@@ -99,7 +107,7 @@ impl Open {
 
     /// Ends the connection that has not logged in and was silent for the longest time. False: there is none.
     fn evict(&mut self) -> bool {
-        let strangers = self.guests.values().filter(|guest| !guest.has_logged_in.load(SeqCst));
+        let strangers = self.guests.values().filter(|guest| guest.user().is_none());
         let Some(silent) = strangers.min_by_key(|guest| *guest.last_message()).map(Arc::clone) else { return false };
         silent.evicted.cancel();
         self.remove(silent.number);
@@ -132,8 +140,9 @@ impl Guests {
             number: open.last_number,
             address,
             last_message: Mutex::new(Instant::now()),
-            has_logged_in: AtomicBool::new(false),
+            user: Mutex::default(),
             evicted: CancellationToken::new(),
+            revoked: CancellationToken::new(),
         });
         open.guests.insert(guest.number, Arc::clone(&guest));
         if let Some(address) = address {
@@ -141,6 +150,15 @@ impl Guests {
         }
         drop(open);
         Ok(Place { guests: Arc::clone(self), guest })
+    }
+
+    /// Ends the connections of these users, by their digests.
+    pub(super) fn revoke(&self, users: &[Vec<u8>]) {
+        for guest in self.open().guests.values() {
+            if guest.user().as_ref().is_some_and(|user| users.contains(user)) {
+                guest.revoked.cancel();
+            }
+        }
     }
 
     /// No code panics while it holds this lock.
@@ -161,6 +179,10 @@ mod tests {
 
     fn peer(host: u8) -> Peer {
         Peer::Tcp(([127, 0, 0, host], 5).into(), ([127, 0, 0, 1], 6).into())
+    }
+
+    fn log_in(place: &Place) {
+        *place.guest.user() = Some(vec![1]);
     }
 
     fn refused(guests: &Arc<Guests>, peer: &Peer) -> Option<Refused> {
@@ -191,15 +213,15 @@ mod tests {
     fn who_has_not_logged_in_and_says_least_makes_room() {
         let guests = guests(3, None, true);
         let places = [1, 2, 3].map(|host| guests.admit(&peer(host)).ok().unwrap());
-        places[0].guest.logged_in(true);
+        log_in(&places[0]);
         let start = *places[1].guest.last_message();
         // The clock may not have gone on between the two.
         *places[1].guest.last_message() = start + std::time::Duration::from_secs(1);
         let new = guests.admit(&peer(4)).ok().unwrap();
         let evicted = places.each_ref().map(|place| place.guest.evicted.is_cancelled());
         assert_eq!(evicted, [false, false, true]);
-        new.guest.logged_in(true);
-        places[1].guest.logged_in(true);
+        log_in(&new);
+        log_in(&places[1]);
         assert_eq!(refused(&guests, &peer(5)), Some(Refused::Full(3)));
         drop(places);
         assert_eq!(guests.open().guests.len(), 1);

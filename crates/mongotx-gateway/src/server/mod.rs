@@ -22,7 +22,7 @@ mod serve;
 mod tls;
 
 use std::sync::{
-    Arc,
+    Arc, PoisonError, RwLock,
     atomic::{AtomicI64, Ordering::Relaxed},
 };
 
@@ -34,10 +34,18 @@ use self::guests::{Guest, Guests};
 pub use self::tls::TlsError;
 pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor};
 use crate::{
+    access::Users,
     connection::{Connection, Peer},
     context::Context,
     metrics::Counted,
 };
+
+/// What reading the files again has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Users who were removed, or whose password or roles are others: what they had open was ended.
+    pub users_changed: usize,
+}
 
 /// What all connections share.
 pub(crate) struct Server {
@@ -49,7 +57,7 @@ pub(crate) struct Server {
     /// Everything that runs.
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
-    tls: Option<TlsAcceptor>,
+    tls: RwLock<Option<TlsAcceptor>>,
     guests: Arc<Guests>,
     last_id: AtomicI64,
 }
@@ -58,7 +66,27 @@ impl Server {
     pub(crate) fn new(context: Arc<Context>, tls: Option<TlsAcceptor>) -> Self {
         let guests = Arc::new(Guests::new(&context.options.limits, context.users.is_some()));
         let [closing, ending] = [(); 2].map(|()| CancellationToken::new());
-        Self { context, closing, ending, tasks: TaskTracker::new(), tls, guests, last_id: AtomicI64::new(0) }
+        Self {
+            context,
+            closing,
+            ending,
+            tasks: TaskTracker::new(),
+            tls: RwLock::new(tls),
+            guests,
+            last_id: AtomicI64::new(0),
+        }
+    }
+
+    /// From now on connections begin with these certificates, and these are the users: what others have open ends.
+    pub(crate) async fn reload(&self, tls: Option<TlsAcceptor>, users: Option<Users>) -> Reloaded {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        let (Some(roster), Some(users)) = (&self.context.users, users) else { return Reloaded { users_changed: 0 } };
+        let changed = roster.replace(users);
+        self.guests.revoke(&changed);
+        for user in &changed {
+            self.context.tx.kill_of_user(user).await;
+        }
+        Reloaded { users_changed: changed.len() }
     }
 
     /// A connection with a number of its own.
@@ -74,7 +102,9 @@ impl Server {
 
     /// As [`Server::admit`], with TLS in between where it is asked for.
     pub(crate) fn admit_tcp(self: &Arc<Self>, stream: TcpStream, peer: Peer) {
-        let Some(tls) = self.tls.clone() else { return self.admit(stream, peer) };
+        let Some(tls) = self.tls.read().unwrap_or_else(PoisonError::into_inner).clone() else {
+            return self.admit(stream, peer);
+        };
         let server = Arc::clone(self);
         self.spawn(&peer.clone(), |guest| async move {
             tokio::select! {

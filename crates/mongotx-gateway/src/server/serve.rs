@@ -32,6 +32,7 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer,
         end = converse(server, &connection, guest, &mut reader, &mut writer) => end,
         () = server.ending.cancelled() => End::Closing,
         () = guest.evicted.cancelled() => End::Evicted,
+        () = guest.revoked.cancelled() => End::Revoked,
     };
     tracing::info!(connection = connection.id(), reason = %end, "a connection has ended");
     connection.set_gone();
@@ -45,6 +46,8 @@ enum End {
     Closing,
     #[error("it has not logged in, and others need its place (--max-connections)")]
     Evicted,
+    #[error("its user was changed or removed")]
+    Revoked,
     #[error("too many logins have failed")]
     Refused,
     #[error("{0}")]
@@ -99,7 +102,7 @@ async fn converse<S: Socket>(
             return End::Refused;
         }
         let is_stranger = is_stranger(&server.context, connection);
-        guest.logged_in(!is_stranger);
+        guest.is(connection.user().as_deref());
         silence = if is_stranger { [limits.idle, limits.login].into_iter().flatten().min() } else { limits.idle };
     }
 }

@@ -30,6 +30,7 @@ mod point_reads;
 mod point_writes;
 mod privileges;
 mod refusals;
+mod reloading;
 mod replica_set_face;
 mod replicas;
 mod reserved;

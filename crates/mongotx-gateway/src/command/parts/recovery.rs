@@ -4,14 +4,14 @@
 //! 2. One that is not decided is waited for, a moment, because its own gateway may be about to decide it. 3. Then it is
 //! killed. That is a conditional write that only one of the two can win, so what is answered is true for ever.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bson::{Bson, Document, RawDocumentBuf, rawdoc};
 use mongotx::{Client, Fate, TxId};
 use subtle::ConstantTimeEq;
 
 use crate::{
-    access::{User, Users},
+    access::{Roster, User, Users},
     context::Context,
     failure::{Answer, Failure, codes},
     session::machine::End,
@@ -26,7 +26,7 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// Where users log in, a token is good for the user who was given it and no other: whoever could make one could roll back a stranger's
 /// transaction.
 pub(crate) struct Seal<'a> {
-    users: Option<&'a Users>,
+    users: Option<Arc<Users>>,
     user: Option<&'a User>,
 }
 
@@ -38,12 +38,12 @@ impl Seal<'static> {
 impl<'a> Seal<'a> {
     /// Of a command's user.
     pub(crate) fn of(context: &'a Context, user: Option<&'a User>) -> Self {
-        Self { users: context.users.as_ref(), user }
+        Self { users: context.users.as_ref().map(Roster::now), user }
     }
 
     /// Hexadecimal digits that stand for the user and the transaction. Every gateway with the same users makes the same.
     fn on(&self, id: &str) -> Option<String> {
-        let (users, user) = (self.users?, self.user?);
+        let (users, user) = (self.users.as_ref()?, self.user?);
         let sealed = users.seal(&[b"recovery token\0", &user.digest[..], id.as_bytes()].concat());
         Some(sealed.iter().map(|byte| format!("{byte:02x}")).collect())
     }
