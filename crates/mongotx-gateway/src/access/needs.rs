@@ -27,6 +27,8 @@ pub(crate) enum Access {
     OnCursor(Need),
     /// Who may read the collection, and has what the stages of `pipeline` need.
     Pipeline,
+    /// Who may read the collection, and write to the one that `out` names.
+    MapReduce,
     /// As [`Access::On`]; of a view also who may read what it shows.
     View(Need),
     /// Who may read the collection that is named with its database.
@@ -42,7 +44,7 @@ impl Access {
     pub(super) fn is_inside(self) -> bool {
         match self {
             Self::Open | Self::Own | Self::On(_) | Self::OnCursor(_) => false,
-            Self::Pipeline | Self::View(_) | Self::FullName | Self::Operations | Self::Inner => true,
+            Self::Pipeline | Self::MapReduce | Self::View(_) | Self::FullName | Self::Operations | Self::Inner => true,
         }
     }
 }
@@ -84,6 +86,10 @@ impl Asked<'_> {
                 demands.collection(command.get(name), Need::Read);
                 pipeline::add(demands, command.get("pipeline"));
             }
+            Access::MapReduce => {
+                demands.collection(command.get(name), Need::Read);
+                pipeline::add_results(demands, command.get("out"));
+            }
             Access::View(need) => {
                 demands.collection(command.get(name), need);
                 if let Some(source) = command.get("viewOn") {
@@ -111,7 +117,7 @@ impl Asked<'_> {
             return demands.add(Need::Root);
         };
         match (self.access_of)(name) {
-            Access::Pipeline => self.add(demands, Access::Pipeline, name, inner),
+            access @ (Access::Pipeline | Access::MapReduce) => self.add(demands, access, name, inner),
             Access::On(need) | Access::OnCursor(need) => demands.collection(inner.get(name), need),
             _ => demands.add(Need::Root),
         }
@@ -156,6 +162,18 @@ mod tests {
                 doc! {"collMod": "v", "viewOn": "system.users"},
                 vec![(Manage, "d".to_owned()), (Need::Root, "d".to_owned())],
             ),
+            (doc! {"mapReduce": "c", "out": {"inline": 1}}, d(Read)),
+            (doc! {"mapReduce": "system.users", "out": {"inline": 1}}, d(Need::Root)),
+            (doc! {"mapReduce": "c", "out": "o"}, vec![(Read, "d".to_owned()), (Write, "d".to_owned())]),
+            (
+                doc! {"mapReduce": "c", "out": {"merge": "o", "db": "e"}},
+                vec![(Read, "d".to_owned()), (Write, "e".to_owned())],
+            ),
+            (
+                doc! {"explain": {"mapReduce": "c", "out": {"reduce": "system.users"}}},
+                vec![(Read, "d".to_owned()), (Need::Root, "d".to_owned())],
+            ),
+            (doc! {"mapReduce": "c", "out": 5}, vec![(Read, "d".to_owned()), (Need::Root, "d".to_owned())]),
             (doc! {"currentOp": 1}, d(Need::Root)),
             (doc! {"currentOp": 1, "$ownOps": true}, vec![]),
             (doc! {"noSuchThing": 1}, d(Need::Root)),

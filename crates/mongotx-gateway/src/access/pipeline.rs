@@ -78,6 +78,17 @@ fn add_source(demands: &mut Demands<'_>, from: &Bson) {
     demands.add(if is_plain { Need::Read } else { Need::Root });
 }
 
+/// Where the results of a `mapReduce` go: a collection, `{inline: 1}`, or `{HOW: collection, db: …}`.
+pub(super) fn add_results(demands: &mut Demands<'_>, out: Option<&Bson>) {
+    let Some(Bson::Document(out)) = out else { return out.into_iter().for_each(|name| add_target(demands, name)) };
+    for (_, name) in out.iter().filter(|(field, _)| ["replace", "merge", "reduce"].contains(&field.as_str())) {
+        let mut target = Document::new();
+        target.extend(out.get("db").map(|db| ("db".to_owned(), db.clone())));
+        target.insert("coll", name.clone());
+        add_target(demands, &Bson::Document(target));
+    }
+}
+
 /// A collection, perhaps of another database: `{db: …, coll: …}`.
 fn add_target(demands: &mut Demands<'_>, target: &Bson) {
     let named = |target: &Document| {

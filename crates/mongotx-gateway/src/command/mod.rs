@@ -32,6 +32,7 @@ mod hidden;
 mod indexes;
 mod insert;
 mod kill_cursors;
+mod map_reduce;
 mod parts;
 pub(crate) mod point_read;
 pub(crate) mod point_write;

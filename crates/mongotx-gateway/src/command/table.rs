@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::{
     aggregate, collections, count, current_op, delete, distinct, end_transaction, explain, fail_point, find,
-    find_and_modify, get_more, hidden, indexes, insert, kill_cursors,
+    find_and_modify, get_more, hidden, indexes, insert, kill_cursors, map_reduce,
     parts::{
         body::Made,
         call::Call,
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     access::{
-        Access::{self, FullName, Inner, On, OnCursor, Open, Operations, Own, Pipeline, View},
+        Access::{self, FullName, Inner, MapReduce, On, OnCursor, Open, Operations, Own, Pipeline, View},
         Need::{Define, Manage, Read, Root, See, Write},
     },
     api::Api,
@@ -151,6 +151,10 @@ static ROWS: &[Command] = &[
         .explained(Explain::AsSent(aggregate::plan))
         .stable_but(&aggregate::UNSTABLE)
         .takes_write_concern(),
+    outside!(map_reduce::run, ["mapReduce", "mapreduce"], MapReduce)
+        .parsed(|fields| map_reduce::MapReduce::parse(fields).map(drop))
+        .explained(Explain::AsWritten)
+        .takes_write_concern(),
     outside!(|call| explain::run(call, look_up), ["explain"], Inner).parsed_as_another().stable(),
     retryable!(insert::run, ["insert"], On(Write))
         .parsed(|fields| insert::Inserts::parse(fields).map(drop))
@@ -199,7 +203,6 @@ static ROWS: &[Command] = &[
     outside!(hidden::databases, ["listDatabases"], Own).stable(),
     outside!(current_op::run, ["currentOp"], Operations),
     outside!(server_status::run, ["serverStatus"], On(Root)),
-    outside!(unsupported::map_reduce, ["mapReduce", "mapreduce"], On(Root)).takes_write_concern(),
     // Transactions and sessions.
     ending(run::commit, &["commitTransaction"], Own),
     ending(run::abort, &["abortTransaction"], Own),
@@ -409,8 +412,6 @@ mod tests {
         let root = [
             "renameCollection",
             "serverStatus",
-            "mapReduce",
-            "mapreduce",
             "killAllSessions",
             "killAllSessionsByPattern",
             "configureFailPoint",

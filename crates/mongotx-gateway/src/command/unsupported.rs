@@ -11,9 +11,3 @@ pub(super) async fn rename_collection(_: &mut Call<'_>) -> Answer<Reply> {
     let message = "renameCollection is not supported: transactions under way would lose what they have written there";
     Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message))
 }
-
-/// Refuses `mapReduce`.
-pub(super) async fn map_reduce(call: &mut Call<'_>) -> Answer<Reply> {
-    let message = format!("{} is not supported yet: its reply would show how MongoTx stores documents", call.name);
-    Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message))
-}

@@ -39,6 +39,7 @@ codes! {
     CONFLICTING_OPERATION_IN_PROGRESS = 117 ConflictingOperationInProgress;
     COMMAND_FAILED = 125 CommandFailed;
     EXCEEDED_MEMORY_LIMIT = 146 ExceededMemoryLimit;
+    NOT_ON_A_VIEW = 166 CommandNotSupportedOnView;
     INCOMPLETE_TRANSACTION_HISTORY = 217 IncompleteTransactionHistory;
     TRANSACTION_TOO_OLD = 225 TransactionTooOld;
     SNAPSHOT_TOO_OLD = 239 SnapshotTooOld;
@@ -97,7 +98,7 @@ const NAMES: &[(i32, &str)] = &[
     (91, "ShutdownInProgress"),
     (96, "OperationFailed"),
     (121, "DocumentValidationFailure"),
-    (166, "CommandNotSupportedOnView"),
+    (139, "JSInterpreterFailure"),
     (167, "OptionNotSupportedOnView"),
     (168, "InvalidPipelineOperator"),
     (171, "CannotIndexParallelArrays"),

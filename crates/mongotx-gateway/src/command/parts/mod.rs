@@ -9,6 +9,7 @@
 //! | `lists` | answers that describe collections and indexes |
 //! | `plan` | how a command is explained |
 //! | `writes`, `statements`, `modification` | the statements of writes, and what became of each |
+//! | `scripts` | functions in JavaScript, and the values that they are given |
 //! | `recovery` | the recovery token of a transaction |
 //!
 //! No file here knows a handler.
@@ -22,6 +23,7 @@ pub(super) mod modification;
 pub(super) mod plan;
 pub(super) mod read_concern;
 pub(super) mod recovery;
+pub(super) mod scripts;
 pub(super) mod statements;
 pub(super) mod write_concern;
 pub(super) mod writes;

@@ -41,6 +41,8 @@ pub fn commands() -> Vec<Document> {
         doc! {"hello": 1, "compression": [], "helloOk": true},
         doc! {"connectionStatus": 1, "showPrivileges": true},
         doc! {"configureFailPoint": "failCommand", "mode": "off", "data": {}},
+        doc! {"mapReduce": "c", "map": "function() {}", "reduce": "function() {}", "finalize": "function() {}", "query": {}, "sort": {},
+        "limit": 1, "scope": {"a": 1}, "out": {"inline": 1}, "verbose": true, "jsMode": false, "collation": {"locale": "en"}},
     ]
 }
 

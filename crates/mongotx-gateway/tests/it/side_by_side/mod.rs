@@ -6,6 +6,7 @@ mod commands;
 mod differences;
 mod explain;
 mod index_reads;
+mod map_reduce;
 pub(crate) mod pair;
 mod tailable;
 mod transactions;

@@ -97,6 +97,10 @@ fn normal(mut reply: Document) -> Document {
         let sorted = cursor.clone().into_iter().collect::<std::collections::BTreeMap<_, _>>();
         *cursor = sorted.into_iter().collect();
     }
+    // The results of a `mapReduce` have no order.
+    if let Ok(results) = reply.get_array_mut("results") {
+        results.sort_by_key(Bson::to_string);
+    }
     let sorted: std::collections::BTreeMap<String, Bson> = reply.into_iter().collect();
     sorted.into_iter().collect()
 }
