@@ -15,6 +15,7 @@ use bson::{Document, doc, oid::ObjectId};
 use clap::Args;
 use futures_util::TryStreamExt;
 use mongotx::{Client, ClientId, ErrorKind, Namespace, TxId};
+use sd2v::index::holds_while_renamed;
 
 use crate::{
     connect::ServerOptions,
@@ -408,6 +409,12 @@ impl Finding {
         for index in &self.lonely {
             let (namespace, name) = (say::plain(&index.namespace.to_string()), say::plain(&index.name));
             say::line(&match index.is_young {
+                false if holds_while_renamed(&index.name) => format!(
+                    "Left over: {namespace}, index {name}, of a renaming that was interrupted: no document there can be locked"
+                ),
+                true if holds_while_renamed(&index.name) => {
+                    format!("{namespace}, index {name}: it is being renamed, or that was interrupted")
+                }
                 false => format!("Left over: {namespace}, index {name}, whose index is not there"),
                 true => format!("{namespace}, index {name}: its index is being made, or it is left over"),
             });

@@ -141,6 +141,30 @@ impl<T> Collection<T> {
         self.core.drop_collection(&self.namespace).await
     }
 
+    /// Renames the collection, with its indexes and its validator, perhaps into another database. With `drops_target` it takes the place
+    /// of a collection that has the name; otherwise there must be none. It takes effect at once, also while the caller has a transaction
+    /// open, and stays when that is rolled back. This handle goes on being one on the old name.
+    ///
+    /// Waits until no document of either collection is locked by a living transaction, the caller's own included, up to the client's
+    /// `write_wait`. While the server renames, which looks at every document, transactions cannot lock documents there: they fail with
+    /// [`crate::ErrorKind::Conflict`]. It is not interrupted when the future is dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// let staged = shop.collection::<bson::Document>("prices_new");
+    /// let prices = shop.collection::<bson::Document>("prices");
+    /// staged.rename(prices.namespace(), true).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the holders, or when somebody else renames one of
+    /// the two; [`crate::ErrorKind::Unsupported`] for the records of clients, the storage of time series, and behind a router;
+    /// [`crate::ErrorKind::Indeterminate`] when the answer is lost; the server's: 20, 26 (NamespaceNotFound), 48 (NamespaceExists), 166.
+    pub async fn rename(&self, to: &Namespace, drops_target: bool) -> Result<()> {
+        self.core.rename_collection(&self.namespace, to, drops_target).await
+    }
+
     /// Several writes. Outside a transaction they are one of their own.
     pub fn bulk_write(&self, models: impl IntoIterator<Item = WriteModel>) -> BulkWrite<'_> {
         BulkWrite::new(&self.core, &self.namespace, models.into_iter().collect())

@@ -123,6 +123,7 @@ struct Inner {
     duplicate: Option<DuplicateKey>,
     info: Option<Document>,
     unfinishable: bool,
+    frozen: bool,
     /// What was asked may have been done all the same.
     maybe_done: bool,
     unreplicated: Option<Unreplicated>,
@@ -175,6 +176,7 @@ impl Error {
             duplicate: None,
             info: None,
             unfinishable: false,
+            frozen: false,
             maybe_done: false,
             unreplicated: None,
             source: None,
@@ -225,6 +227,21 @@ impl Error {
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// The server takes no locks in a collection that is being renamed.
+    pub(crate) fn frozen() -> Self {
+        let mut error = Self::new(
+            ErrorKind::Conflict,
+            "the collection is being renamed, and until that is done none of its documents can be locked; if this lasts, a renaming was \
+             interrupted, and mongotx doctor --repair drops what it has left",
+        );
+        error.0.frozen = true;
+        error
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.0.frozen
     }
 
     /// A committed document that the server refuses to finish is in the way.

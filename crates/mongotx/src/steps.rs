@@ -33,10 +33,12 @@ pub enum Step {
     AfterRepair,
     BeforeRetire,
     AfterRetire,
+    BeforeFreeze,
+    BeforeRename,
 }
 
 impl Step {
-    /// All of them, in the order of a transaction's life.
+    /// Those of a transaction's life, in their order. (The others are of a collection that is renamed.)
     pub const ALL: [Self; 25] = [
         Self::BeforeRegister,
         Self::AfterRegister,

@@ -9,12 +9,14 @@
 //!
 //! - `form`: from one to the other, and back for listings.
 //! - `unique`: which values a document has in a unique index, and who else has them.
+//! - `frozen`: indexes that keep locks out while a collection is renamed.
 //! - `expiry`: which documents a TTL index removes.
 //! - `plan`: the answer to an `explain`, with the application's indexes in it.
 //! - `paths`: whether an update can touch an index.
 
 mod expiry;
 mod form;
+mod frozen;
 mod paths;
 mod plan;
 mod unique;
@@ -23,6 +25,7 @@ pub use expiry::Expiry;
 pub use form::{
     Creation, Index, PENDING_INDEX, has_slot, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
 };
+pub use frozen::{freeze, holds_while_renamed, is_frozen};
 pub use paths::{touches, touches_stored};
 pub use plan::show_plan;
 pub use unique::Unique;

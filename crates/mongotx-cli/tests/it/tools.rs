@@ -342,6 +342,25 @@ async fn doctor_drops_what_is_left_over() {
 }
 
 #[tokio::test]
+async fn doctor_lets_documents_be_locked_again_after_a_renaming_that_was_interrupted() {
+    let place = Place::new().await;
+    let db = place.driver.database(DB);
+    let indexes = sd2v::index::freeze(bson::oid::ObjectId::new()).to_vec();
+    db.run_command(doc! {"createIndexes": "accounts", "indexes": indexes}).await.unwrap();
+    // It may be under way.
+    let (status, said) = place.tool(&["doctor", "--repair"]);
+    assert!(status == 0 && said.contains("it is being renamed"), "{said}");
+    let (status, said) = place.tool(&["doctor", "--index-age", "0"]);
+    assert!(
+        status == 1 && said.contains("of a renaming that was interrupted") && said.contains("2 leftovers"),
+        "{said}"
+    );
+    let (status, said) = place.tool(&["doctor", "--repair", "--index-age", "0"]);
+    assert!(status == 0 && said.contains("Dropped 2 leftovers") && said.contains("Healthy"), "{said}");
+    assert_eq!(db.collection::<Document>("accounts").list_index_names().await.unwrap(), ["_id_"]);
+}
+
+#[tokio::test]
 async fn doctor_names_a_slot_that_belongs_to_nobody() {
     let place = Place::new().await;
     place.driver.database("other").collection("things").insert_one(doc! {"_id": 1, "_slot": 1}).await.unwrap();

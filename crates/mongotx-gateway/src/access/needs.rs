@@ -29,6 +29,8 @@ pub(crate) enum Access {
     Pipeline,
     /// Who may read the collection, and write to the one that `out` names.
     MapReduce,
+    /// Who may write to both collections, which are named with their databases.
+    Rename,
     /// As [`Access::On`]; of a view also who may read what it shows.
     View(Need),
     /// Who may read the collection that is named with its database.
@@ -44,7 +46,13 @@ impl Access {
     pub(super) fn is_inside(self) -> bool {
         match self {
             Self::Open | Self::Own | Self::On(_) | Self::OnCursor(_) => false,
-            Self::Pipeline | Self::MapReduce | Self::View(_) | Self::FullName | Self::Operations | Self::Inner => true,
+            Self::Pipeline
+            | Self::MapReduce
+            | Self::Rename
+            | Self::View(_)
+            | Self::FullName
+            | Self::Operations
+            | Self::Inner => true,
         }
     }
 }
@@ -90,6 +98,7 @@ impl Asked<'_> {
                 demands.collection(command.get(name), Need::Read);
                 pipeline::add_results(demands, command.get("out"));
             }
+            Access::Rename => [name, "to"].iter().for_each(|field| add_full(demands, command.get(*field), Need::Write)),
             Access::View(need) => {
                 demands.collection(command.get(name), need);
                 if let Some(source) = command.get("viewOn") {
@@ -98,12 +107,7 @@ impl Asked<'_> {
                     pipeline::add(demands, command.get("pipeline"));
                 }
             }
-            Access::FullName => match command.get(name).and_then(Bson::as_str).map(|full| full.split_once('.')) {
-                Some(Some((database, collection))) if !is_system(collection) => {
-                    demands.add_on(Need::Read, database.to_owned());
-                }
-                _ => demands.add(Need::Root),
-            },
+            Access::FullName => add_full(demands, command.get(name), Need::Read),
             Access::Operations if command.get_bool("$ownOps").unwrap_or(false) => {}
             Access::Operations => demands.add(Need::Root),
             Access::Inner => self.add_explained(demands, command.get(name)),
@@ -121,6 +125,14 @@ impl Asked<'_> {
             Access::On(need) | Access::OnCursor(need) => demands.collection(inner.get(name), need),
             _ => demands.add(Need::Root),
         }
+    }
+}
+
+/// On a collection that is named with its database.
+fn add_full(demands: &mut Demands<'_>, name: Option<&Bson>, need: Need) {
+    match name.and_then(Bson::as_str).map(|full| full.split_once('.')) {
+        Some(Some((database, collection))) if !is_system(collection) => demands.add_on(need, database.to_owned()),
+        _ => demands.add(Need::Root),
     }
 }
 
@@ -152,6 +164,16 @@ mod tests {
             (doc! {"dataSize": "own.c"}, on(Need::Root, "own")),
             (doc! {"dataSize": "e.system.users"}, d(Need::Root)),
             (doc! {"dataSize": 1}, d(Need::Root)),
+            (doc! {"renameCollection": "e.c", "to": "e.k"}, on(Write, "e")),
+            (doc! {"renameCollection": "e.c", "to": "f.c"}, vec![(Write, "e".to_owned()), (Write, "f".to_owned())]),
+            (
+                doc! {"renameCollection": "own.c", "to": "e.c"},
+                vec![(Need::Root, "own".to_owned()), (Write, "e".to_owned())],
+            ),
+            (
+                doc! {"renameCollection": "e.system.users", "to": "e.c"},
+                vec![(Need::Root, "d".to_owned()), (Write, "e".to_owned())],
+            ),
             (doc! {"explain": {"find": "c"}}, d(Read)),
             (doc! {"explain": {"delete": "c"}}, d(Write)),
             (doc! {"explain": {"count": bson::Uuid::new()}}, d(Need::Root)),

@@ -3,7 +3,7 @@
 //! | role | on its database |
 //! | --- | --- |
 //! | `read:DB` | reads documents, lists collections and indexes, statistics |
-//! | `readWrite:DB` | also writes documents, makes and drops collections and indexes |
+//! | `readWrite:DB` | also writes documents, makes, drops and renames collections, makes and drops indexes |
 //! | `dbAdmin:DB` | makes, drops and changes collections and indexes, drops the database, looks at how it works; no documents |
 //! | `root` | everything, everywhere |
 

@@ -1,17 +1,18 @@
-//! `create`, `drop`, `dropDatabase`, `collMod`, `listCollections`. What they do is not part of a transaction.
+//! `create`, `drop`, `dropDatabase`, `renameCollection`, `collMod`, `listCollections`. What they do is not part of a transaction.
 
 use bson::{Bson, Document};
 use mongotx::Namespace;
 
 use super::parts::{
     body::Body,
-    call::Call,
+    call::{Call, namespace_of},
     first_batch::First,
     lists::{describe, everything, to_raw},
 };
 use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
+    fields::{Fields, type_name},
     session::records::is_own_name,
 };
 
@@ -68,6 +69,49 @@ pub(super) async fn drop_database(call: &mut Call<'_>) -> Answer<Body> {
     call.fields("dropDatabase").finish()?;
     call.context.client.database(call.db).drop().await?;
     Ok(Body::empty())
+}
+
+/// `renameCollection`.
+pub(super) async fn rename(call: &mut Call<'_>) -> Answer<Body> {
+    if call.db != "admin" {
+        let message = "renameCollection may only be run against the admin database.";
+        return Err(Failure::new(codes::UNAUTHORIZED, message));
+    }
+    let from = match call.body.get(call.name).unwrap_or(&Bson::Null) {
+        Bson::String(from) => from.clone(),
+        other => {
+            let message = format!("collection name has invalid type {}", type_name(other));
+            return Err(Failure::new(codes::BAD_VALUE, message));
+        }
+    };
+    let Renaming { to, drops_target } = Renaming::parse(call.fields("renameCollection"))?;
+    let invalid = |message: String| Failure::new(codes::INVALID_NAMESPACE, message);
+    let named = |name: &str| {
+        let (db, collection) =
+            name.split_once('.').filter(|(db, collection)| !db.is_empty() && !collection.is_empty())?;
+        Some(namespace_of(call.context, db, collection))
+    };
+    let from = named(&from).ok_or_else(|| invalid(format!("Invalid namespace specified '{from}'")))??;
+    let to = named(&to).ok_or_else(|| invalid(format!("Invalid target namespace: {to}")))??;
+    call.collection::<Document>(&from).rename(&to, drops_target).await?;
+    Ok(Body::empty())
+}
+
+/// What a `renameCollection` asks, but for the collection.
+pub(super) struct Renaming {
+    to: String,
+    drops_target: bool,
+}
+
+impl Renaming {
+    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
+        let to = fields.text("to")?;
+        let parsed = Self { to: fields.required("to", to)?, drops_target: fields.flag("dropTarget")?.unwrap_or(false) };
+        // Of the server's own, for collections that it makes for a while.
+        fields.refuse(&["stayTemp"], "it is about temporary collections of the server")?;
+        fields.finish()?;
+        Ok(parsed)
+    }
 }
 
 /// `collMod`.

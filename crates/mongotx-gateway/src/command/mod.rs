@@ -43,7 +43,6 @@ mod server_status;
 mod sessions;
 mod table;
 mod tailable;
-mod unsupported;
 mod update;
 
 pub use self::read::read;

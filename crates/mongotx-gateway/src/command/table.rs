@@ -18,11 +18,11 @@ use super::{
     },
     registry::{Command, Known, Local, Registry, Route, Run},
     run::{self, Handler},
-    server_status, sessions, unsupported, update,
+    server_status, sessions, update,
 };
 use crate::{
     access::{
-        Access::{self, FullName, Inner, MapReduce, On, OnCursor, Open, Operations, Own, Pipeline, View},
+        Access::{self, FullName, Inner, MapReduce, On, OnCursor, Open, Operations, Own, Pipeline, Rename, View},
         Need::{Define, Manage, Read, Root, See, Write},
     },
     api::Api,
@@ -182,7 +182,9 @@ static ROWS: &[Command] = &[
     outside!(collections::modify, ["collMod"], View(Manage))
         .stable_but(&["changeStreamPreAndPostImages", "recordPreImages", "dryRun"])
         .takes_write_concern(),
-    outside!(unsupported::rename_collection, ["renameCollection"], On(Root)).takes_write_concern(),
+    outside!(collections::rename, ["renameCollection"], Rename)
+        .parsed(|fields| collections::Renaming::parse(fields).map(drop))
+        .takes_write_concern(),
     outside!(collections::list, ["listCollections"], On(See))
         .parsed(|mut fields| First::of_cursor("listCollections", fields.document("cursor")?).map(drop))
         .stable(),
@@ -410,7 +412,6 @@ mod tests {
         ];
         assert_eq!(names(|command| command.access == Open), open);
         let root = [
-            "renameCollection",
             "serverStatus",
             "killAllSessions",
             "killAllSessionsByPattern",

@@ -28,7 +28,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, raw::cs
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use mongowire::{Failure, Refusal};
-use sd2v::{guard::refused_field, validator, words::shown};
+use sd2v::{guard::refused_field, index, validator, words::shown};
 
 use self::{
     lean::{Lean, Line},
@@ -401,6 +401,9 @@ fn interrupted(error: Error) -> Error {
 
 /// What the server has against a statement, in the application's terms.
 fn invalid(code: i32, message: &str) -> Error {
+    if index::is_frozen(code, message) {
+        return Error::frozen();
+    }
     refused_field(message).map_or_else(|| Error::invalid(code, shown(message)), Error::from)
 }
 

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
-use super::Unique;
+use super::{Unique, frozen::holds_while_renamed};
 use crate::{
     error::Error,
     filter::rewrite_filter,
@@ -326,12 +326,13 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
     found
 }
 
-/// Of the names of all stored indexes of a collection: those that are parts of an index that is not there.
+/// Of the names of all stored indexes of a collection: those that are parts of an index that is not there, and those that hold while
+/// the collection is renamed.
 pub fn missing_index(names: &[String]) -> Vec<String> {
     let there = |name: &str| names.iter().any(|other| other == name);
     let is_alone = |name: &&String| {
         let of = name.strip_prefix(MIRROR).or_else(|| name.strip_prefix(TTL));
-        of.is_some_and(|of| !there(of) && !there(&format!("{UNIQUE}{of}")))
+        holds_while_renamed(name) || of.is_some_and(|of| !there(of) && !there(&format!("{UNIQUE}{of}")))
     };
     names.iter().filter(is_alone).cloned().collect()
 }

@@ -76,13 +76,6 @@ async fn difference_g5_tailable_cursors_are_refused_in_front_of_a_replica_set() 
 }
 
 #[tokio::test]
-async fn difference_g6_collections_are_not_renamed() {
-    let mut pair = Pair::start("cmp_g6").await;
-    let (ours, _) = pair.ask(doc! {"renameCollection": "a.b", "to": "a.c"}).await;
-    assert_eq!(code(&ours), 115);
-}
-
-#[tokio::test]
 async fn difference_g8_what_is_not_known_at_the_top_of_a_filter_is_not_supported() {
     let mut pair = Pair::start("cmp_g8").await;
     pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;

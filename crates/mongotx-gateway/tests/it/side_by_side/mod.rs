@@ -8,5 +8,6 @@ mod explain;
 mod index_reads;
 mod map_reduce;
 pub(crate) mod pair;
+mod renamed;
 mod tailable;
 mod transactions;

@@ -23,6 +23,11 @@ impl Pair {
         Self { _gateway: gateway, ours: Raw::connect(address).await, theirs, db: testkit::unique_db(test) }
     }
 
+    /// The full name of a collection.
+    pub(crate) fn full(&self, collection: &str) -> String {
+        format!("{}.{collection}", self.db)
+    }
+
     /// Both replies: the gateway's and the replica set's.
     pub(crate) async fn ask(&mut self, command: Document) -> (Document, Document) {
         self.ask_each(command.clone(), command).await
@@ -58,8 +63,9 @@ impl Pair {
 
     async fn answers(&mut self, mut ours: Document, mut theirs: Document) -> (Document, Document) {
         for command in [&mut ours, &mut theirs] {
-            let ends = ["commitTransaction", "abortTransaction"].iter().any(|name| command.contains_key(name));
-            command.insert("$db", if ends { "admin" } else { &self.db });
+            let of_admin = ["commitTransaction", "abortTransaction", "renameCollection"];
+            let is_for_admin = of_admin.iter().any(|name| command.contains_key(name));
+            command.insert("$db", if is_for_admin { "admin" } else { &self.db });
         }
         (self.ours.ask(ours).await.unwrap(), self.theirs.ask(theirs).await.unwrap())
     }

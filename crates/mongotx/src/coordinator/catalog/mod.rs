@@ -9,6 +9,7 @@
 //! | [`special`] | collections in which transactions can lock nothing |
 //! | [`shards`] | shard keys |
 //! | [`collections`] | creating, dropping and listing collections for the application |
+//! | [`rename`] | renaming collections for the application |
 //! | [`modify`] | changing options of collections and indexes for the application |
 //! | [`indexes`] | creating, dropping and listing indexes for the application |
 
@@ -18,6 +19,7 @@ pub(crate) mod collections;
 pub(crate) mod indexes;
 mod known;
 mod modify;
+mod rename;
 mod shards;
 mod special;
 

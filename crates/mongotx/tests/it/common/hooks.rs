@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     future::ready,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
@@ -47,6 +48,14 @@ impl Hook {
                 action();
             }
             Box::pin(ready(()))
+        })
+    }
+
+    /// Stands still for a moment, each time at `at`: rivals come in between more often.
+    pub(crate) fn pausing(at: Step, pause: Duration) -> Arc<Self> {
+        Self::new(move |step, _| match step == at {
+            true => Box::pin(tokio::time::sleep(pause)),
+            false => Box::pin(ready(())),
         })
     }
 
