@@ -242,7 +242,7 @@ async fn a_linearizable_read_passes_by_a_rival_that_is_not_decided() {
         doc! {"distinct": "c", "key": "v"},
         doc! {"count": "c", "query": {"v": 1}},
     ];
-    // One of them at a time is given quiet, and one document by its `_id` is waited for.
+    // One of them at a time is given quiet; the others try again, a bounded number of times.
     for read in soon(join_all(reads.map(|read| client.run(at("linearizable", read))))).await {
         assert!([0, 262].contains(&code(&read)), "{read}");
     }

@@ -49,9 +49,15 @@ async fn linearizable_reads_pass_by_who_is_about_to_change_what_they_read() {
     pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let rival = Session::new();
     pair.same(rival.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]})).await;
-    let find = doc! {"find": "c", "readConcern": {"level": "linearizable"}};
-    let (ours, theirs) = pair.ask(find).await;
-    assert_eq!((code(&ours), code(&theirs)), (0, 0));
+    pair.same(rival.next(doc! {"insert": "c", "documents": [{"_id": 2}]})).await;
+    let level = doc! {"level": "linearizable"};
+    for filter in [doc! {}, doc! {"_id": 1}, doc! {"_id": 2}, doc! {"_id": {"$in": [1, 2]}}] {
+        pair.same(doc! {"find": "c", "filter": filter, "readConcern": level.clone()}).await;
+    }
+    let sum = doc! {"$group": {"_id": null, "n": {"$sum": 1}}};
+    pair.same(doc! {"aggregate": "c", "pipeline": [sum], "cursor": {}, "readConcern": level.clone()}).await;
+    pair.same(doc! {"distinct": "c", "key": "_id", "readConcern": level.clone()}).await;
+    pair.same(doc! {"count": "c", "query": {"_id": {"$gt": 0}}, "readConcern": level}).await;
     pair.same(rival.abort()).await;
 }
 
