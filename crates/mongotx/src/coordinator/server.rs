@@ -68,6 +68,12 @@ pub(crate) struct WriteAnswer {
 }
 
 impl WriteAnswer {
+    /// The answer to a write that stores both versions of a document: where they are too large, it says so.
+    fn of_held(self) -> Self {
+        let errors = self.errors.into_iter().map(|(place, error)| (place, too_large_with_both(error)));
+        Self { errors: errors.collect(), ..self }
+    }
+
     /// # Errors
     /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to be the primary.
     fn parse_write(answer: &Document) -> Result<Self> {
@@ -397,6 +403,19 @@ fn interrupted(error: Error) -> Error {
         }
         _ => error,
     }
+}
+
+/// What the server says to a stored document that is too large, of one that a transaction holds: the application's is smaller.
+fn too_large_with_both(error: Error) -> Error {
+    let told = error.message().strip_prefix("BSONObj size: ").filter(|_| error.code() == Some(TOO_LARGE));
+    let Some((size, rest)) = told.and_then(|told| told.split_once(' ')) else { return error };
+    let Some((_, first)) = rest.split_once("First element: ") else { return error };
+    let message = format!(
+        "the document whose first field is {first} would take {size} bytes while a transaction holds it, and the server stores at most \
+         16793600: until the transaction is finished the document is stored with its committed and its new version, so that it may have \
+         about 8 MB where it is updated in a transaction, or by a write outside one that is a transaction of its own"
+    );
+    Error::invalid(TOO_LARGE, message)
 }
 
 /// What the server has against a statement, in the application's terms.

@@ -29,6 +29,8 @@ use crate::{
 };
 
 const MAX_FIELDS: usize = 16;
+/// Bytes of values that are said twice in the statement, which has to fit into a command. Larger ones are sent as they are, once.
+const MAX_BYTES: usize = 1024 * 1024;
 /// Integers below this are exact as doubles.
 const EXACT: i64 = 1 << 53;
 
@@ -112,7 +114,8 @@ fn changes(operators: &Document) -> Option<Vec<(&str, Change<'_>)>> {
     let twice = changes.windows(2).any(|pair| pair[0].0 == pair[1].0);
     let fits = (1..=MAX_FIELDS).contains(&changes.len()) && changes.iter().all(|(field, _)| is_plain_field(field));
     let may_modify = changes.iter().any(|(_, change)| !matches!(change, Change::Inc(_)) || change.is_modifying());
-    (fits && !twice && may_modify).then_some(changes)
+    let bytes: usize = changes.iter().map(|(_, change)| bytes_of(change)).sum();
+    (fits && !twice && may_modify && bytes <= MAX_BYTES).then_some(changes)
 }
 
 fn change<'a>(operator: &str, value: &'a Bson) -> Option<Change<'a>> {
@@ -151,6 +154,24 @@ fn is_plain_value(value: &Bson, depth: usize) -> bool {
         Bson::Undefined | Bson::DbPointer(_) | Bson::Symbol(_) => false,
         Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => false,
         _ => true,
+    }
+}
+
+/// About how many bytes the new value takes.
+fn bytes_of(change: &Change<'_>) -> usize {
+    fn size(value: &Bson) -> usize {
+        let inner = match value {
+            Bson::String(text) => text.len(),
+            Bson::Binary(binary) => binary.bytes.len(),
+            Bson::Document(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum(),
+            Bson::Array(items) => items.iter().map(size).sum(),
+            _ => 0,
+        };
+        inner + size_of::<u64>()
+    }
+    match change {
+        Change::Set(value) => size(value),
+        Change::Inc(_) | Change::Now => 0,
     }
 }
 

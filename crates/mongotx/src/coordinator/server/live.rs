@@ -54,7 +54,7 @@ impl Core {
         if is_answered(&answer) {
             tx.answered();
         }
-        answer
+        answer.map(WriteAnswer::of_held)
     }
 
     /// Sends a prepared write that answers the document, or those `fields` of it that the statement names, once. Of several, the first by

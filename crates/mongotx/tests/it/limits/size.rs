@@ -68,6 +68,42 @@ async fn insert_at_the_limit_is_refused_and_the_transaction_goes_on() {
     assert_eq!(scene.seen(10).await, None);
 }
 
+/// The value is said once in what is sent: it may be larger than half of a command.
+#[tokio::test]
+async fn a_small_document_may_be_given_a_value_of_nine_megabytes() {
+    let scene = Scene::set_up().await;
+    let set = doc! {"$set": {"fill": "x".repeat(9 * MB)}};
+    for filter in [doc! {"_id": 2}, doc! {"n": 0, "_id": {"$gt": 1}}] {
+        scene.a.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 0, "fill": 0}}).await.unwrap();
+        let mut session = open(&scene).await;
+        let updated = scene.a.update_one(filter, set.clone()).session(&mut session).await.unwrap();
+        assert_eq!(updated.modified_count, 1);
+        session.rollback().await.unwrap();
+        let mut session = open(&scene).await;
+        let updated = scene.a.update_many(doc! {"_id": 2}, set.clone()).session(&mut session).await.unwrap();
+        assert_eq!(updated.modified_count, 1);
+        session.commit().await.unwrap();
+        assert_eq!(scene.seen(2).await.unwrap().get_str("fill").unwrap().len(), 9 * MB);
+    }
+}
+
+/// The error has the sizes, and says why.
+#[tokio::test]
+async fn an_update_whose_two_versions_are_too_large_together_is_told_so() {
+    let scene = Scene::set_up().await;
+    store(&scene, &document_of(10, 9 * MB)).await;
+    let mut session = open(&scene).await;
+    for update in [doc! {"$set": {"n": 1}}, doc! {"$push": {"list": 1}}] {
+        let refused = scene.a.update_one(doc! {"_id": 10}, update.clone()).session(&mut session).await.unwrap_err();
+        assert_eq!(refused.code(), Some(10_334));
+        for words in ["_id: 10", "188", "16793600", "committed and its new version"] {
+            assert!(refused.to_string().contains(words), "{words}: {refused}");
+        }
+        scene.a.update_one(doc! {"_id": 10}, update).await.unwrap();
+    }
+    goes_on(&scene, session).await;
+}
+
 #[tokio::test]
 async fn insert_outside_a_transaction_is_limited_as_by_the_server() {
     let scene = Scene::set_up().await;
