@@ -52,7 +52,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
     let in_use = cursors.in_use(id);
     let mut open = match open.into_server() {
-        Ok(cursor) if cursor.awaits || call.generic.limit.is_none() => {
+        Ok(cursor) if cursor.awaits || !call.generic.says_limit => {
             let more = tailable::more(call, More { id, namespace, size }, cursor).await;
             in_use.done();
             return more;
@@ -60,7 +60,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
         Ok(cursor) => Open::of_server(cursor),
         Err(open) => *open,
     };
-    if call.generic.limit.is_some() {
+    if call.generic.says_limit {
         cursors.give_back(id, open, Instant::now());
         in_use.done();
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";

@@ -9,7 +9,11 @@ use futures_util::FutureExt;
 use mongotx::Namespace;
 
 use super::{
-    parts::{body::Body, call::namespace_of, generic::IGNORED},
+    parts::{
+        body::Body,
+        call::namespace_of,
+        generic::{IGNORED, is_plain},
+    },
     run::{Ends, within_limits},
 };
 use crate::{
@@ -48,7 +52,8 @@ impl<'a> PointRead<'a> {
                 // With a batch of one the cursor stays open.
                 ("batchSize", RawBsonRef::Int32(2..) | RawBsonRef::Int64(2..)) => bounds[1].replace(()).is_none(),
                 ("singleBatch", RawBsonRef::Boolean(_)) => bounds[2].replace(()).is_none(),
-                (name, _) => {
+                (name, value) => {
+                    is_plain(name, value).then_some(())?;
                     let place = IGNORED.iter().position(|ignored| *ignored == name)?;
                     ignored[place].replace(()).is_none()
                 }
@@ -130,12 +135,16 @@ async fn find(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use bson::{Binary, Bson, Document, doc, oid::ObjectId, raw::cstr};
+    use bson::{Binary, Bson, Document, Timestamp, doc, oid::ObjectId, raw::cstr};
 
     use super::*;
 
     fn is_read(command: Document) -> bool {
         PointRead::parse(&Request::of(&command).unwrap()).is_some()
+    }
+
+    fn time() -> Document {
+        doc! {"clusterTime": Timestamp { time: 1, increment: 1 }}
     }
 
     fn find(besides: Document) -> Document {
@@ -148,7 +157,7 @@ mod tests {
     fn what_drivers_send_for_one_document_is_such_a_read() {
         let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: vec![7; 16] };
         let sent = find(doc! {
-            "limit": 1_i64, "singleBatch": true, "lsid": {"id": uuid}, "$clusterTime": {}, "$readPreference": {"mode": "primary"},
+            "limit": 1_i64, "singleBatch": true, "lsid": {"id": uuid}, "$clusterTime": time(), "$readPreference": {"mode": "primary"},
         });
         let request = Request::of(&sent).unwrap();
         let read = PointRead::parse(&request).unwrap();
@@ -184,6 +193,8 @@ mod tests {
             doc! {"lsid": {"id": 1}},
             doc! {"lsid": {}},
             doc! {"apiVersion": "1"},
+            doc! {"$clusterTime": {}},
+            doc! {"$clusterTime": {"clusterTime": 1}},
             doc! {"unknown": 1},
         ] {
             assert!(!is_read(find(besides.clone())), "{besides}");
@@ -196,8 +207,9 @@ mod tests {
     #[test]
     fn fields_that_are_there_twice_take_the_long_way_where_they_are_refused() {
         for twice in [cstr!("filter"), cstr!("$clusterTime")] {
-            let mut body = rawdoc! {"find": "c", "filter": {"_id": 1}, "$clusterTime": {}, "$db": "d"};
-            body.append(twice, rawdoc! {"_id": 2});
+            let time = RawDocumentBuf::try_from(&time()).unwrap();
+            let mut body = rawdoc! {"find": "c", "filter": {"_id": 1}, "$clusterTime": time.clone(), "$db": "d"};
+            body.append(twice, time);
             assert!(PointRead::parse(&Request::of_parts(body, Vec::new(), None).unwrap()).is_none());
         }
     }

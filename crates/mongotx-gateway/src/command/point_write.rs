@@ -12,7 +12,7 @@ use super::{
     parts::{
         body::Body,
         call::{Call, namespace_of},
-        generic::{Generic, IGNORED},
+        generic::{Generic, IGNORED, is_plain},
         writes::Tally,
     },
     point_read::{only_id, parse_lsid},
@@ -68,7 +68,8 @@ impl<'a> PointWrite<'a> {
                 ("lsid", RawBsonRef::Document(name)) => lsid.replace(parse_lsid(name)?).is_none(),
                 ("txnNumber", RawBsonRef::Int64(newest @ 0..)) => number.replace(newest).is_none(),
                 ("ordered", RawBsonRef::Boolean(_)) => ordered.replace(()).is_none(),
-                (field, _) => {
+                (field, value) => {
+                    is_plain(field, value).then_some(())?;
                     let place = IGNORED.iter().position(|ignored| *ignored == field)?;
                     ignored[place].replace(()).is_none()
                 }
@@ -233,7 +234,7 @@ async fn carry_out(call: &mut Call<'_>, namespace: &Namespace, change: Change<'_
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use bson::{Binary, doc, spec::BinarySubtype};
+    use bson::{Binary, Timestamp, doc, spec::BinarySubtype};
 
     use super::*;
     use crate::{request::Sequence, session::Lsid};
@@ -262,7 +263,7 @@ mod tests {
         for command in commands() {
             let sent = with(
                 &command,
-                doc! {"ordered": true, "lsid": {"id": uuid.clone()}, "txnNumber": 5_i64, "$clusterTime": {}},
+                doc! {"ordered": true, "lsid": {"id": uuid.clone()}, "txnNumber": 5_i64, "$clusterTime": {"clusterTime": Timestamp { time: 1, increment: 1 }}},
             );
             let request = Request::of(&sent).unwrap();
             let write = PointWrite::parse(&request).unwrap();

@@ -17,6 +17,7 @@ macro_rules! codes {
 codes! {
     INTERNAL_ERROR = 1 InternalError;
     BAD_VALUE = 2 BadValue;
+    NO_SUCH_KEY = 4 NoSuchKey;
     FAILED_TO_PARSE = 9 FailedToParse;
     UNAUTHORIZED = 13 Unauthorized;
     TYPE_MISMATCH = 14 TypeMismatch;
@@ -53,6 +54,7 @@ codes! {
     API_STRICT_ERROR = 323 APIStrictError;
     MECHANISM_UNAVAILABLE = 334 MechanismUnavailable;
     API_MISMATCH = 347 APIMismatchError;
+    EXPECTED_OBJECT = 10065 Location10065;
     INVALID_PAYLOAD = 10270 Location10270;
     OBJECT_TOO_LARGE = 10334 BSONObjectTooLarge;
     INTERRUPTED = 11601 Interrupted;
@@ -70,7 +72,6 @@ codes! {
 
 /// The names of codes that the backing server may answer.
 const NAMES: &[(i32, &str)] = &[
-    (4, "NoSuchKey"),
     (6, "HostUnreachable"),
     (7, "HostNotFound"),
     (8, "UnknownError"),

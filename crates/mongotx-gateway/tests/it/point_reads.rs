@@ -1,6 +1,6 @@
 //! A `find` of one `_id` takes a shorter way through the gateway, and answers what the long one answers.
 
-use bson::{Binary, Document, doc, spec::BinarySubtype};
+use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
 
 use crate::common::commands::Client;
 
@@ -37,7 +37,7 @@ async fn both_ways_answer_the_same() {
         doc! {"limit": 1, "singleBatch": true},
         doc! {"limit": 1_i64, "batchSize": 2},
         doc! {"lsid": session()},
-        doc! {"$readPreference": {"mode": "primary"}, "$clusterTime": {}},
+        doc! {"$readPreference": {"mode": "primary"}, "$clusterTime": {"clusterTime": Timestamp { time: 1, increment: 1 }}},
     ] {
         assert_eq!(batch(&find(&gateway, besides).await), [doc! {"_id": 1, "n": 1}]);
     }

@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawBsonRef};
 
 use super::{read_concern::ReadConcern, write_concern::WriteConcern};
 use crate::{
     api::ApiParameters,
     failure::{Answer, Failure, codes},
-    fields::as_number,
+    fields::{as_number, type_name},
 };
+
+/// The logical time that a client has seen. It orders nothing here, so its value is not heeded.
+const CLUSTER_TIME: &str = "$clusterTime";
 
 /// What the gateway need not heed, or heeds by itself.
 pub(crate) const IGNORED: [&str; 15] = [
     "$db",
-    "$clusterTime",
+    CLUSTER_TIME,
     "$readPreference",
     "$audit",
     "$client",
@@ -39,8 +42,10 @@ pub(crate) struct Generic {
     pub(crate) read: ReadConcern,
     /// `writeConcern`.
     pub(crate) write: Option<WriteConcern>,
-    /// `maxTimeMS`.
+    /// `maxTimeMS`; 0 is no limit.
     pub(crate) limit: Option<Duration>,
+    /// `maxTimeMS` is there, be it 0.
+    pub(crate) says_limit: bool,
     /// `comment`.
     pub(crate) comment: Option<Bson>,
 }
@@ -51,14 +56,17 @@ impl Generic {
     /// # Errors
     /// The server's.
     pub(crate) fn take(body: &mut Document) -> Answer<Self> {
+        body.get(CLUSTER_TIME).map_or(Ok(()), check_cluster_time)?;
         for field in IGNORED {
             body.remove(field);
         }
         let api = ApiParameters::take(body)?;
         let read = body.remove("readConcern").map_or(Ok(ReadConcern::default()), |read| ReadConcern::parse(&read))?;
         let write = body.remove("writeConcern").map(|concern| WriteConcern::parse(&concern)).transpose()?;
-        let limit = body.remove("maxTimeMS").map_or(Ok(None), |limit| time_limit(&limit))?;
-        Ok(Self { api, read, write, limit, comment: body.remove("comment") })
+        let limit = body.remove("maxTimeMS");
+        let says_limit = limit.is_some();
+        let limit = limit.map_or(Ok(None), |limit| time_limit(&limit))?;
+        Ok(Self { api, read, write, limit, says_limit, comment: body.remove("comment") })
     }
 
     /// For a transaction's statement.
@@ -71,6 +79,31 @@ impl Generic {
             return invalid("writeConcern is not allowed within a multi-statement transaction");
         }
         self.read.check_statement(begins)
+    }
+}
+
+/// Whether a field of [`IGNORED`] is as drivers write it: otherwise the long way has the error.
+pub(crate) fn is_plain(name: &str, value: RawBsonRef<'_>) -> bool {
+    if name != CLUSTER_TIME {
+        return true;
+    }
+    let RawBsonRef::Document(time) = value else { return false };
+    matches!(time.get("clusterTime"), Ok(Some(RawBsonRef::Timestamp(_))))
+}
+
+/// A client that sends a malformed time is told so, as by a member of a replica set.
+fn check_cluster_time(time: &Bson) -> Answer<()> {
+    let Bson::Document(time) = time else {
+        let message = "invalid parameter: expected an object ($clusterTime)";
+        return Err(Failure::new(codes::EXPECTED_OBJECT, message));
+    };
+    match time.get("clusterTime") {
+        Some(Bson::Timestamp(_)) => Ok(()),
+        Some(other) => {
+            let message = format!("\"clusterTime\" had the wrong type. Expected timestamp, found {}", type_name(other));
+            Err(Failure::new(codes::TYPE_MISMATCH, message))
+        }
+        None => Err(Failure::new(codes::NO_SUCH_KEY, "Missing expected field \"clusterTime\"")),
     }
 }
 
@@ -106,6 +139,9 @@ mod tests {
             (doc! {"readConcern": 5}, 9),
             (doc! {"readConcern": {"level": "x"}}, 9),
             (doc! {"readConcern": {"lev": 1}}, 72),
+            (doc! {"$clusterTime": 5}, 10_065),
+            (doc! {"$clusterTime": {}}, 4),
+            (doc! {"$clusterTime": {"clusterTime": 5}}, 14),
             (doc! {"maxTimeMS": -1}, 2),
             (doc! {"maxTimeMS": "x"}, 2),
             (doc! {"maxTimeMS": 1.5}, 2),

@@ -124,8 +124,12 @@ async fn what_is_not_tailable_is_refused_the_same() {
     let session = Session::new();
     pair.same(session.first(tail(doc! {}))).await;
     pair.same(session.commit()).await;
-    let plain = open(&mut pair, doc! {"find": "c", "batchSize": 1}).await;
-    assert_eq!(code(&more(&mut pair, plain, doc! {"maxTimeMS": 50}).await), 2);
+    for limit in [50, 0] {
+        for batches in [doc! {"find": "c", "batchSize": 1}, tail(doc! {"batchSize": 1})] {
+            let ids = open(&mut pair, batches).await;
+            assert_eq!(code(&more(&mut pair, ids, doc! {"maxTimeMS": limit}).await), 2);
+        }
+    }
     let mut snapshot = tail(doc! {});
     snapshot.insert("readConcern", doc! {"level": "snapshot"});
     assert_eq!(code(&pair.ask(snapshot).await.0), 72);
