@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use bson::Document;
+use bson::{Document, RawDocument};
 use futures_util::FutureExt;
 
 use crate::{
@@ -80,7 +80,33 @@ fn check(
 
 /// What a fail point wants done to a command, if one does.
 fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
-    if context.options.test_commands { context.tx.fail_points.hit(request.name(), connection) } else { None }
+    if !context.options.test_commands {
+        return None;
+    }
+    let points = &context.tx.fail_points;
+    points
+        .hit(request.name(), connection)
+        .or_else(|| if says(request.body(), "maxTimeMS") { points.hit_limited() } else { None })
+        .or_else(|| if is_retryable_write(request) { points.hit_write_before() } else { None })
+}
+
+/// A fail point may want the answer of a retryable write to be lost, if something was written now.
+fn lose_answer(context: &Context, connection: &Connection, request: &Request, reply: &Reply) {
+    let is_made = context.options.test_commands
+        && is_retryable_write(request)
+        && reply.is_ok()
+        && !["retriedStmtIds", "retriedStmtId"].iter().any(|field| says(reply.body(), field));
+    if is_made && context.tx.fail_points.hit_write_after().is_some_and(|hit| hit.close) {
+        connection.cut();
+    }
+}
+
+fn is_retryable_write(request: &Request) -> bool {
+    says(request.body(), "txnNumber") && !says(request.body(), "autocommit")
+}
+
+fn says(body: &RawDocument, field: &str) -> bool {
+    body.iter().flatten().any(|(name, _)| name.as_str() == field)
 }
 
 /// What is left of the way of a command is on the heap, here or as the table's row has it: idle connections have no use for its room.
@@ -89,7 +115,11 @@ async fn check_and_run(context: &Context, connection: &Connection, request: &Req
         return refused.into();
     }
     match fail_point(context, connection, request) {
-        None => carry_out(context, connection, request, known).await,
+        None => {
+            let reply = carry_out(context, connection, request, known).await;
+            lose_answer(context, connection, request, &reply);
+            reply
+        }
         Some(hit) => fail(context, connection, request, known, hit).boxed().await,
     }
 }

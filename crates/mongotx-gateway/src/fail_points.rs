@@ -1,5 +1,6 @@
-//! The fail points `failCommand` and `panicAfterCommand` (the gateway's own), for the test suites of drivers: commands fail on
-//! request, before or instead of being carried out, or panic when they were. `command/fail_point.rs` switches them.
+//! The fail points `failCommand`, `onPrimaryTransactionalWrite`, `maxTimeAlwaysTimeOut` and `panicAfterCommand` (the gateway's own), for
+//! the test suites of drivers: commands fail on request, before, after or instead of being carried out, or panic when they were.
+//! `command/fail_point.rs` switches them.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -18,10 +19,14 @@ use crate::{
 /// The longest that a command is held up.
 const LONGEST_BLOCK: Duration = Duration::from_secs(60);
 
-/// The fail point that is on, if one is.
+/// The fail points that are on.
 #[derive(Default)]
 pub(crate) struct FailPoints {
     on: Mutex<Option<FailCommand>>,
+    /// `onPrimaryTransactionalWrite`. In MongoDB it acts on statements, here on commands.
+    writes: Mutex<Option<FailCommand>>,
+    /// `maxTimeAlwaysTimeOut`.
+    limits: Mutex<Option<FailCommand>>,
     panics: Mutex<Option<FailCommand>>,
 }
 
@@ -44,6 +49,8 @@ pub(crate) struct Hit {
     pub(crate) block: Option<Duration>,
     /// The client's connection is closed.
     pub(crate) close: bool,
+    /// The name of the fail point.
+    by: String,
     code: Option<i32>,
     labels: Option<Vec<Bson>>,
     /// It is carried out, and this is added to its reply.
@@ -54,7 +61,7 @@ impl Hit {
     /// The reply instead of the command's own, if there is to be one. `ends`: the command commits or rolls back.
     pub(crate) fn reply(&self, name: &str, ends: bool, body: &Document) -> Option<Document> {
         let code = self.code?;
-        let failure = Failure::new(code, format!("Failing command via 'failCommand' failpoint: {name}"));
+        let failure = Failure::new(code, format!("Failing command via '{}' failpoint: {name}", self.by));
         let mut reply = labels::add_for(failure, ends, body).to_document();
         if let Some(labels) = &self.labels {
             reply.remove("errorLabels");
@@ -89,12 +96,29 @@ impl FailPoints {
 
     /// No command is to fail.
     pub(crate) fn are_off(&self) -> bool {
-        [&self.on, &self.panics].iter().all(|on| on.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+        [&self.on, &self.writes, &self.limits, &self.panics]
+            .iter()
+            .all(|on| on.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 
     /// What is to happen to this command of this client.
     pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
         take(&self.on, |point| point.is_about(name) && is_of(connection, point.app_name.as_deref()))
+    }
+
+    /// What is to happen to a command with a limit of time.
+    pub(crate) fn hit_limited(&self) -> Option<Hit> {
+        take(&self.limits, |_| true)
+    }
+
+    /// What is to happen to a retryable write that is not to be made.
+    pub(crate) fn hit_write_before(&self) -> Option<Hit> {
+        take(&self.writes, |point| point.hit.code.is_some())
+    }
+
+    /// What is to happen after a retryable write that was made now.
+    pub(crate) fn hit_write_after(&self) -> Option<Hit> {
+        take(&self.writes, |point| point.hit.code.is_none())
     }
 
     /// A command was carried out. It panics if a test wants that.
@@ -106,6 +130,11 @@ impl FailPoints {
 }
 
 impl FailCommand {
+    /// Always, to every command.
+    fn of(hit: Hit) -> Self {
+        Self { commands: Vec::new(), app_name: None, skip: 0, times: None, hit }
+    }
+
     fn is_about(&self, name: &str) -> bool {
         self.commands.iter().any(|command| command == name)
     }
@@ -140,11 +169,15 @@ fn is_of(connection: &Connection, app_name: Option<&str>) -> bool {
 type Parsed<'a> = (&'a Mutex<Option<FailCommand>>, Option<FailCommand>);
 
 fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
-    let on = match fields.any("configureFailPoint") {
-        Some(Bson::String(name)) if name == "failCommand" => &points.on,
-        Some(Bson::String(name)) if name == "panicAfterCommand" => &points.panics,
+    let name = fields.text("configureFailPoint")?.unwrap_or_default();
+    let on = match name.as_str() {
+        "failCommand" => &points.on,
+        "onPrimaryTransactionalWrite" => &points.writes,
+        "maxTimeAlwaysTimeOut" => &points.limits,
+        "panicAfterCommand" => &points.panics,
         _ => {
-            let message = "the gateway has the fail points failCommand and panicAfterCommand only";
+            let message = "the gateway has the fail points failCommand, onPrimaryTransactionalWrite, maxTimeAlwaysTimeOut and \
+                           panicAfterCommand only";
             return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
         }
     };
@@ -162,10 +195,25 @@ fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
         }
         _ => return Err(Failure::new(codes::BAD_VALUE, "'mode' must be 'off', 'alwaysOn', {times: n} or {skip: n}")),
     };
-    Ok((on, Some(parse_data(data, skip, times)?)))
+    let mut point = match name.as_str() {
+        "onPrimaryTransactionalWrite" => parse_write_data(data)?,
+        "maxTimeAlwaysTimeOut" => FailCommand::of(Hit { code: Some(codes::MAX_TIME_EXPIRED), ..Hit::default() }),
+        _ => parse_data(data)?,
+    };
+    (point.skip, point.times, point.hit.by) = (skip, times, name);
+    Ok((on, Some(point)))
 }
 
-fn parse_data(data: Document, skip: u64, times: Option<u64>) -> Answer<FailCommand> {
+/// Of `onPrimaryTransactionalWrite`: without a code the write is made, and its answer lost.
+fn parse_write_data(data: Document) -> Answer<FailCommand> {
+    let mut data = Fields::new("onPrimaryTransactionalWrite.data", data);
+    let code = data.number("failBeforeCommitExceptionCode")?.and_then(|code| i32::try_from(code).ok());
+    let close = data.flag("closeConnection")?.unwrap_or(true);
+    data.finish()?;
+    Ok(FailCommand::of(Hit { close, code, ..Hit::default() }))
+}
+
+fn parse_data(data: Document) -> Answer<FailCommand> {
     let mut data = Fields::new("failCommand.data", data);
     let commands = data.array("failCommands")?.unwrap_or_default();
     let commands = commands.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
@@ -178,9 +226,10 @@ fn parse_data(data: Document, skip: u64, times: Option<u64>) -> Answer<FailComma
         code,
         labels: data.array("errorLabels")?,
         concern_error: data.document("writeConcernError")?,
+        by: String::new(),
     };
     let app_name = data.text("appName")?;
     data.ignore(&["failInternalCommands", "namespace", "threadName"]);
     data.finish()?;
-    Ok(FailCommand { commands, app_name, skip, times, hit })
+    Ok(FailCommand { commands, app_name, ..FailCommand::of(hit) })
 }
