@@ -4,12 +4,15 @@ use bson::{Bson, Document, RawDocumentBuf};
 use futures_util::{FutureExt, future::BoxFuture};
 use mongotx::{Aggregate, Collection, Database, Namespace, Verbosity};
 
-use super::parts::{
-    body::Body,
-    call::{Call, within},
-    first_batch::First,
-    plan::{answer, check_level},
-    read_concern::ReadLevel,
+use super::{
+    local_sessions,
+    parts::{
+        body::Body,
+        call::{Call, within},
+        first_batch::First,
+        plan::{answer, check_level},
+        read_concern::ReadLevel,
+    },
 };
 use crate::{
     api::ApiParameters,
@@ -152,8 +155,9 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
     let written = call.body.contains_key("explain").then(|| call.body.clone());
-    let pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
+    let mut pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
     pipeline.check_stages(call.generic.api)?;
+    local_sessions::put(call, matches!(source, Source::Database(_)), &mut pipeline.stages)?;
     if let Some(level) = call.validated {
         pipeline.check_validated(level)?;
     }

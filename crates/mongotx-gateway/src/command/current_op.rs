@@ -52,7 +52,8 @@ fn describe(slot: &Slot) -> Option<Document> {
     })
 }
 
-fn name(lsid: &Lsid) -> Document {
+/// A session's name, as the server shows it.
+pub(super) fn name(lsid: &Lsid) -> Document {
     let binary = |subtype, bytes: &[u8]| Binary { subtype, bytes: bytes.to_vec() };
     let mut name = doc! {"id": binary(BinarySubtype::Uuid, &lsid.id)};
     if !lsid.user.is_empty() {

@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use common::{
-    commands::{Client, Session, code},
+    commands::{Client, Session, code, documents},
     http::{http, metric, with_metrics},
     raw::Raw,
     soon,
@@ -161,4 +161,29 @@ async fn open_transactions_are_shown_to_whom_they_belong() {
         let shown = User::log_in(&gateway, name).await.run("admin", command).await;
         assert_eq!(shown.get_array("inprog").unwrap().len(), wanted, "{name}: {shown}");
     }
+}
+
+/// The server would list those that the gateway itself has there.
+#[tokio::test]
+async fn local_sessions_are_those_of_the_gateways_clients() {
+    let client = Client::start("gw_local_sessions").await;
+    let session = Session::new();
+    client.run(session.plain(doc! {"find": "c"})).await;
+    let listed = |options: Bson| {
+        let pipeline = vec![doc! {"$listLocalSessions": options}, doc! {"$addFields": {"more": 1}}];
+        doc! {"aggregate": 1, "pipeline": pipeline, "cursor": {}}
+    };
+    for options in [doc! {}, doc! {"allUsers": true}] {
+        let shown = documents(&client.run(listed(options.into())).await, "firstBatch");
+        let [only] = &shown[..] else { panic!("{shown:?}") };
+        assert_eq!((only.get_document("_id").unwrap(), only.get_i32("more").unwrap()), (&session.lsid, 1));
+        assert!(only.get_datetime("lastUse").is_ok(), "{only}");
+    }
+    for (options, wanted) in [(doc! {"foo": 1}.into(), 40_415), (doc! {"users": []}.into(), 115), (Bson::Int32(5), 14)]
+    {
+        assert_eq!(code(&client.run(listed(options)).await), wanted);
+    }
+    let of_collection = doc! {"aggregate": "c", "pipeline": [{"$listLocalSessions": {}}], "cursor": {}};
+    assert_eq!(code(&client.run(of_collection).await), 73);
+    assert_eq!(code(&client.run(session.first(listed(doc! {}.into()))).await), 263);
 }
