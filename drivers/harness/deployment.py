@@ -1,4 +1,5 @@
-"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports.
+"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports, which show routers; for who wants it, another one that shows a
+replica set.
 
 PyMongo's suite looks for a second router at the port after the first one's.
 """
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ ATTEMPTS = 200
 _given: set[int] = set()
 _giving = threading.Lock()
 FIND_MONGOD_LIMIT_S = 600
+REPLICA_SET = "rs0"
 # The data are in memory where there is room: suites make and drop a collection for every test, and nobody asks for the data afterwards.
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 * 1024**3
@@ -41,28 +44,44 @@ class Gateway:
 class Deployment:
     """What the suites and examples connect to."""
 
-    gateways: tuple[Gateway, Gateway]
+    routers: tuple[Gateway, Gateway]
+    # Shows a replica set.
+    member: Gateway | None
 
     @property
     def port(self) -> int:
-        """The first gateway's. The other one's is the next."""
-        return self.gateways[0].port
+        """The first router's. The other one's is the next."""
+        return self.routers[0].port
 
     @property
     def uri_of_both(self) -> str:
-        """A connection string."""
-        return f"mongodb://{','.join(f'127.0.0.1:{gateway.port}' for gateway in self.gateways)}/"
+        """The connection string of both routers."""
+        return f"mongodb://{','.join(f'127.0.0.1:{gateway.port}' for gateway in self.routers)}/"
+
+    @property
+    def uri_of_set(self) -> str:
+        """The connection string of the replica set."""
+        if self.member is None:
+            raise Failed("this part has no replica set")
+        return f"mongodb://127.0.0.1:{self.member.port}/?replicaSet={REPLICA_SET}"
+
+    @property
+    def gateways(self) -> tuple[Gateway, ...]:
+        """All of them."""
+        return self.routers if self.member is None else (*self.routers, self.member)
 
 
-def deploy(mongotx: Path, work: Path, data: Path) -> Deployment:
-    """Starts all three, with logs in `work`; they are ended with everything else."""
+def deploy(mongotx: Path, work: Path, data: Path, with_replica_set: bool) -> Deployment:
+    """Starts the server and the gateways, with logs in `work`; they are ended with everything else."""
     log = work / "mongod.log"
     [port] = _free_ports(1)
     command = [_path_of_mongod(mongotx), "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1"]
     _start("mongod", [*command, "--nounixsocket", "--setParameter", "enableTestCommands=1"], port, log)
     uri = f"mongodb://127.0.0.1:{port}"
     first, second = (_gateway(mongotx, uri, port, work) for port in _free_ports(2))
-    return Deployment((first, second))
+    as_set = ["--as-replica-set", REPLICA_SET]
+    member = _gateway(mongotx, uri, _free_ports(1)[0], work, as_set) if with_replica_set else None
+    return Deployment((first, second), member)
 
 
 def data_folder(work: Path) -> Path:
@@ -71,9 +90,9 @@ def data_folder(work: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="mongotx-drivers-", dir=MEMORY if has_room else work))
 
 
-def _gateway(mongotx: Path, uri: str, port: int, work: Path) -> Gateway:
+def _gateway(mongotx: Path, uri: str, port: int, work: Path, more: Sequence[str] = ()) -> Gateway:
     name, log = f"gateway {port}", work / f"gateway-{port}.log"
-    command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--enable-test-commands"]
+    command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--enable-test-commands", *more]
     return Gateway(name, port, _start(name, command, port, log), log)
 
 

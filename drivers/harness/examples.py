@@ -31,7 +31,7 @@ class Example:
         folder = place.cache / "example"
         shutil.copytree(source, folder, dirs_exist_ok=True)
         if self.fetch and self.packages:
-            self._fetch(place, folder, (folder / self.packages).read_bytes())
+            fetch(self.fetch, folder, (folder / self.packages).read_bytes(), place)
         log = place.work / "example.log"
         environment = os.environ | {"MONGODB_URI": place.deployment.uri_of_both}
         status = run_program(self.command, LIMIT_S, log, cwd=folder, env=environment)
@@ -40,11 +40,13 @@ class Example:
             return Result(name, "0 passed, 1 failed", [f"it ended with {status}:\n{tail(log)}"])
         return Result(name, "1 passed, 0 failed")
 
-    def _fetch(self, place: Place, folder: Path, listed: bytes) -> None:
-        done = place.cache / "fetched"
-        if not done.exists() or done.read_bytes() != listed:
-            must_run(self.fetch, LIMIT_S, place.work / "fetch.log", cwd=folder)
-            done.write_bytes(listed)
+
+def fetch(command: list, folder: Path, listed: bytes, place: Place) -> None:
+    """Fetches packages into `folder`, unless those that are `listed` are there already."""
+    done = place.cache / "fetched"
+    if not done.exists() or done.read_bytes() != listed:
+        must_run(command, LIMIT_S, place.work / "fetch.log", cwd=folder)
+        done.write_bytes(listed)
 
 
 NPM = {"fetch": ["npm", "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"], "packages": "package-lock.json"}
@@ -54,6 +56,12 @@ def python(place: Place) -> list[Result]:
     """The part `python`."""
     interpreter = venv.with_requirements(place.source / "requirements.txt", place.cache, place.work / "install.log")
     return [Example("Python", [interpreter, "transfer.py"]).run(place, place.source)]
+
+
+def beanie(place: Place) -> list[Result]:
+    """The part `beanie`."""
+    interpreter = venv.with_requirements(place.source / "requirements.txt", place.cache, place.work / "install.log")
+    return [Example("Beanie, eight workers", [interpreter, "workers.py"]).run(place, place.source)]
 
 
 def node(place: Place) -> list[Result]:

@@ -17,6 +17,12 @@ class Outcome:
     failed: set[str] = field(default_factory=set)
     skipped: set[str] = field(default_factory=set)
 
+    def add(self, other: "Outcome") -> None:
+        """Adds what became of other tests."""
+        self.passed |= other.passed
+        self.failed |= other.failed
+        self.skipped |= other.skipped
+
     def without(self, tests: set[str]) -> "Outcome":
         """What became of the other tests."""
         return Outcome(self.passed - tests, self.failed - tests, self.skipped - tests)

@@ -1,5 +1,5 @@
-"""Runs the parts that were asked for, each on servers of its own, and tells what came of it. PyMongo's suite waits more than it
-works: the others run beside it, one after the other.
+"""Runs the parts that were asked for, each on servers of its own, and tells what came of it. The longest suites wait more than they
+work: they run beside the other parts, which run one after the other.
 
 Exit status: 0 everything is as expected, 1 something is not, 2 it could not be begun, 128 + n ended by signal n.
 """
@@ -14,6 +14,7 @@ import tempfile
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import test_expected
@@ -24,8 +25,19 @@ from .processes import Failed, end_all, end_own
 
 DRIVERS = Path(__file__).resolve().parent.parent
 ROOT = DRIVERS.parent
+SUITES = ROOT.parent / "shared" / "suites"
 CACHE = ROOT / "target" / "drivers"
-LONGEST = "pymongo"
+LONGEST = ["pymongo", "node-driver"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all parts of a run have in common."""
+
+    mongotx: Path
+    suites: Path
+    # Its logs.
+    work: Path
 
 
 def main() -> int:
@@ -51,12 +63,15 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="drivers/run", description="Runs drivers' own suites and example programs.")
     parser.add_argument("--mongotx", type=Path, metavar="FILE", help="the built binary; without it, cargo builds one")
+    parser.add_argument(
+        "--suites", type=Path, metavar="DIR", default=SUITES, help=f"archives of the suites that no registry has; default: {SUITES}"
+    )
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; without any: all that this machine has the tools for")
     options = parser.parse_args()
     for part in options.part:
         if part not in PARTS:
             parser.error(f"there is no part {part!r}; there are {', '.join(PARTS)}")
-        if lacks := PARTS[part].lacks():
+        if lacks := PARTS[part].lacks(options.suites):
             parser.error(f"{part} cannot be run: this machine has no {lacks}")
     return options
 
@@ -76,10 +91,11 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
     if not os.access(mongotx, os.X_OK):
         raise Failed(f"--mongotx {mongotx}: no such program")
     parts = options.part or list(PARTS)
-    lanes = [[name for name in parts if name == LONGEST], [name for name in parts if name != LONGEST]]
+    lanes = [[name] for name in parts if name in LONGEST] + [[name for name in parts if name not in LONGEST]]
+    this = Run(mongotx, options.suites.resolve(), work)
     with ThreadPoolExecutor(len(lanes)) as threads:
         try:
-            told = [threads.submit(_lane, names, mongotx, work) for names in lanes]
+            told = [threads.submit(_lane, names, this) for names in lanes]
             results = [result for lane in told for result in lane.result()]
         finally:
             # Nobody is left waiting for a program.
@@ -99,26 +115,26 @@ def _build() -> Path:
     return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "mongotx"
 
 
-def _lane(names: list[str], mongotx: Path, work: Path) -> list[Result]:
+def _lane(names: list[str], this: Run) -> list[Result]:
     results = []
     for name in names:
-        if lacks := PARTS[name].lacks():
+        if lacks := PARTS[name].lacks(this.suites):
             results.append(Result(name, f"NOT RUN: this machine has no {lacks}"))
         else:
-            results += _part(name, mongotx, work)
+            results += _part(name, this)
     return results
 
 
-def _part(name: str, mongotx: Path, work: Path) -> list[Result]:
+def _part(name: str, this: Run) -> list[Result]:
     print(f"{name} …", flush=True)
     began = time.monotonic()
-    folder, cache = work / name, CACHE / name
+    folder, cache = this.work / name, CACHE / name
     folder.mkdir()
     cache.mkdir(exist_ok=True)
     data = data_folder(folder)
     try:
-        deployment = deploy(mongotx, folder, data)
-        results = PARTS[name].run(Place(DRIVERS / name, cache, folder, deployment))
+        deployment = deploy(this.mongotx, folder, data, PARTS[name].wants_replica_set)
+        results = PARTS[name].run(Place(DRIVERS / name, cache, folder, this.suites, deployment))
         end_well(deployment)
     except Failed as error:
         results = [Result(name, "could not be run to its end", [str(error)])]

@@ -4,8 +4,9 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from . import examples, go_suite, pymongo_suite
+from . import examples, go_suite, node_suites, pymongo_suite
 from .place import Place, Result
 
 
@@ -16,20 +17,32 @@ class Part:
     run: Callable[[Place], list[Result]]
     tools: tuple[str, ...] = ()
     python: tuple[int, int] | None = None
+    # The archive of its sources.
+    archive: str | None = None
+    wants_replica_set: bool = False
 
-    def lacks(self) -> str | None:
-        """What of its tools is not here."""
+    def lacks(self, suites: Path) -> str | None:
+        """What of its tools and sources is not here."""
         missing = [tool for tool in self.tools if shutil.which(tool) is None]
         if self.python is not None and sys.version_info < self.python:
             missing.append(f"Python {self.python[0]}.{self.python[1]}")
+        if self.archive and not (suites / self.archive).is_file():
+            missing.append(f"{suites / self.archive} (--suites)")
         return ", ".join(missing) or None
 
 
 PARTS = {
     "pymongo": Part(pymongo_suite.run, python=pymongo_suite.PYTHON),
     "python": Part(examples.python, python=pymongo_suite.PYTHON),
+    "beanie": Part(examples.beanie, python=pymongo_suite.PYTHON),
     "go": Part(go_suite.run, tools=("go",)),
     "node": Part(examples.node, tools=("node", "npm")),
+    "node-driver": Part(
+        node_suites.driver, tools=("node", "npm"), archive=node_suites.DRIVER, wants_replica_set=True
+    ),
+    "mongoose": Part(
+        node_suites.mongoose, tools=("node", "npm"), archive=node_suites.MONGOOSE, wants_replica_set=True
+    ),
     "java": Part(examples.java, tools=("java", "mvn")),
     "mongosh": Part(examples.mongosh, tools=("node", "npm")),
 }

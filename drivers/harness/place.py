@@ -16,6 +16,8 @@ class Place:
     cache: Path
     # Logs of this run.
     work: Path
+    # Archives of sources, if any are here (`--suites`).
+    suites: Path
     deployment: Deployment
 
 

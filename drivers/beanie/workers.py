@@ -1,0 +1,63 @@
+"""A bank with eight tellers at once, with Beanie. Ends with 1 when a transfer is lost or made twice."""
+
+import asyncio
+import os
+import random
+import sys
+
+from beanie import Document, init_beanie
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.client_session import AsyncClientSession
+
+TELLERS, TRANSFERS, ACCOUNTS, BALANCE = 8, 25, 4, 1_000
+
+
+class Account(Document):
+    """Who has how much."""
+
+    id: int
+    balance: int
+
+
+class Transfers(Document):
+    """How many were made."""
+
+    id: int
+    made: int
+
+
+async def transfer(session: AsyncClientSession) -> None:
+    """Reads three documents, changes them, and saves them."""
+    transfers = await Transfers.get(0, session=session)
+    payer, payee = [await Account.get(id, session=session) for id in random.sample(range(ACCOUNTS), 2)]
+    amount = random.randint(1, 10)
+    transfers.made += 1
+    payer.balance -= amount
+    payee.balance += amount
+    for document in (transfers, payer, payee):
+        await document.save(session=session)
+
+
+async def teller(client: AsyncMongoClient) -> None:
+    async with client.start_session() as session:
+        for _ in range(TRANSFERS):
+            # Runs it again when another transaction came in between, and sends the commit again when its answer was lost.
+            await session.with_transaction(transfer)
+
+
+async def main() -> None:
+    async with AsyncMongoClient(os.environ.get("MONGODB_URI", "mongodb://127.0.0.1:27117")) as client:
+        await client.drop_database("bank_beanie")
+        await init_beanie(client.bank_beanie, document_models=[Account, Transfers])
+        await Account.insert_many([Account(id=id, balance=BALANCE) for id in range(ACCOUNTS)])
+        await Transfers(id=0, made=0).insert()
+        await asyncio.gather(*(teller(client) for _ in range(TELLERS)))
+        made = (await Transfers.get(0)).made
+        total = sum([account.balance async for account in Account.find_all()])
+        print(f"{made} transfers, {total} in all accounts")
+        if (made, total) != (TELLERS * TRANSFERS, ACCOUNTS * BALANCE):
+            sys.exit(f"wrong: {TELLERS * TRANSFERS} transfers of {ACCOUNTS * BALANCE}")
+        await client.drop_database("bank_beanie")
+
+
+asyncio.run(main())

@@ -1,0 +1,83 @@
+"""The own suites of MongoDB's Node driver and of Mongoose, unmodified, out of archives of their sources (`--suites`).
+
+The Node driver's archive lists its packages itself. Mongoose's lists none of its packages' versions: `mongoose/package-lock.json` does, for
+what the tests need, and `node_modules` is made above the sources, where Node looks as well.
+"""
+
+import shutil
+from pathlib import Path
+
+from . import expected, mocha
+from .examples import NPM, fetch
+from .place import Place, Result
+from .processes import must_run
+
+DRIVER = "node-mongodb-native-7.5.0.tar.xz"
+MONGOOSE = "mongoose-9.9.3.tar.xz"
+FETCH_LIMIT_S = 400
+LIMIT_S = 900
+# Longer than the longest test, which works for eleven seconds.
+TEST_LIMIT_MS = 60_000
+# The driver's folders in which more tests want a router than a replica set, and the others.
+OF_ROUTERS = ["transactions", "transactions-convenient-api"]
+OF_SET = [
+    "sessions",
+    "crud",
+    "retryable-writes",
+    "retryable-reads",
+    "read-write-concern",
+    "causal-consistency",
+    "collection-management",
+    "unified-test-format",
+    "versioned-api",
+    "command-logging-and-monitoring",
+]
+# Tests that are left out: docs/gateway.md tells of them.
+# They wait for a secondary until they are given up: on every replica set of one member.
+WANT_SECONDARY = [
+    "should respect client-level read preference",
+    "when passing in a non-primary read preference",
+    "reads on secondaries",
+    "write stage on secondary when readPreference is secondary",
+    "cursor count with secondary readPreference",
+    "forces autoIndex & autoCreate to be false if read preference is secondary",
+    "inherits its models schema read option and sends it",
+]
+# It waits for an event of a change stream that was refused.
+WANT_CHANGE_STREAMS = ["writeConcern = 0 cursor creating operations with a getMore succeeds on changeStream"]
+# They leave transactions open at one of two routers, and end all sessions at the one that chance picks: 20 seconds each, or none.
+WANT_ONE_STORE_OF_SESSIONS = ["mongos-unpin"]
+LEFT_OUT = ["--grep", "|".join(WANT_SECONDARY + WANT_CHANGE_STREAMS + WANT_ONE_STORE_OF_SESSIONS), "--invert"]
+
+
+def driver(place: Place) -> list[Result]:
+    """The part `node-driver`."""
+    log = place.work / "fetch.log"
+    suite = mocha.unpacked(place.suites / DRIVER, place.cache, lambda folder: must_run(NPM["fetch"], FETCH_LIMIT_S, log, cwd=folder))
+    outcome = expected.Outcome()
+    for name, uri, folders in [("routers", place.deployment.uri_of_both, OF_ROUTERS), ("set", place.deployment.uri_of_set, OF_SET)]:
+        work = place.work / name
+        work.mkdir()
+        files = [f"test/integration/{folder}" for folder in folders]
+        arguments = ["--config", "test/mocha_mongodb.js", "--timeout", str(TEST_LIMIT_MS), *LEFT_OUT, *files]
+        program = suite / "node_modules/mocha/bin/mocha.js"
+        outcome.add(mocha.run(program, arguments, {"AUTH": "noauth", "MONGODB_URI": uri}, suite, work, LIMIT_S))
+    return [_judged(DRIVER, place, outcome)]
+
+
+def mongoose(place: Place) -> list[Result]:
+    """The part `mongoose`."""
+    for name in ["package.json", NPM["packages"]]:
+        shutil.copyfile(place.source / name, place.cache / name)
+    fetch(NPM["fetch"], place.cache, (place.source / NPM["packages"]).read_bytes(), place)
+    suite = mocha.unpacked(place.suites / MONGOOSE, place.cache, lambda folder: None)
+    uri = place.deployment.uri_of_set
+    environment = {"MONGOOSE_TEST_URI": uri, "MONGOOSE_REPLSET_URI": uri, "START_REPLICA_SET": "1"}
+    arguments = ["--timeout", str(TEST_LIMIT_MS), *LEFT_OUT, "--ignore", "test/encryption/**", "test/**/*.test.js"]
+    program = place.cache / "node_modules/mocha/bin/mocha.js"
+    return [_judged(MONGOOSE, place, mocha.run(program, arguments, environment, suite, place.work, LIMIT_S))]
+
+
+def _judged(archive: str, place: Place, outcome: expected.Outcome) -> Result:
+    known = expected.read(place.source / "expected.txt")
+    return Result(archive.removesuffix(".tar.xz"), expected.tell(outcome, known), expected.judge(outcome, known))
