@@ -26,7 +26,7 @@ const MAX_RESULTS: usize = 16 * 1024 * 1024;
 const PIPELINE_FAILED: &str = "PlanExecutor error during aggregation :: caused by :: ";
 const FAILED: &str = "MapReduce internal error :: caused by :: ";
 
-/// What it asks, but for the collection.
+/// Arguments of a `mapReduce`, without the collection.
 pub(super) struct MapReduce {
     map: String,
     reduce: String,
@@ -38,22 +38,22 @@ pub(super) struct MapReduce {
     out: Out,
 }
 
-/// Where the results go.
+/// Destination of the results.
 enum Out {
-    /// Into the reply.
+    /// The reply.
     Inline,
-    /// Into a collection.
+    /// A collection.
     Into { how: How, db: Option<String>, collection: String },
 }
 
-/// What becomes of the results that are in the collection already.
+/// Treatment of the documents that the target collection has already.
 #[derive(Clone, Copy)]
 enum How {
-    /// All of them go.
+    /// They are removed.
     Replace,
-    /// Those with the keys of new results go.
+    /// Those whose keys new results have are replaced.
     Merge,
-    /// Those with the keys of new results are reduced with these.
+    /// Those whose keys new results have are reduced with these.
     Reduce,
 }
 

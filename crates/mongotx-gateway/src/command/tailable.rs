@@ -60,7 +60,7 @@ fn check(call: &Call<'_>) -> Answer<()> {
     Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message))
 }
 
-/// What `getMore` has asked.
+/// Arguments of a `getMore` on a tailable cursor.
 pub(super) struct More {
     pub(super) id: i64,
     pub(super) namespace: Namespace,

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{access::User, connection::Peer, options::Limits};
 
-/// The connections that are open.
+/// All open connections, and their limits.
 pub(super) struct Guests {
     connections: usize,
     per_address: Option<usize>,
-    /// Whoever has not logged in makes room.
+    /// Clients have to log in; a connection without a user makes room.
     logs_in: bool,
     open: Mutex<Open>,
 }
@@ -30,7 +30,7 @@ struct Open {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// One of them.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct Guest {
     number: u64,
@@ -38,9 +38,9 @@ pub(super) struct Guest {
     last_message: Mutex<Instant>,
     /// Digest of the user who has logged in.
     user: Mutex<Option<Vec<u8>>>,
-    /// It has to make room.
+    /// Cancelled when the connection has to make room for another one.
     pub(super) evicted: CancellationToken,
-    /// Its user was changed or removed.
+    /// Cancelled when its user was changed or removed.
     pub(super) revoked: CancellationToken,
 }
 
@@ -71,7 +71,7 @@ impl Guest {
         *self.last_message() = Instant::now();
     }
 
-    /// Its client is this user, or nobody yet.
+    /// Notes the user that its client has logged in as, or that it has not yet.
     pub(super) fn is(&self, user: Option<&User>) {
         let mut known = self.user();
         if known.as_ref() != user.map(|user| &user.digest) {

@@ -36,7 +36,7 @@ pub(crate) struct SessionTable {
 #[derive(Default)]
 struct Slots {
     by_name: HashMap<Lsid, Arc<Slot>>,
-    /// How many each user has who has logged in.
+    /// Number of sessions of each user who has logged in.
     of_users: HashMap<Vec<u8>, usize>,
     evicted: u64,
 }
@@ -82,7 +82,7 @@ impl Slots {
     }
 }
 
-/// Nothing runs in it, and it is not worth keeping.
+/// Whether no command runs in the session, and its client has nothing to ask again.
 fn is_idle(slot: &Arc<Slot>) -> bool {
     // Who works in a session has it, too.
     Arc::strong_count(slot) == 1 && slot.try_check_out().is_some_and(|work| !work.is_worth_keeping())

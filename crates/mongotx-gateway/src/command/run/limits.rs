@@ -7,13 +7,13 @@ use crate::{
     failure::{Answer, Failure, codes},
 };
 
-/// What ends a command. An end drops what the command waits for, and the server ends a read whose connection is closed.
+/// Events that end a command before its handler does. An end drops what the command waits for, and the server ends a read whose connection is closed.
 pub(crate) struct Ends<'a, K> {
     /// Its time limit.
     pub(crate) time: Option<Duration>,
     /// The end of its session.
     pub(crate) kill: Option<K>,
-    /// Its client, if it is not to be carried out for nobody: it only reads.
+    /// Its client, if the command ends when that is gone, as one that only reads does.
     pub(crate) client: Option<&'a Connection>,
 }
 
