@@ -9,11 +9,15 @@ pub(crate) mod config;
 mod hoarding;
 mod logs;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, ValueEnum};
 use mongotx::{ClientOptions, Isolation};
-use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, Tls};
+use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, StartError, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 
@@ -24,6 +28,9 @@ use crate::{
     interrupt::Interrupts,
     say,
 };
+
+/// Between two tries to reach a server that is not up yet.
+const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Options of `mongotx serve`.
 #[derive(Args, Clone)]
@@ -66,6 +73,9 @@ pub(crate) struct Options {
     /// Starts a standalone mongod when nobody answers at --uri. Its data goes with it
     #[arg(long)]
     start_server: bool,
+    /// Waits for so long for a server that is not up yet, and tries again every second; 0: ends at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "start_server", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    wait_for_server: u32,
     /// Client connections at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
@@ -186,16 +196,15 @@ fn allow_open_files() {
 
 /// Steps 1 and 2.
 async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> {
-    let gateway = Gateway::start(gateway_options(options, &options.server.uri)).await;
-    let error = match gateway {
+    let error = match start_in_time(options).await {
         Ok(gateway) => return Ok((None, gateway)),
         Err(error) if !error.is_unreachable() => return Err(Failure::new(error.to_string())),
         Err(error) => error,
     };
     if !options.start_server {
         return Err(Failure::new(format!(
-            "no server answers at --uri {}: start one, name another, or let --start-server start a local one that is \
-             gone afterwards\n({error})",
+            "no server answers at --uri {}: start one, name another, wait for it (--wait-for-server), or let --start-server start a \
+             local one that is gone afterwards\n({error})",
             say::plain(&without_password(&options.server.uri)),
         )));
     }
@@ -204,6 +213,23 @@ async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> 
     say::warn(&format!("started mongod on port {}; its data goes with it", server.port()));
     let gateway = Gateway::start(gateway_options(options, &server.uri())).await;
     Ok((Some(server), gateway.map_err(|error| Failure::new(error.to_string()))?))
+}
+
+/// A gateway in front of the server of `--uri`, which may take its time to come up.
+async fn start_in_time(options: &Options) -> Result<Gateway, StartError> {
+    let deadline = Instant::now() + Duration::from_secs(options.wait_for_server.into());
+    let mut is_told = false;
+    loop {
+        match Gateway::start(gateway_options(options, &options.server.uri)).await {
+            Err(error) if error.is_unreachable() && Instant::now() < deadline => {
+                if !std::mem::replace(&mut is_told, true) {
+                    say::warn(&format!("waiting for the server, for at most {} s\n({error})", options.wait_for_server));
+                }
+                tokio::time::sleep(BETWEEN).await;
+            }
+            started => return started,
+        }
+    }
 }
 
 fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {

@@ -74,6 +74,26 @@ async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
     assert!(!testkit::signal::exists(servers[0]));
 }
 
+#[tokio::test]
+async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let uri = format!("mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=300");
+    let args = ["serve", "--listen", "127.0.0.1:0", "--uri", &uri, "--wait-for-server", "600"];
+    let mut child = mongotx(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for the server, for at most 600 s"), "{line}");
+    let server = testkit::Options::standalone().port(port).start().await.unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let uri = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
+    let serving = Serving { child, uri };
+    serving.ping().await;
+    assert_eq!(serving.terminate(), Some(0));
+    drop(server);
+}
+
 /// The servers that a process has started.
 fn mongods_of(parent: u32) -> Vec<u32> {
     let ids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
