@@ -73,8 +73,9 @@ pub(crate) struct Options {
     /// Starts a standalone mongod when nobody answers at --uri. Its data goes with it
     #[arg(long)]
     start_server: bool,
-    /// Waits for so long for a server that is not up yet, and tries again every second; 0: ends at once
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "start_server", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    /// Waits for so long for a server that is not up yet, and tries again every second, before it ends or --start-server starts one; 0:
+    /// not at all
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait_for_server: u32,
     /// Client connections at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
