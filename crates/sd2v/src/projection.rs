@@ -9,7 +9,7 @@ use bson::{Bson, Document};
 use crate::{
     error::Error,
     expression::{check_expression, path, sees_whole_document},
-    names::{INSERT, REMOVE, WRITER},
+    names::{INSERT, REMOVE, UNSAFE, WRITER},
 };
 
 mod shape;
@@ -43,6 +43,16 @@ pub fn with_lock_fields(projection: &Document) -> Document {
     let mut with = projection.clone();
     if shape(projection) == Shape::Inclusive {
         with.extend([WRITER, INSERT, REMOVE].map(|name| (name.to_owned(), Bson::Int32(1))));
+    }
+    with
+}
+
+/// The same, and the unsafe version, whole, where the document has one: then whoever asks can answer with either version. The
+/// server's simple projections stay simple, which one of fields within the unsafe version would not.
+pub fn with_both_versions(projection: &Document) -> Document {
+    let mut with = with_lock_fields(projection);
+    if shape(projection) == Shape::Inclusive {
+        with.insert(UNSAFE, 1);
     }
     with
 }

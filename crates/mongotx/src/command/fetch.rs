@@ -1,18 +1,20 @@
 //! Documents that a query names by `_id`: fetched as they are stored, with one command when they are clean. A lock on one of
 //! them is looked into when there is one.
 
-use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     Visible,
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
     names::WRITER,
+    projection,
     stored::{lock_state, whole_lock_state},
     view,
 };
 
 use super::{
     Terms, find, own_view,
+    picked::{is_picked, is_plain_projection},
     query::{Documents, Query},
 };
 use crate::{
@@ -86,12 +88,13 @@ pub(crate) async fn by_id(
     me: Option<TxId>,
 ) -> Result<Documents> {
     let only_id = is_only_id(&query.filter);
-    let plain = only_id && query.projection.is_none();
+    let either = only_id && shows_either_version(query);
+    let fetch = if either { of_either_version(query, ns, filter) } else { query.to_find(ns, filter) };
     // Who was committed before the document was fetched the last time.
     let mut committed = None;
     for _ in 0..FETCHES {
         let by_now = core.finisher.by_now();
-        let found = match core.server.find_first_raw(ns, query.to_find(ns, filter.clone())).await {
+        let found = match core.server.find_first_raw(ns, fetch.clone()).await {
             // An expression may have failed on a version that is not the latest.
             Err(refused) if refused.kind() == ErrorKind::Invalid => return find::settled(core, ns, query, me).await,
             found => found?,
@@ -122,7 +125,7 @@ pub(crate) async fn by_id(
             Some(Version::Absent) => return Ok(Documents::default()),
             // What a projection shows is the safe version's, and the lock.
             Some(Version::Safe) if only_id => return Ok(Documents::at_hand([found])),
-            Some(Version::Unsafe) if plain => return Ok(Documents::at_hand(document::unsafe_version(&found))),
+            Some(Version::Unsafe) if either => return Ok(Documents::at_hand(unsafe_answer(query, &found)?)),
             Some(Version::Safe) => {
                 let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
                 return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
@@ -145,6 +148,29 @@ pub(crate) async fn by_id(
     }
     let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
     Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// Does the query show whole documents, or fields that can be told of any version without the server?
+fn shows_either_version(query: &Query) -> bool {
+    !query.is_for_locks && query.projection.as_ref().is_none_or(is_plain_projection)
+}
+
+/// The `find` of a query that shows either version, which brings both.
+fn of_either_version(query: &Query, ns: &Namespace, filter: Document) -> Document {
+    let mut find = query.to_find(ns, filter);
+    if let Some(shown) = &query.projection {
+        find.insert("projection", projection::with_both_versions(shown));
+    }
+    find
+}
+
+/// What such a query shows of the unsafe version of a document, if it has one.
+fn unsafe_answer(query: &Query, stored: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+    let Some(changed) = document::unsafe_version(stored) else { return Ok(None) };
+    match query.projection.as_ref().filter(|projection| !projection.is_empty()) {
+        None => Ok(Some(changed)),
+        Some(projection) => document::picked(&changed, is_picked(projection)).map(Some),
+    }
 }
 
 /// The committed document of one `_id`, outside transactions: one `find` of bytes, unless somebody holds the document or the
@@ -187,7 +213,8 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
 pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
     let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
     let (by_now, stays) = (core.finisher.by_now(), stays_in_place(query));
-    let found = match core.server.collect_raw(&ns.db, query.to_find(ns, filter), TOGETHER).await {
+    let find = if stays { of_either_version(query, ns, filter) } else { query.to_find(ns, filter) };
+    let found = match core.server.collect_raw(&ns.db, find, TOGETHER).await {
         // An expression may have failed on a version that is not the latest.
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         found => found?,
@@ -201,10 +228,12 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
         if !stays {
             return Ok(None);
         }
-        let lock = whole_lock_state(&document::locks(&stored)?)?;
+        let locks = document::locks(&stored)?;
+        let lock = if query.projection.is_none() { whole_lock_state(&locks)? } else { lock_state(&locks)? };
         match lock.writer {
+            Some(writer) if core.finisher.was_committed(writer, by_now) && lock.remove => {}
             Some(writer) if core.finisher.was_committed(writer, by_now) => {
-                shown.extend(document::unsafe_version(&stored).filter(|_| !lock.remove));
+                shown.extend(unsafe_answer(query, &stored)?);
             }
             _ => return Ok(None),
         }
@@ -212,8 +241,8 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
     Ok(Some(Documents::at_hand(shown)))
 }
 
-/// Are the answers whole documents, of which another version would stand at the same place?
+/// Can the answers be told of any version, and would another version stand at the same place?
 fn stays_in_place(query: &Query) -> bool {
     let by_id = query.sort.as_ref().is_none_or(|sort| sort.keys().all(|field| field == "_id"));
-    by_id && query.projection.is_none() && is_only_id(&query.filter)
+    by_id && shows_either_version(query) && is_only_id(&query.filter)
 }

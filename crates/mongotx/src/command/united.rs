@@ -3,6 +3,7 @@
 //! | read | its part of the pipeline | who answers for it |
 //! | --- | --- | --- |
 //! | by `_id`s | the documents as they are stored | their lock fields: nobody else holds one of them, or at snapshot who does is active after the answer |
+//! | fields by one `_id` | those fields, and the unsafe version of the document | its lock, likewise; or its two versions answer the same |
 //! | by one `_id` at serializable | the document as it is stored, whole | its lock: nobody else holds it, or its two versions answer the same |
 //! | by a key of a unique index | the documents that have it in any version, as they are stored | the same, and those of this client that are committed |
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
@@ -14,12 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
-use sd2v::{
-    filter::is_only_id,
-    names::{UNSAFE, WRITER},
-    projection,
-    stored::lock_state,
-};
+use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
 
 use super::{
     fetch, fetch_key, one_command,
@@ -150,9 +146,9 @@ impl Core {
         if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
             return Ok(None);
         }
-        if tx.is_serializable() && entry.witness.digest().documents > 0 && is_only_id(&query.filter) {
+        if entry.witness.digest().documents > 0 && is_only_id(&query.filter) {
             let project = both_versions(query).map(|shown| doc! {"$project": shown});
-            if project.is_some() || fetch_key::is_answered_here(query) {
+            if project.is_some() || tx.is_serializable() && fetch_key::is_answered_here(query) {
                 let answer = [doc! {"$match": query.filter.clone()}].into_iter().chain(project).collect();
                 return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
             }
@@ -270,18 +266,15 @@ fn command(parts: &[Part<'_>], asked: Vec<Asked>) -> Document {
     doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
 }
 
-/// What of a document that is asked for by its `_id` shows the fields in question of both versions, the lock and the `_id`. `None`: all
-/// of it has to be looked at.
+/// What of a document that is asked for by its `_id` shows the fields in question, the unsafe version, the lock and the `_id`. `None`:
+/// all of it has to be looked at.
 fn both_versions(query: &Query) -> Option<Document> {
     let shown = query.projection.as_ref().filter(|_| fetch_key::is_answered_here(query))?;
     let is_shown = |value: &Bson| !matches!(value, Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0));
     if shown.is_empty() || !is_flags(shown) || !shown.values().all(is_shown) {
         return None;
     }
-    let mut both = projection::with_lock_fields(shown);
-    both.extend(shown.iter().map(|(name, value)| (format!("{UNSAFE}.{name}"), value.clone())));
-    both.insert(format!("{UNSAFE}._id"), 1);
-    Some(both)
+    Some(projection::with_both_versions(shown))
 }
 
 /// Does it say of fields whether they are there, and nothing else?

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use bson::{Bson, Document, doc};
 use futures_util::{TryStreamExt, future::join_all};
-use mongotx::{Client, ClientOptions, Collection, ReturnDocument, Session, Step};
+use mongotx::{Client, ClientOptions, Collection, Isolation, ReturnDocument, Session, Step};
 use quiet::{Both, Gate, commands_of};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -496,6 +496,77 @@ async fn transaction_of_k_updates_alone_is_k_and_one_commands_and_one_to_finish(
         };
         assert_eq!(cost(&client, after_it).await, 1, "k = {k}");
     }
+}
+
+/// Documents that are committed and wait to be finished: the new version comes along with the old one, and nothing is finished for it.
+#[tokio::test]
+async fn fields_of_documents_that_wait_to_be_finished_are_one_command() {
+    let gate = Gate::before(&[Step::BeforeFinish]);
+    let (client, coll) = warm(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
+    gate.shut();
+    let mut session = client.session();
+    session.begin().unwrap();
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 5, "m": 6}}).session(&mut session).await.unwrap();
+    coll.delete_one(doc! {"_id": 2}).session(&mut session).await.unwrap();
+    coll.insert_one(&doc! {"_id": 70, "n": 7}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    for (shown, fields) in [
+        (doc! {"n": 1}, doc! {"_id": 1, "n": 5}),
+        (doc! {"_id": 0, "m": 1, "n": 1}, doc! {"n": 5, "m": 6}),
+        (doc! {"_id": 1}, doc! {"_id": 1}),
+        (doc! {"n": 0}, doc! {"_id": 1, "m": 6}),
+        (doc! {}, doc! {"_id": 1, "n": 5, "m": 6}),
+    ] {
+        let one = async {
+            let found = coll.find_one(doc! {"_id": 1}).projection(shown.clone()).await.unwrap();
+            assert_eq!(found.as_ref(), Some(&fields), "{shown}");
+        };
+        assert_eq!(commands_of(&client, one).await, BTreeMap::from([("find".to_owned(), 1)]), "{shown}");
+        let few = async {
+            let all = coll.find(doc! {"_id": {"$in": [1, 2]}}).projection(shown.clone()).await.unwrap();
+            assert_eq!(all.try_collect().await.unwrap(), [fields], "{shown}");
+        };
+        assert_eq!(commands_of(&client, few).await, BTreeMap::from([("find".to_owned(), 1)]), "{shown}");
+    }
+    let others = async {
+        for (id, found) in [(2, None), (70, Some(doc! {"_id": 70, "n": 7}))] {
+            let shown = coll.find_one(doc! {"_id": id}).projection(doc! {"n": 1}).await.unwrap();
+            assert_eq!(shown, found);
+        }
+    };
+    assert_eq!(commands_of(&client, others).await, BTreeMap::from([("find".to_owned(), 2)]));
+    gate.open();
+    assert!(client.flush(LIMIT).await);
+}
+
+/// At snapshot, so they are at the validation.
+#[tokio::test]
+async fn validation_of_fields_of_documents_that_wait_to_be_finished_is_two_commands() {
+    let gate = Gate::before(&[Step::BeforeFinish]);
+    let options = ClientOptions { hook: Some(gate.clone()), isolation: Isolation::Snapshot, ..quiet::options() };
+    let (client, coll) = warm(options).await;
+    gate.shut();
+    let mut writer = client.session();
+    writer.begin().unwrap();
+    increment(&mut writer, &coll, 1).await;
+    writer.commit().await.unwrap();
+    let mut session = client.session();
+    let transaction = async {
+        session.begin().unwrap();
+        for id in [1, 2] {
+            let read = coll.find_one(doc! {"_id": id}).projection(doc! {"n": 1}).session(&mut session).await.unwrap();
+            assert_eq!(read, Some(doc! {"_id": id, "n": 3 - id}));
+        }
+        increment(&mut session, &coll, 3).await;
+        session.commit().await.unwrap();
+    };
+    let sent = commands_of(&client, transaction).await;
+    // Two reads, a look before and one after the question, which is one aggregation; a lock and the decision.
+    let finds = sent.get("find").copied().unwrap_or_default();
+    assert!((3..=4).contains(&finds), "{sent:?}");
+    assert_eq!((sent.get("aggregate"), sent.get("update")), (Some(&1), Some(&2)), "{sent:?}");
+    gate.open();
+    assert!(client.flush(LIMIT).await);
 }
 
 #[tokio::test]
