@@ -24,10 +24,11 @@ impl Cache {
         &self,
         reads: impl Iterator<Item = (&'a Key, &'a Option<Item>)>,
         writes: impl Iterator<Item = (&'a Key, &'a Option<Value>)>,
-        version: TranxId,
+        version: Option<TranxId>,
     ) {
         let Some(items) = &self.items else { return };
         reads.for_each(|(key, item)| items.insert(key.clone(), item.clone()));
+        let Some(version) = version else { return };
         for (key, value) in writes {
             items.insert(key.clone(), value.clone().map(|value| Item { value, version }));
         }

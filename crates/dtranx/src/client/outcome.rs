@@ -7,7 +7,7 @@ use crate::core::TranxId;
 /// What a committed transaction is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Its id, and the version of everything that it wrote. `None` if it neither read nor wrote.
+    /// Its id, and the version of everything that it wrote. `None` if it wrote nothing and is in no log.
     pub tranx: Option<TranxId>,
 }
 

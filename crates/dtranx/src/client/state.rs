@@ -107,11 +107,11 @@ impl TransactionState {
     }
 
     /// Tells the cache how the commit ended.
-    pub(super) fn settled(&self, answer: Result<TranxId, Refusal>, cache: &Cache) -> Result<Committed> {
+    pub(super) fn settled(&self, answer: Result<Option<TranxId>, Refusal>, cache: &Cache) -> Result<Committed> {
         match answer {
             Ok(tranx) => {
                 cache.committed(self.reads.iter(), self.writes.iter(), tranx);
-                Ok(Committed { tranx: Some(tranx) })
+                Ok(Committed { tranx })
             }
             Err(refusal) => {
                 let current: &[Current] = if let Refusal::Stale { current } = &refusal { current } else { &[] };

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::call::Call;
 use super::link::{Answer, Link, Ticket};
-use super::{Error, Result};
+use super::{Committed, Error, Result};
 use crate::core::{CommitAnswer, Refusal, ServerId, TranxId};
 use crate::wire::{Ask, Reply};
 
@@ -26,7 +26,7 @@ struct Pending {
 /// What became of a commit that was asked about again.
 #[derive(Debug)]
 pub(super) enum Again {
-    Answer(Result<TranxId, Refusal>),
+    Answer(Result<Option<TranxId>, Refusal>),
     /// Still no answer; it may be asked again.
     Silence(Unknown),
 }
@@ -38,7 +38,7 @@ impl Unknown {
     /// # Errors
     /// It is refused, or still unknown. A server that was restarted since cannot tell any more; then it stays unknown, and
     /// only reading shows what happened.
-    pub fn ask_again(self, until: Instant) -> Result<TranxId> {
+    pub fn ask_again(self, until: Instant) -> Result<Committed> {
         pollster::block_on(self.ask_again_async(until))
     }
 
@@ -46,9 +46,10 @@ impl Unknown {
     ///
     /// # Errors
     /// As for [`Unknown::ask_again`].
-    pub async fn ask_again_async(self, until: Instant) -> Result<TranxId> {
+    pub async fn ask_again_async(self, until: Instant) -> Result<Committed> {
         match self.again(until).await {
-            Again::Answer(answer) => answer.map_err(Error::Refused),
+            Again::Answer(Ok(tranx)) => Ok(Committed { tranx }),
+            Again::Answer(Err(refusal)) => Err(Error::Refused(refusal)),
             Again::Silence(unknown) => Err(Error::Unknown(unknown)),
         }
     }
@@ -66,7 +67,8 @@ impl Unknown {
                 self.pending.ticket = None;
                 Again::Silence(self)
             }
-            Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => Again::Answer(Ok(tranx)),
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => Again::Answer(Ok(Some(tranx))),
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Validated(_)))) => Again::Answer(Ok(None)),
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Refused(refusal)))) => Again::Answer(Err(refusal)),
             Some(Answer::Reply(_) | Answer::NotCarriedOut(_) | Answer::Silence(_)) | None => Again::Silence(self),
         }

@@ -29,8 +29,13 @@ pub struct NodeConfig {
     pub number_block: u64,
     /// How many transactions may be under way at once, as coordinator and as participant.
     pub max_running: usize,
-    /// How far transaction numbers may run ahead of the low-water mark: bounds what every server has to remember.
-    pub max_incomplete: u64,
+    /// How many validations may be under way at once, as coordinator.
+    pub max_validating: usize,
+    /// How many commits of a coordinator may wait to be acknowledged by every participant before it begins nothing new that is
+    /// logged.
+    pub max_incomplete: usize,
+    /// How many transactions a participant remembers before it votes for no new one.
+    pub max_remembered: usize,
     /// How many requests of one client are remembered, with their answers.
     pub client_window: usize,
     /// How many clients may be connected.
@@ -58,7 +63,9 @@ impl NodeConfig {
             inquiry_ms: 500,
             number_block: 1 << 16,
             max_running: 1 << 14,
-            max_incomplete: 1 << 20,
+            max_validating: 1 << 14,
+            max_incomplete: 1 << 16,
+            max_remembered: 1 << 20,
             client_window: 64,
             max_clients: 1 << 12,
             #[cfg(test)]

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId},
+    id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
     item::Current,
     message::Message,
     record::{GcRecord, Record, SegmentSummary},
@@ -19,6 +19,8 @@ use super::{
 pub enum CommitAnswer {
     /// It is committed, durably. The id is the version of everything that it wrote.
     Committed(TranxId),
+    /// It only read, and all that it read was there at one instant since the request. There is nothing of it in any log.
+    Validated(ValidationId),
     /// It is not, and never will be.
     Refused(Refusal),
     /// The request came under a client's name that this incarnation of the server did not give. It is not carried out,
@@ -72,8 +74,8 @@ pub enum Input {
     },
     /// The answer to [`Command::Check`].
     Checked {
-        /// The transaction.
-        tranx: TranxId,
+        /// What for.
+        work: WorkId,
         /// What was found.
         answer: CheckAnswer,
     },
@@ -132,8 +134,8 @@ pub enum Command {
     /// To the storage: are these the versions that the keys have, and does each scan find what it found? Answered by
     /// [`Input::Checked`].
     Check {
-        /// The transaction.
-        tranx: TranxId,
+        /// What for.
+        work: WorkId,
         /// The reads.
         reads: Vec<Read>,
         /// The scans.

@@ -36,6 +36,12 @@ pub(crate) enum Flaw {
     ProbeAfterCheck,
     /// Absence is validated on several servers without locks that outlive a crash.
     AbsenceOnlyValidated,
+    /// A participant takes everything up to the last number for complete, whatever exceptions it was told of.
+    ExceptionsIgnored,
+    /// What a participant knows to be complete is replaced by what a coordinator says later, and after a crash knows no longer.
+    CompletenessForgotten,
+    /// Validations are counted from 1 by each incarnation, under the same name.
+    ValidationsRenamed,
     /// A prepare is accepted whatever the low-water mark.
     LatePrepareAccepted,
     /// Segments are removed before the storage has persisted what is in them.

@@ -18,6 +18,39 @@ pub struct TranxId {
     pub number: u64,
 }
 
+/// Which validation: a transaction that only reads, and that is checked without a record in any log. It takes no transaction
+/// number, so that reads are outside of what low-water marks are about. Distinct over restarts, because the incarnation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ValidationId {
+    /// The coordinator.
+    pub server: ServerId,
+    /// The coordinator's life.
+    pub incarnation: Incarnation,
+    /// Counted from 1 by that incarnation.
+    pub number: u64,
+}
+
+/// What a participant locks and checks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkId {
+    /// A transaction with a number of its own.
+    Tranx(TranxId),
+    /// One that only reads and has none.
+    Validation(ValidationId),
+}
+
+impl From<TranxId> for WorkId {
+    fn from(tranx: TranxId) -> Self {
+        Self::Tranx(tranx)
+    }
+}
+
+impl From<ValidationId> for WorkId {
+    fn from(validation: ValidationId) -> Self {
+        Self::Validation(validation)
+    }
+}
+
 /// Which life of a server, between a start and the crash that ends it: the first transaction number that it reserved.
 /// A later life has a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -48,6 +81,21 @@ pub struct SegmentId(pub u64);
 impl fmt::Display for ServerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for ValidationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}v{}", self.server, self.incarnation.0, self.number)
+    }
+}
+
+impl fmt::Display for WorkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tranx(tranx) => tranx.fmt(f),
+            Self::Validation(validation) => validation.fmt(f),
+        }
     }
 }
 

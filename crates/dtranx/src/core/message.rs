@@ -2,7 +2,8 @@
 //!
 //! | message | from | to | answered by |
 //! | --- | --- | --- | --- |
-//! | `Prepare`, `Validate` | coordinator | participant | `Vote` |
+//! | `Prepare` | coordinator | participant | `Vote` |
+//! | `Validate` | coordinator | participant | `Validated` |
 //! | `Decisions` | coordinator | participant | `Acknowledge`, of commits |
 //! | `Inquire` | participant in doubt | coordinator, then participants | `Told` |
 //! | `LowWater` | coordinator | everybody | |
@@ -10,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{ServerId, TranxId},
+    id::{ServerId, TranxId, ValidationId},
     refusal::Refusal,
     transaction::Transaction,
 };
@@ -51,8 +52,8 @@ pub enum Message {
     },
     /// The only phase of a transaction that only reads: check and vote, remember nothing.
     Validate {
-        /// The transaction.
-        tranx: TranxId,
+        /// The validation.
+        validation: ValidationId,
         /// The receiver's part.
         part: Transaction,
     },
@@ -60,6 +61,13 @@ pub enum Message {
     Vote {
         /// The transaction.
         tranx: TranxId,
+        /// The vote.
+        vote: Vote,
+    },
+    /// The answer to `Validate`.
+    Validated {
+        /// The validation.
+        validation: ValidationId,
         /// The vote.
         vote: Vote,
     },
@@ -80,11 +88,13 @@ pub enum Message {
         /// What became of it; `None` if it is not decided, or the answering participant does not know either.
         outcome: Option<Outcome>,
     },
-    /// All of the sender's transactions with numbers up to this one are complete: decided, and each commit acknowledged
-    /// by all its participants (`LC_TranxID` in section 3.3.2 of the paper). Whoever is still in doubt about one of them
-    /// has not acknowledged it, so that it was aborted.
+    /// All of the sender's transactions with numbers up to `through` are complete, but for some: decided, and each commit
+    /// acknowledged by all its participants (`LC_TranxID` in section 3.3.2 of the paper, which is the largest number below
+    /// the first exception). Whoever is still in doubt about a complete one has not acknowledged it, so that it was aborted.
     LowWater {
-        /// The largest such number; 0 if there is none.
-        number: u64,
+        /// The last number that was given; 0 if none was.
+        through: u64,
+        /// Those up to there that are not complete, in order.
+        incomplete: Vec<u64>,
     },
 }

@@ -11,7 +11,7 @@
 //! - [`config`]: a node's times and limits.
 //!
 //! Then the machines, which share nothing and tell each other events (`machine`):
-//! - `tranx_service`: votes and decisions. In it, `coordinator`: transactions as a whole; `participant`: one server's parts
+//! - `tranx_service`: votes and decisions. In it, `complete`: which of a coordinator's numbers are done with; `coordinator`: transactions as a whole; `participant`: one server's parts
 //!   of them; `journal`: the end of the log; `clients`: whose requests were carried out.
 //! - `lock`: who may read and write which keys and ranges.
 //! - `acknowledgement`: the second phase, many transactions at once.
@@ -21,6 +21,7 @@
 
 pub(crate) mod acknowledgement;
 mod clients;
+mod complete;
 pub mod config;
 mod coordinator;
 pub mod event;
@@ -44,7 +45,7 @@ pub(crate) mod tranx_service;
 
 pub use config::NodeConfig;
 pub use event::{CheckAnswer, Command, CommitAnswer, Input};
-pub use id::{ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, TranxId};
+pub use id::{ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId};
 pub use item::{Current, Item, Key, Value};
 pub use message::{Message, Outcome, Vote};
 pub use node::{Node, NodeStatus};

@@ -93,7 +93,7 @@ impl Node {
                 self.handle(now_ms, event, commands);
             }
             Input::Logged { through } => self.tranx(now_ms, TranxEvent::Logged { through }, commands),
-            Input::Checked { tranx, answer } => self.tranx(now_ms, TranxEvent::Checked { tranx, answer }, commands),
+            Input::Checked { work, answer } => self.tranx(now_ms, TranxEvent::Checked { work, answer }, commands),
             Input::Applied { tranx } => self.tranx(now_ms, TranxEvent::Applied { tranx }, commands),
             Input::CollectGarbage => self.tranx(now_ms, TranxEvent::CollectGarbage, commands),
             Input::SegmentSealed { segment, summary } => {
@@ -147,7 +147,7 @@ impl Node {
     pub fn status(&self) -> NodeStatus {
         let (coordinator, participant) = (&self.tranx.coordinator, &self.tranx.participant);
         NodeStatus {
-            coordinating: coordinator.running(),
+            coordinating: coordinator.unfinished(),
             participating: participant.tally().unfinished,
             remembered: participant.remembered(),
             locking: self.locks.len(),

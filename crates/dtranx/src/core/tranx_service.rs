@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 
 use super::{
+    complete::Complete,
     coordinator::Coordinator,
     event::{CheckAnswer, Command},
     gc::GcEvent,
-    id::{ClientId, LogTicket, MessageId, ServerId, TranxId},
+    id::{ClientId, LogTicket, MessageId, ServerId, TranxId, WorkId},
     journal::{Context, Journal, Local, Wait},
     machine::{Event, Turn},
     message::{Message, Outcome},
@@ -42,7 +43,7 @@ pub(crate) enum TranxEvent {
         through: LogTicket,
     },
     Checked {
-        tranx: TranxId,
+        work: WorkId,
         answer: CheckAnswer,
     },
     Applied {
@@ -50,10 +51,10 @@ pub(crate) enum TranxEvent {
     },
     /// By the lock service: its answer.
     Granted {
-        tranx: TranxId,
+        work: WorkId,
     },
     Refused {
-        tranx: TranxId,
+        work: WorkId,
         refusal: Refusal,
     },
     /// By the acknowledgement service: these commits of this server's are acknowledged by everybody.
@@ -91,10 +92,21 @@ impl TranxService {
                     logged(coordinator, participant, ctx, wait);
                 }
             }
-            TranxEvent::Checked { tranx, answer } => participant.checked(ctx, tranx, answer),
+            TranxEvent::Checked { work: WorkId::Tranx(tranx), answer } => participant.checked(ctx, tranx, answer),
+            TranxEvent::Checked { work: WorkId::Validation(validation), answer } => {
+                participant.validation_checked(ctx, validation, answer);
+            }
             TranxEvent::Applied { tranx } => participant.applied(ctx, tranx),
-            TranxEvent::Granted { tranx } => participant.granted(ctx, tranx),
-            TranxEvent::Refused { tranx, refusal } => participant.locks_refused(ctx, tranx, refusal),
+            TranxEvent::Granted { work: WorkId::Tranx(tranx) } => participant.granted(ctx, tranx),
+            TranxEvent::Granted { work: WorkId::Validation(validation) } => {
+                participant.validation_granted(ctx, validation);
+            }
+            TranxEvent::Refused { work: WorkId::Tranx(tranx), refusal } => {
+                participant.locks_refused(ctx, tranx, refusal);
+            }
+            TranxEvent::Refused { work: WorkId::Validation(validation), refusal } => {
+                participant.validation_refused(ctx, validation, refusal);
+            }
             TranxEvent::Complete { numbers } => coordinator.completed(&numbers),
             TranxEvent::Told { tranx, outcome } => participant.decide(ctx, tranx, outcome, true),
             TranxEvent::CollectGarbage => collect_garbage(coordinator, participant, ctx),
@@ -146,10 +158,13 @@ fn receive(
     let me = ctx.config.me;
     match message {
         // A server speaks about its own transactions only; what does not fit is from no server of this cluster.
-        Message::Prepare { tranx, .. } | Message::Validate { tranx, .. } if tranx.server != from => {}
+        Message::Prepare { tranx, .. } if tranx.server != from => {}
+        Message::Validate { validation, .. } if validation.server != from => {}
         Message::Vote { tranx, .. } if tranx.server != me => {}
+        Message::Validated { validation, .. } if validation.server != me => {}
         Message::Prepare { tranx, participants, part } => participant.prepare(ctx, tranx, participants, part),
-        Message::Validate { tranx, part } => participant.validate(ctx, tranx, part),
+        Message::Validate { validation, part } => participant.validate(ctx, validation, part),
+        Message::Validated { validation, vote } => coordinator.validated(ctx, from, validation, vote),
         Message::Vote { tranx, vote } => coordinator.voted(ctx, from, tranx, vote),
         Message::Decisions(decisions) => {
             for (tranx, outcome) in decisions.into_iter().filter(|(tranx, _)| tranx.server == from) {
@@ -158,7 +173,9 @@ fn receive(
         }
         Message::Inquire { tranx } if tranx.server == me => coordinator.inquired(ctx, from, tranx),
         Message::Inquire { tranx } => participant.inquired(ctx, from, tranx),
-        Message::LowWater { number } => participant.raise_low_water(from, number),
+        Message::LowWater { through, incomplete } => {
+            participant.completed(ctx, from, &Complete::but_for(through, incomplete));
+        }
         // For other machines.
         Message::Acknowledge(_) | Message::Told { .. } => {}
     }
@@ -175,12 +192,12 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
     }
 }
 
-/// Tells everybody the low-water mark, and all marks to the collection of garbage.
+/// Tells everybody what is complete, and all low-water marks to the collection of garbage.
 fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx: &mut Context<'_>) {
-    let (me, number) = (ctx.config.me, coordinator.low_water());
-    participant.raise_low_water(me, number);
+    let (me, complete) = (ctx.config.me, coordinator.complete());
+    participant.completed(ctx, me, &complete);
     for to in ctx.config.servers.iter().filter(|server| **server != me) {
-        ctx.out.commands.push(Command::Send { to: *to, message: Message::LowWater { number } });
+        ctx.out.commands.push(Command::Send { to: *to, message: complete.told() });
     }
     let low_water = ctx.config.servers.iter().map(|server| (*server, participant.low_water(*server))).collect();
     let record = GcRecord { reserved_through: coordinator.reserved(), low_water };

@@ -7,7 +7,7 @@ use super::{
     plan::Plan,
     state::{Action, State},
 };
-use crate::core::{CommitAnswer, Key, TranxId};
+use crate::core::{CommitAnswer, Key, WorkId};
 
 /// How many steps the cluster may take to come to rest.
 const MAX_STEPS: usize = 400;
@@ -73,26 +73,33 @@ fn leftovers(state: &State) -> Option<String> {
 /// Is there an order of the committed transactions, that agrees with who was answered before whom began, in which each
 /// would have read what it read, and that leaves what is stored?
 fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
-    let mut committed: BTreeMap<usize, TranxId> = BTreeMap::new();
+    let mut committed: BTreeMap<usize, WorkId> = BTreeMap::new();
     for (tranx, at) in &state.applied {
-        if committed.insert(*at, *tranx).is_some() {
+        if committed.insert(*at, (*tranx).into()).is_some() {
             return Some(format!("transaction {at} is committed twice"));
         }
     }
     for (at, client) in state.clients.iter().enumerate() {
-        if let Some(CommitAnswer::Committed(tranx)) = client.answer {
-            committed.insert(at, tranx);
+        match client.answer {
+            Some(CommitAnswer::Committed(tranx)) => drop(committed.insert(at, tranx.into())),
+            Some(CommitAnswer::Validated(validation)) => drop(committed.insert(at, validation.into())),
+            _ => {}
         }
     }
-    let stored: BTreeMap<Key, TranxId> =
-        state.servers.iter().flat_map(|server| &server.items).map(|(key, item)| (key.clone(), item.version)).collect();
+    let stored: BTreeMap<Key, WorkId> = state
+        .servers
+        .iter()
+        .flat_map(|server| &server.items)
+        .map(|(key, item)| (key.clone(), item.version.into()))
+        .collect();
     let all: Vec<usize> = committed.keys().copied().collect();
     let fits = |order: &[usize]| {
-        let mut items: BTreeMap<Key, TranxId> = BTreeMap::new();
+        let mut items: BTreeMap<Key, WorkId> = BTreeMap::new();
         for (place, at) in order.iter().enumerate() {
             let (client, tx) = (&state.clients[*at], &plan.txs[*at]);
             let overtaken = order[place + 1..].iter().any(|later| client.after.contains(later));
-            let as_read = tx.reads.iter().zip(&client.seen).all(|(key, seen)| items.get(key) == seen.as_ref());
+            let as_read =
+                tx.reads.iter().zip(&client.seen).all(|(key, seen)| items.get(key).copied() == seen.map(WorkId::Tranx));
             if overtaken || !as_read {
                 return false;
             }

@@ -159,7 +159,7 @@ impl Server {
 
     fn store(&mut self, command: Command, applied: &mut Vec<(TranxId, Vec<Write>)>) -> Option<Input> {
         match command {
-            Command::Check { tranx, reads, scans } => {
+            Command::Check { work, reads, scans } => {
                 assert_eq!(scans, [], "the model has no scans");
                 let stale = |read: &crate::core::Read| {
                     let item = self.items.get(&read.key).cloned();
@@ -167,7 +167,7 @@ impl Server {
                     is_stale.then(|| Current { key: read.key.clone(), item })
                 };
                 let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans: false };
-                Some(Input::Checked { tranx, answer })
+                Some(Input::Checked { work, answer })
             }
             Command::Apply { tranx, writes } => {
                 write(&mut self.items, tranx, &writes);

@@ -49,6 +49,12 @@ fn two_participants() -> Plan {
     Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ticks_only: Some(2), ..plan }
 }
 
+/// Two read what a third writes, by way of a coordinator that holds nothing of it and crashes.
+fn two_audits_from_afar() -> Plan {
+    let txs = vec![tx(1, &[], &["1a", "1c"]), tx(2, &["1a"], &[]), tx(2, &["1a", "1c"], &[])];
+    Plan { crashes: 1, crash_only: Some(2), ..Plan::new(2, txs) }
+}
+
 /// A key comes and goes behind the back of a reader, who sees what came with it, and not what came when it went.
 fn come_and_gone() -> Plan {
     let go = Tx { after: Some(0), deletes: vec![key("1a")], ..tx(1, &[], &["2c"]) };
@@ -99,6 +105,16 @@ fn transfer_and_audit_with_crash() {
 #[test]
 fn transfers_and_audit_undisturbed() {
     holds(transfers_and_audit());
+}
+
+#[test]
+fn two_audits_from_afar_with_crash() {
+    holds(two_audits_from_afar());
+}
+
+#[test]
+fn one_participant_with_crash_and_two_collections() {
+    holds(Plan { crashes: 1, collections: 2, ..one_participant() });
 }
 
 #[test]
@@ -249,5 +265,10 @@ flaws! {
         Plan { crashes: 1, collections: 1, ..two_increments() },
     flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in
         Plan { crashes: 1, collections: 1, ..two_increments() },
+    flaw_exceptions_ignored_is_noticed: ExceptionsIgnored in
+        Plan { collections: 1, losses: 1, crashes: 0, early_ticks: 0, ..two_participants() },
+    flaw_completeness_forgotten_is_noticed: CompletenessForgotten in
+        Plan { crashes: 1, collections: 2, ..one_participant() },
+    flaw_validations_renamed_is_noticed: ValidationsRenamed in two_audits_from_afar(),
     flaw_numbers_reused_is_noticed: NumbersReused in Plan { crashes: 1, ..one_participant() },
 }

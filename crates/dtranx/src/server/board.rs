@@ -89,7 +89,7 @@ impl Board {
     pub(super) fn note(&self, tranx: &TranxService) {
         let set = |slot: &AtomicU64, value: u64| slot.store(value, Ordering::Relaxed);
         set(&self.low_water, tranx.coordinator.low_water());
-        set(&self.coordinating, tranx.coordinator.running() as u64);
+        set(&self.coordinating, tranx.coordinator.unfinished() as u64);
         let parts = tranx.participant.tally();
         set(&self.participating, parts.unfinished as u64);
         set(&self.in_doubt, parts.in_doubt as u64);

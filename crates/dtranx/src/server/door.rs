@@ -61,12 +61,13 @@ fn refuse_from(board: &Board, bytes: u64) -> Option<Refusal> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::core::{Key, KeyRange, Read, ScanRead, ServerId, TranxId, Value, Write};
+    use crate::core::{Incarnation, Key, KeyRange, Read, ScanRead, ServerId, TranxId, ValidationId, Value, Write};
     use crate::log::LogSpace;
     use crate::stage::Counters;
 
     const LIMIT_BYTES: u64 = 64 << 20;
     const TRANX: TranxId = TranxId { server: ServerId(2), number: 1 };
+    const VALIDATION: ValidationId = ValidationId { server: ServerId(2), incarnation: Incarnation(1), number: 1 };
 
     fn key(name: &'static str) -> Key {
         Key::new(name).unwrap()
@@ -141,7 +142,7 @@ mod tests {
     fn what_completes_transactions_and_what_is_repeated_is_never_refused() {
         let board = board(u64::MAX);
         let messages = [
-            Message::Validate { tranx: TRANX, part: absent(&["a"]) },
+            Message::Validate { validation: VALIDATION, part: absent(&["a"]) },
             Message::Inquire { tranx: TRANX },
             Message::Acknowledge(vec![TRANX]),
         ];

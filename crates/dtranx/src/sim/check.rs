@@ -14,7 +14,7 @@ use super::{
     workload::keys,
     world::World,
 };
-use crate::core::{Key, TranxId};
+use crate::core::{Key, TranxId, WorkId};
 
 /// Checks a run that has come to rest.
 pub(crate) fn check(world: &World<'_>) -> Result<Report, String> {
@@ -37,14 +37,16 @@ pub(crate) fn check(world: &World<'_>) -> Result<Report, String> {
 }
 
 /// Every transaction that is committed: those that clients know, and those that were applied.
-fn committed(history: &History) -> Result<BTreeMap<TranxId, &Attempt>, String> {
+fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
     let mut committed = BTreeMap::new();
-    let mut ids: BTreeMap<usize, TranxId> = BTreeMap::new();
+    let mut ids: BTreeMap<usize, WorkId> = BTreeMap::new();
     let acknowledged = history.attempts.iter().enumerate().filter_map(|(index, attempt)| match attempt.fate {
         Fate::Committed(tranx) => Some((tranx, index)),
         _ => None,
     });
-    for (tranx, index) in acknowledged.chain(history.attempt_of.iter().map(|(tranx, index)| (*tranx, *index))) {
+    for (tranx, index) in
+        acknowledged.chain(history.attempt_of.iter().map(|(tranx, index)| (WorkId::Tranx(*tranx), *index)))
+    {
         let Some(attempt) = history.attempts.get(index) else {
             return Err(format!("{tranx} wrote a value that nobody put"));
         };
@@ -60,11 +62,11 @@ fn committed(history: &History) -> Result<BTreeMap<TranxId, &Attempt>, String> {
 }
 
 /// Are all of its writes there?
-fn is_whole(history: &History, tranx: TranxId, attempt: &Attempt) -> Result<(), String> {
+fn is_whole(history: &History, work: WorkId, attempt: &Attempt) -> Result<(), String> {
     for write in &attempt.transaction.writes {
         let order = history.writes.get(&write.key);
-        if !order.is_some_and(|order| order.iter().any(|(version, _)| *version == tranx)) {
-            return Err(format!("{tranx} is committed, but its write of {:?} is missing: {attempt:?}", write.key));
+        if !order.is_some_and(|order| order.iter().any(|(version, _)| WorkId::Tranx(*version) == work)) {
+            return Err(format!("{work} is committed, but its write of {:?} is missing: {attempt:?}", write.key));
         }
     }
     Ok(())
@@ -90,7 +92,7 @@ fn is_stored(world: &World<'_>) -> Result<(), String> {
 /// A point in the graph: a transaction, or an instant of real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Point {
-    Tranx(TranxId),
+    Tranx(WorkId),
     Time(usize),
 }
 
@@ -102,13 +104,13 @@ struct Graph {
 
 fn add_reads_and_writes(
     world: &World<'_>,
-    committed: &BTreeMap<TranxId, &Attempt>,
+    committed: &BTreeMap<WorkId, &Attempt>,
     graph: &mut Graph,
 ) -> Result<(), String> {
     for (key, order) in &world.history.writes {
         for pair in order.windows(2) {
             if let [(earlier, _), (later, _)] = pair {
-                graph.add(*earlier, *later, || format!("wrote {key:?} before"));
+                graph.add((*earlier).into(), (*later).into(), || format!("wrote {key:?} before"));
             }
         }
     }
@@ -117,10 +119,10 @@ fn add_reads_and_writes(
             let order = world.history.writes.get(&key).map_or(&[][..], Vec::as_slice);
             let seen = seen(world, (*tranx, attempt), &key, version, order)?;
             if let Some((writer, _)) = seen.checked_sub(1).and_then(|at| order.get(at)) {
-                graph.add(*writer, *tranx, || format!("wrote {key:?}, read by"));
+                graph.add((*writer).into(), *tranx, || format!("wrote {key:?}, read by"));
             }
             if let Some((next, _)) = order.get(seen) {
-                graph.add(*tranx, *next, || format!("read {key:?} before it was replaced by"));
+                graph.add(*tranx, (*next).into(), || format!("read {key:?} before it was replaced by"));
             }
         }
     }
@@ -141,7 +143,7 @@ fn reads(world: &World<'_>, attempt: &Attempt) -> Vec<(Key, Option<TranxId>)> {
 /// How many of a key's writes come before what was read.
 fn seen(
     world: &World<'_>,
-    (tranx, attempt): (TranxId, &Attempt),
+    (tranx, attempt): (WorkId, &Attempt),
     key: &Key,
     version: Option<TranxId>,
     order: &[(TranxId, bool)],
@@ -159,7 +161,7 @@ fn seen(
 }
 
 /// Each end comes before each later beginning.
-fn add_real_time(committed: &BTreeMap<TranxId, &Attempt>, graph: &mut Graph) {
+fn add_real_time(committed: &BTreeMap<WorkId, &Attempt>, graph: &mut Graph) {
     let known = |attempt: &Attempt| matches!(attempt.fate, Fate::Committed(_));
     let mut times: BTreeSet<u64> = committed.values().map(|attempt| attempt.begun_us).collect();
     times.extend(committed.values().filter(|attempt| known(attempt)).map(|attempt| attempt.ended_us));
@@ -179,7 +181,7 @@ fn add_real_time(committed: &BTreeMap<TranxId, &Attempt>, graph: &mut Graph) {
 }
 
 impl Graph {
-    fn add(&mut self, from: TranxId, to: TranxId, why: impl FnOnce() -> String) {
+    fn add(&mut self, from: WorkId, to: WorkId, why: impl FnOnce() -> String) {
         if from != to {
             self.link(Point::Tranx(from), Point::Tranx(to), format!("{from} {} {to}", why()));
         }
@@ -230,8 +232,8 @@ impl Graph {
     }
 }
 
-fn explain(cycle: &[String], committed: &BTreeMap<TranxId, &Attempt>) -> String {
-    let is_named = |tranx: &TranxId| cycle.iter().any(|why| why.split(' ').any(|word| word == tranx.to_string()));
+fn explain(cycle: &[String], committed: &BTreeMap<WorkId, &Attempt>) -> String {
+    let is_named = |tranx: &WorkId| cycle.iter().any(|why| why.split(' ').any(|word| word == tranx.to_string()));
     let named: Vec<String> = committed
         .iter()
         .filter(|(tranx, _)| is_named(tranx))
@@ -240,7 +242,7 @@ fn explain(cycle: &[String], committed: &BTreeMap<TranxId, &Attempt>) -> String 
     format!("not strictly serializable: {}\n{}", cycle.join("; "), named.join("\n"))
 }
 
-fn report(world: &World<'_>, committed: &BTreeMap<TranxId, &Attempt>) -> Report {
+fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
     let attempts = &world.history.attempts;
     let count = |fate: fn(&Fate) -> bool| attempts.iter().filter(|attempt| fate(&attempt.fate)).count();
     let unknown_committed = committed.values().filter(|attempt| attempt.fate == Fate::Unknown).count();

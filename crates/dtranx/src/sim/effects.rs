@@ -16,7 +16,7 @@ impl World<'_> {
                 Command::Send { to, message } => self.send(id, to, message),
                 Command::Reply { client, message, answer } => self.reply(id, client, message, answer),
                 Command::Log { record, durable, .. } => self.append(id, record, durable),
-                Command::Check { tranx, reads, scans } => self.work(id, 500, Work::Check(tranx, reads, scans)),
+                Command::Check { work, reads, scans } => self.work(id, 500, Work::Check(work, reads, scans)),
                 Command::Apply { tranx, writes } => self.work(id, 500, Work::Apply(tranx, writes)),
                 Command::PersistStorage => {
                     let applied = self.servers.get(&id).map_or(0, |server| server.disk.unpersisted());
@@ -63,15 +63,15 @@ impl World<'_> {
                 server.disk.durable = server.disk.durable.max(count);
                 server.ticket(count).map(|ticket| Input::Logged { through: LogTicket(ticket) })
             }
-            Work::Check(tranx, reads, scans) => {
+            Work::Check(work, reads, scans) => {
                 let answer = server.disk.check(&reads, &scans);
                 if answer == CheckAnswer::default() {
                     let concerned = keys(&self.options).filter(|key| {
                         scans.iter().any(|scan| scan.range.contains(key)) || reads.iter().any(|read| read.key == *key)
                     });
-                    self.history.checked(tranx, id, self.now_us, concerned);
+                    self.history.checked(work, id, self.now_us, concerned);
                 }
-                return self.answer(id, Input::Checked { tranx, answer });
+                return self.answer(id, Input::Checked { work, answer });
             }
             Work::Apply(tranx, writes) => {
                 self.history.applied(tranx, &writes);

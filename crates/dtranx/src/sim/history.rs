@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::{Key, ServerId, Transaction, TranxId, Value};
+use crate::core::{Key, ServerId, Transaction, TranxId, Value, WorkId};
 
 /// One try of a client to commit a transaction.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Checked {
 pub(crate) enum Fate {
     /// Not answered, or by "nobody knows".
     Unknown,
-    Committed(TranxId),
+    Committed(WorkId),
     Refused,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct History {
     /// The order of each key's writes: when each was first applied, and whether the key held something afterwards.
     pub(crate) writes: BTreeMap<Key, Vec<(TranxId, bool)>>,
     /// When each part of a transaction was found to be valid, and how many writes each of its keys had seen then.
-    pub(crate) checked: BTreeMap<(TranxId, ServerId), Vec<Checked>>,
+    pub(crate) checked: BTreeMap<(WorkId, ServerId), Vec<Checked>>,
     /// Which attempt a transaction is.
     pub(crate) attempt_of: BTreeMap<TranxId, usize>,
     /// What seemed impossible while it ran.
@@ -72,15 +72,15 @@ impl History {
     }
 
     /// A part is found to be valid: what its keys have seen so far.
-    pub(crate) fn checked(&mut self, tranx: TranxId, server: ServerId, at_us: u64, keys: impl Iterator<Item = Key>) {
+    pub(crate) fn checked(&mut self, work: WorkId, server: ServerId, at_us: u64, keys: impl Iterator<Item = Key>) {
         let seen = keys.map(|key| (key.clone(), self.writes.get(&key).map_or(0, Vec::len))).collect();
-        self.checked.entry((tranx, server)).or_default().push(Checked { at_us, seen });
+        self.checked.entry((work, server)).or_default().push(Checked { at_us, seen });
     }
 
     /// How many writes a key had seen when the transaction was found to be valid for the last time before it ended. (It
     /// may be validated again after that, by a message that is late.)
-    pub(crate) fn seen(&self, tranx: TranxId, server: ServerId, ended_us: u64, key: &Key) -> Option<usize> {
-        let checks = self.checked.get(&(tranx, server))?;
+    pub(crate) fn seen(&self, work: WorkId, server: ServerId, ended_us: u64, key: &Key) -> Option<usize> {
+        let checks = self.checked.get(&(work, server))?;
         checks.iter().rev().find(|check| check.at_us <= ended_us)?.seen.get(key).copied()
     }
 }

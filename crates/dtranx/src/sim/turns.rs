@@ -146,7 +146,8 @@ impl World<'_> {
     pub(super) fn answered(&mut self, index: usize, answer: CommitAnswer) {
         let retries = self.clients[index].request.map_or(0, |request| request.retries);
         match answer {
-            CommitAnswer::Committed(tranx) => self.end(index, Fate::Committed(tranx)),
+            CommitAnswer::Committed(tranx) => self.end(index, Fate::Committed(tranx.into())),
+            CommitAnswer::Validated(validation) => self.end(index, Fate::Committed(validation.into())),
             CommitAnswer::Indeterminate => self.end(index, Fate::Unknown),
             CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
                 self.commit(index, retries + 1);

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::{client::Client, history::History, options::Options, server::Server, workload::key};
 use crate::core::{
     ClientId, CommitAnswer, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId, Transaction, TranxId,
-    Write,
+    WorkId, Write,
     node::{Link, Machine},
 };
 
@@ -89,7 +89,7 @@ pub(crate) enum Event {
 pub(crate) enum Work {
     /// Records up to this one are durable.
     Flush(u64),
-    Check(TranxId, Vec<Read>, Vec<ScanRead>),
+    Check(WorkId, Vec<Read>, Vec<ScanRead>),
     Apply(TranxId, Vec<Write>),
     /// The storage has answered.
     Answer(Input),

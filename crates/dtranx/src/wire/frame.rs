@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// The version of everything that is sent.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 const MAGIC: [u8; 4] = *b"DTRX";
 const HEADER_BYTES: usize = 8;
 

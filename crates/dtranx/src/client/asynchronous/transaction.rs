@@ -136,7 +136,10 @@ impl AsyncTransaction {
         let answer = inner.start(server, Ask::Commit(transaction))?.answer().await;
         let ticket = match answer {
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => {
-                return self.state.settled(Ok(tranx), &inner.cache);
+                return self.state.settled(Ok(Some(tranx)), &inner.cache);
+            }
+            Some(Answer::Reply(Reply::Commit(CommitAnswer::Validated(_)))) => {
+                return self.state.settled(Ok(None), &inner.cache);
             }
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Refused(refusal)))) => {
                 return self.state.settled(Err(refusal), &inner.cache);

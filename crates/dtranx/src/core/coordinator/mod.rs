@@ -20,18 +20,21 @@
 //! Steps 1 and 2 are in `vote`, steps 3 and 4 in `decision`.
 
 mod decision;
+mod validation;
 mod vote;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     clients::Clients,
+    complete::Complete,
     event::{Command, CommitAnswer},
     id::{ClientId, Incarnation, MessageId, ServerId},
     journal::{Context, Wait},
     record::Record,
     transaction::Transaction,
 };
+use validation::Validations;
 
 /// The transactions that one server coordinates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +53,8 @@ pub(crate) struct Coordinator {
     incomplete: BTreeSet<u64>,
     /// When to ask for the votes of which transaction again.
     vote_timers: BTreeSet<(u64, u64)>,
+    /// Those that only read, and have no number.
+    validations: Validations,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +76,6 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     OnePhase,
-    Validate,
     Prepare,
 }
 
@@ -87,6 +91,7 @@ impl Coordinator {
             running: BTreeMap::new(),
             incomplete: BTreeSet::new(),
             vote_timers: BTreeSet::new(),
+            validations: Validations::default(),
         }
     }
 
@@ -107,6 +112,14 @@ impl Coordinator {
         first.unwrap_or(self.next) - 1
     }
 
+    /// Its transactions that are complete: all whose number was given, but for those under way and those that are not
+    /// acknowledged. Before the first number of this life there are the ones of lives before; of these, too, only the restored
+    /// are not complete.
+    pub(crate) fn complete(&self) -> Complete {
+        let except = self.running.keys().chain(&self.incomplete).copied();
+        Complete::but_for(self.next - 1, except)
+    }
+
     /// Numbers up to this one may have been used.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved
@@ -118,14 +131,15 @@ impl Coordinator {
         self.running.contains_key(&number)
     }
 
-    /// How many transactions are not complete.
-    pub(crate) fn running(&self) -> usize {
-        self.running.len() + self.incomplete.len()
+    /// How many transactions are not complete, and validations not answered.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.running.len() + self.incomplete.len() + self.validations.len()
     }
 
     /// When something has to be done about time.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
-        self.vote_timers.first().map(|(at_ms, _)| *at_ms)
+        let votes = self.vote_timers.first().map(|(at_ms, _)| *at_ms);
+        [votes, self.validations.next_deadline_ms()].into_iter().flatten().min()
     }
 
     pub(crate) fn connect(&mut self, ctx: &Context<'_>, client: ClientId) {
@@ -156,6 +170,7 @@ impl Coordinator {
             self.vote_timers.remove(&timer);
             self.ask_again(ctx, timer.1);
         }
+        self.validate_again(ctx);
     }
 
     pub(super) fn reply(

@@ -26,25 +26,25 @@ impl Coordinator {
             Admission::Answer(answer) => return ctx.out.commands.push(Command::Reply { client, message, answer }),
             Admission::Ignore => return,
         }
-        if let Err(refusal) = self.is_admitted(ctx, &transaction) {
+        if let Err(invalid) = transaction.validate() {
+            return self.reply(ctx, (client, message), CommitAnswer::Refused(Refusal::Invalid(invalid)));
+        }
+        let (is_read_only, reads_absence) = (transaction.is_read_only(), transaction.reads_absence());
+        let parts = ctx.config.partition.split(transaction);
+        let participants: Vec<ServerId> = parts.keys().copied().collect();
+        let needs_locks = reads_absence && !ctx.config.has(Flaw::AbsenceOnlyValidated);
+        if is_read_only && (participants.len() <= 1 || !needs_locks) {
+            return self.validate(ctx, (client, message), parts);
+        }
+        if let Err(refusal) = self.is_admitted(ctx) {
             return self.reply(ctx, (client, message), CommitAnswer::Refused(refusal));
         }
         let number = self.next;
         self.next += 1;
         self.reserve(ctx);
         let tranx = TranxId { server: ctx.config.me, number };
-        if transaction.is_empty() {
-            return self.reply(ctx, (client, message), CommitAnswer::Committed(tranx));
-        }
-        let (is_read_only, reads_absence) = (transaction.is_read_only(), transaction.reads_absence());
-        let parts = ctx.config.partition.split(transaction);
-        let participants: Vec<ServerId> = parts.keys().copied().collect();
-        let is_validated = reads_absence && !ctx.config.has(Flaw::AbsenceOnlyValidated);
-        let kind = match participants.as_slice() {
-            [only] if *only == ctx.config.me && !is_read_only => Kind::OnePhase,
-            servers if is_read_only && (servers.len() == 1 || !is_validated) => Kind::Validate,
-            _ => Kind::Prepare,
-        };
+        let is_here = participants == [ctx.config.me] && !is_read_only;
+        let kind = if is_here { Kind::OnePhase } else { Kind::Prepare };
         let ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
         for (server, part) in &parts {
             ask(ctx, tranx, kind, *server, &participants, part.clone());
@@ -56,13 +56,14 @@ impl Coordinator {
         self.running.insert(number, Running { client: (client, message), participants, phase });
     }
 
-    pub(super) fn is_admitted(&self, ctx: &Context<'_>, transaction: &Transaction) -> Result<(), Refusal> {
-        transaction.validate().map_err(Refusal::Invalid)?;
+    /// May one more transaction take a number? What others have to remember is bounded by how many are not complete, and not
+    /// by how far apart their numbers are.
+    pub(super) fn is_admitted(&self, ctx: &Context<'_>) -> Result<(), Refusal> {
         let overloaded = |limit: String| Err(Refusal::Overloaded { limit });
-        if self.running() >= ctx.config.max_running {
+        if self.running.len() >= ctx.config.max_running {
             overloaded(format!("{} transactions under way", ctx.config.max_running))
-        } else if self.next - self.low_water() > ctx.config.max_incomplete {
-            overloaded(format!("{} transactions since one that is not complete", ctx.config.max_incomplete))
+        } else if self.incomplete.len() >= ctx.config.max_incomplete {
+            overloaded(format!("{} commits that a server has not acknowledged", ctx.config.max_incomplete))
         } else if self.next > self.usable {
             overloaded("transaction numbers that are durably reserved".to_owned())
         } else {
@@ -124,7 +125,6 @@ fn ask(
 ) {
     match kind {
         Kind::OnePhase => ctx.local.push_back(Local::OnePhase { tranx, part }),
-        Kind::Validate => ctx.tell(server, Message::Validate { tranx, part }),
         Kind::Prepare => ctx.tell(server, Message::Prepare { tranx, participants: participants.to_vec(), part }),
     }
 }

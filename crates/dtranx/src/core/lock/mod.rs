@@ -1,5 +1,5 @@
-//! The lock service (section 3.2): the lock table, and the clock of those who wait in it. It knows transactions by name
-//! only; what became of them is for `participant` to know.
+//! The lock service (section 3.2): the lock table, and the clock of those who wait in it. It knows transactions and
+//! validations by name only; what became of them is for `participant` to know.
 //!
 //! | asked | answered |
 //! | --- | --- |
@@ -20,7 +20,7 @@ mod tests;
 use self::table::{Acquired, LockTable, WaitOver};
 pub(crate) use self::wanted::{Locks, exclusive};
 use super::{
-    id::TranxId,
+    id::WorkId,
     item::Key,
     machine::{Event, Turn},
     refusal::Refusal,
@@ -31,11 +31,11 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LockEvent {
     /// All of these locks, at once or after a wait.
-    Acquire { tranx: TranxId, locks: Locks },
+    Acquire { work: WorkId, locks: Locks },
     /// Is one of these keys exclusively locked? Nothing is locked by it.
-    Probe { tranx: TranxId, keys: Vec<Key> },
+    Probe { work: WorkId, keys: Vec<Key> },
     /// Drop whatever it holds or waits for.
-    Release { tranx: TranxId },
+    Release { work: WorkId },
 }
 
 /// The lock service of one server.
@@ -49,12 +49,12 @@ pub(crate) struct LockService {
 impl LockService {
     pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: LockEvent) {
         match event {
-            LockEvent::Acquire { tranx, locks } => self.acquire(turn, tranx, locks),
-            LockEvent::Probe { tranx, keys } => {
+            LockEvent::Acquire { work, locks } => self.acquire(turn, work, locks),
+            LockEvent::Probe { work, keys } => {
                 let locked = keys.into_iter().find(|key| self.table.is_exclusively_locked(key));
-                answer(turn, tranx, locked.map(|key| Refusal::ReadLocked { key }));
+                answer(turn, work, locked.map(|key| Refusal::ReadLocked { key }));
             }
-            LockEvent::Release { tranx } => self.table.release(tranx, &mut self.over),
+            LockEvent::Release { work } => self.table.release(work, &mut self.over),
         }
         self.tell_waiters(turn);
     }
@@ -76,19 +76,19 @@ impl LockService {
     }
 
     /// Takes locks without asking: those that a restarted participant held before, ahead of everybody.
-    pub(crate) fn restore(&mut self, tranx: TranxId, locks: Locks) {
-        self.table.restore(tranx, locks);
+    pub(crate) fn restore(&mut self, work: WorkId, locks: Locks) {
+        self.table.restore(work, locks);
     }
 
-    fn acquire(&mut self, turn: &mut Turn<'_>, tranx: TranxId, locks: Locks) {
+    fn acquire(&mut self, turn: &mut Turn<'_>, work: WorkId, locks: Locks) {
         if self.table.len() >= turn.config.max_running {
             let limit = format!("{} transactions under way", turn.config.max_running);
-            return answer(turn, tranx, Some(Refusal::Overloaded { limit }));
+            return answer(turn, work, Some(Refusal::Overloaded { limit }));
         }
         let deadline_ms = turn.now_ms.saturating_add(turn.config.lock_wait_ms);
-        match self.table.acquire(tranx, locks, deadline_ms, &mut self.over) {
-            Acquired::Granted => answer(turn, tranx, None),
-            Acquired::Refused(refusal) => answer(turn, tranx, Some(refusal)),
+        match self.table.acquire(work, locks, deadline_ms, &mut self.over) {
+            Acquired::Granted => answer(turn, work, None),
+            Acquired::Refused(refusal) => answer(turn, work, Some(refusal)),
             Acquired::Waits => {}
         }
     }
@@ -96,16 +96,16 @@ impl LockService {
     fn tell_waiters(&mut self, turn: &mut Turn<'_>) {
         for over in self.over.drain(..) {
             match over {
-                WaitOver::Granted(tranx) => answer(turn, tranx, None),
-                WaitOver::Refused(tranx, refusal) => answer(turn, tranx, Some(refusal)),
+                WaitOver::Granted(work) => answer(turn, work, None),
+                WaitOver::Refused(work, refusal) => answer(turn, work, Some(refusal)),
             }
         }
     }
 }
 
-fn answer(turn: &mut Turn<'_>, tranx: TranxId, refusal: Option<Refusal>) {
+fn answer(turn: &mut Turn<'_>, work: WorkId, refusal: Option<Refusal>) {
     turn.tell(Event::Tranx(match refusal {
-        None => TranxEvent::Granted { tranx },
-        Some(refusal) => TranxEvent::Refused { tranx, refusal },
+        None => TranxEvent::Granted { work },
+        Some(refusal) => TranxEvent::Refused { work, refusal },
     }));
 }

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::wanted::Locks;
-use crate::core::{id::TranxId, item::Key, range::KeyRange, refusal::Refusal};
+use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal};
 
 /// The most requests that wait at once.
 pub(super) const MAX_WAITERS: usize = 256;
@@ -33,29 +33,29 @@ pub(super) enum Acquired {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum WaitOver {
     /// It has everything.
-    Granted(TranxId),
+    Granted(WorkId),
     /// It has nothing.
-    Refused(TranxId, Refusal),
+    Refused(WorkId, Refusal),
 }
 
 /// The locks of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LockTable {
     keys: BTreeMap<Key, Holders>,
-    ranges: BTreeMap<TranxId, Vec<KeyRange>>,
-    pub(super) held: BTreeMap<TranxId, Locks>,
+    ranges: BTreeMap<WorkId, Vec<KeyRange>>,
+    pub(super) held: BTreeMap<WorkId, Locks>,
     pub(super) waiting: VecDeque<Waiter>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Holders {
-    exclusive: Option<TranxId>,
-    shared: BTreeSet<TranxId>,
+    exclusive: Option<WorkId>,
+    shared: BTreeSet<WorkId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiter {
-    pub(super) owner: TranxId,
+    pub(super) owner: WorkId,
     pub(super) locks: Locks,
     deadline_ms: u64,
 }
@@ -65,7 +65,7 @@ impl LockTable {
     /// because of it is added to `over`.
     pub(super) fn acquire(
         &mut self,
-        owner: TranxId,
+        owner: WorkId,
         locks: Locks,
         deadline_ms: u64,
         over: &mut Vec<WaitOver>,
@@ -92,12 +92,12 @@ impl LockTable {
     }
 
     /// Takes locks without asking: those that a restarted participant held before.
-    pub(super) fn restore(&mut self, owner: TranxId, locks: Locks) {
+    pub(super) fn restore(&mut self, owner: WorkId, locks: Locks) {
         self.hold(owner, locks);
     }
 
     /// Drops whatever `owner` holds or waits for.
-    pub(super) fn release(&mut self, owner: TranxId, over: &mut Vec<WaitOver>) {
+    pub(super) fn release(&mut self, owner: WorkId, over: &mut Vec<WaitOver>) {
         self.waiting.retain(|waiter| waiter.owner != owner);
         self.ranges.remove(&owner);
         let locks = self.held.remove(&owner).unwrap_or_default();
@@ -143,7 +143,7 @@ impl LockTable {
     }
 
     /// Rule 1.
-    pub(super) fn exclusively_held(&self, owner: TranxId, locks: &Locks) -> Option<Refusal> {
+    pub(super) fn exclusively_held(&self, owner: WorkId, locks: &Locks) -> Option<Refusal> {
         let by_other = |holders: &Holders| holders.exclusive.is_some_and(|holder| holder != owner);
         let held = |key: &&Key| self.keys.get(*key).is_some_and(by_other);
         if let Some(key) = locks.shared.iter().find(held) {
@@ -158,10 +158,10 @@ impl LockTable {
     }
 
     /// Rule 2: does somebody read what is wanted exclusively?
-    pub(super) fn is_read(&self, owner: TranxId, locks: &Locks) -> bool {
+    pub(super) fn is_read(&self, owner: WorkId, locks: &Locks) -> bool {
         locks.exclusive.iter().any(|key| {
             let by_key = self.keys.get(key).is_some_and(|holders| holders.shared.iter().any(|holder| *holder != owner));
-            let within = |(holder, ranges): (&TranxId, &Vec<KeyRange>)| {
+            let within = |(holder, ranges): (&WorkId, &Vec<KeyRange>)| {
                 *holder != owner && ranges.iter().any(|range| range.contains(key))
             };
             by_key || self.ranges.iter().any(within)
@@ -174,7 +174,7 @@ impl LockTable {
         earlier.any(|waiter| waiter.locks.exclusive.iter().any(|key| locks.exclusive.contains(key)))
     }
 
-    fn hold(&mut self, owner: TranxId, locks: Locks) {
+    fn hold(&mut self, owner: WorkId, locks: Locks) {
         for key in &locks.shared {
             self.keys.entry(key.clone()).or_default().shared.insert(owner);
         }

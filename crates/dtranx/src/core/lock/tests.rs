@@ -8,12 +8,12 @@ use super::{
     table::{Acquired, LockTable, MAX_WAITERS, WaitOver},
     wanted::Locks,
 };
-use crate::core::{Key, KeyRange, Refusal, ServerId, TranxId};
+use crate::core::{Key, KeyRange, Refusal, ServerId, TranxId, WorkId};
 
 const DEADLINE_MS: u64 = 50;
 
-fn tranx(number: u64) -> TranxId {
-    TranxId { server: ServerId(1), number }
+fn tranx(number: u64) -> WorkId {
+    TranxId { server: ServerId(1), number }.into()
 }
 
 fn key(name: &str) -> Key {

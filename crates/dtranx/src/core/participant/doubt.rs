@@ -21,7 +21,7 @@ impl Participant {
     /// A peer asks about another coordinator's transaction. Whoever has not voted yes may promise never to, so that the
     /// peer need not wait for the coordinator; but a promise must outlive a crash.
     pub(crate) fn inquired(&mut self, ctx: &mut Context<'_>, peer: ServerId, tranx: TranxId) {
-        let is_complete = tranx.number <= self.low_water(tranx.server);
+        let is_complete = self.is_complete(tranx);
         let outcome = match self.tranxs.get_mut(&tranx) {
             Some(State::Committed | State::Committing { .. }) => Some(Outcome::Commit),
             Some(State::Aborted { is_final: true }) => Some(Outcome::Abort),
@@ -52,7 +52,11 @@ impl Participant {
             for peer in peers {
                 told(ctx, *peer, tranx, Some(Outcome::Abort));
             }
-            self.tranxs.insert(tranx, State::Aborted { is_final: true });
+            if self.is_complete(tranx) {
+                self.tranxs.remove(&tranx);
+            } else {
+                self.tranxs.insert(tranx, State::Aborted { is_final: true });
+            }
         }
     }
 

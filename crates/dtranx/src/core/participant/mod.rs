@@ -10,14 +10,14 @@
 //! locks are taken again and step 3 follows at once. A coordinator on the same server needs no durable `Ready`: its own
 //! `Commit` comes after it in the same log.
 //!
-//! `Validate` is step 1 without log, for transactions that only read; nothing is remembered of it. A one-phase transaction
-//! is step 1 with `OnePhase` in the place of `Ready`, and then applied.
+//! `Validate` is step 1 without log, for transactions that only read; nothing is remembered of it (`validate`). A one-phase
+//! transaction is step 1 with `OnePhase` in the place of `Ready`, and then applied.
 //!
 //! The lock service answers late: a transaction may be aborted, or complete, by then. Its state is gone, so the answer is
 //! ignored, and `Release` has been sent behind `Acquire`.
 //!
-//! Messages may come late or twice: what became of a transaction is remembered until its coordinator's low-water mark
-//! passes it; prepares up to that mark are ignored. An abort is remembered even if it comes before its prepare (the "faulty
+//! Messages may come late or twice: what became of a transaction is remembered until its coordinator says that it is
+//! complete; prepares of what is complete are ignored. An abort is remembered even if it comes before its prepare (the "faulty
 //! re-lock" of section 3.3.2).
 //!
 //! Step 1 is in `prepare`, step 2 in `outcome`, step 3 in `doubt`; `tally` counts.
@@ -27,11 +27,13 @@ mod outcome;
 mod prepare;
 mod state;
 mod tally;
+mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    id::{ServerId, TranxId},
+    complete::Complete,
+    id::{ServerId, TranxId, ValidationId},
     journal::Context,
     lock::LockEvent,
     machine::Event,
@@ -39,14 +41,19 @@ use super::{
     transaction::Write,
 };
 use state::{Doubt, Goal, Held, State};
+use validate::Validating;
 
 /// The parts of transactions on one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Participant {
     tranxs: BTreeMap<TranxId, State>,
-    low_water: BTreeMap<ServerId, u64>,
-    /// Whose complete transactions are still in the table.
-    reclaiming: BTreeSet<ServerId>,
+    /// What only reads and is being locked or checked.
+    validations: BTreeMap<ValidationId, Validating>,
+    complete: BTreeMap<ServerId, Complete>,
+    /// Whose complete transactions above which number are still in the table.
+    reclaiming: BTreeMap<ServerId, u64>,
+    /// Complete transactions that were exceptions before, and are still in the table.
+    freed: BTreeSet<TranxId>,
     /// When which `Ready` transaction has been in doubt for too long.
     doubts: BTreeSet<(u64, TranxId)>,
     anomalies: u64,
@@ -69,8 +76,13 @@ impl Participant {
         self.doubts.first().map(|(at_ms, _)| *at_ms)
     }
 
+    /// The largest number such that all of the server's transactions up to it are complete.
     pub(crate) fn low_water(&self, server: ServerId) -> u64 {
-        self.low_water.get(&server).copied().unwrap_or(0)
+        self.complete.get(&server).map_or(0, Complete::low_water)
+    }
+
+    fn is_complete(&self, tranx: TranxId) -> bool {
+        self.complete.get(&tranx.server).is_some_and(|complete| complete.contains(tranx.number))
     }
 
     /// Waits for decisions that have lasted too long.
@@ -99,11 +111,11 @@ impl Participant {
 
     /// A low-water mark, from the GC log, before anything else is restored.
     pub(crate) fn restore_low_water(&mut self, server: ServerId, number: u64) {
-        self.low_water.insert(server, number);
+        self.complete.insert(server, Complete::through(number));
     }
 }
 
 /// Drops whatever the transaction has asked for.
 fn release(ctx: &mut Context<'_>, tranx: TranxId) {
-    ctx.event(Event::Lock(LockEvent::Release { tranx }));
+    ctx.event(Event::Lock(LockEvent::Release { work: tranx.into() }));
 }

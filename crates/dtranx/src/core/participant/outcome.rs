@@ -8,6 +8,7 @@ use super::{
 };
 use crate::core::{
     acknowledgement::AckEvent,
+    complete::Complete,
     event::Command,
     flaw::Flaw,
     id::{ServerId, TranxId},
@@ -23,7 +24,7 @@ const RECLAIM_AT_ONCE: usize = 64;
 impl Participant {
     /// The decision, from the coordinator or from a peer who knows it.
     pub(crate) fn decide(&mut self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, is_told: bool) {
-        let is_complete = tranx.number <= self.low_water(tranx.server);
+        let is_complete = self.is_complete(tranx);
         let state = if is_complete { None } else { self.tranxs.get(&tranx) };
         match (outcome, state) {
             (Outcome::Commit, None) if is_complete => acknowledge(ctx, tranx),
@@ -36,6 +37,8 @@ impl Participant {
             (Outcome::Abort, Some(State::Committed | State::Committing { .. })) if is_told => {}
             (Outcome::Abort, Some(State::Committed | State::Committing { .. })) => self.anomalies += 1,
             (Outcome::Abort, Some(State::Promising(_))) => {}
+            // A prepare that comes after this locks in vain, until it is asked about.
+            (Outcome::Abort, None) if self.is_full(ctx) => {}
             (Outcome::Abort, _) => {
                 self.abort(ctx, tranx);
                 self.tranxs.insert(tranx, State::Aborted { is_final: true });
@@ -68,38 +71,56 @@ impl Participant {
         self.finish(ctx, tranx);
     }
 
-    /// The coordinator's transactions up to `number` are complete: those that are still in doubt here were aborted, and
+    /// The coordinator says which of its transactions are complete: those that are still in doubt here were aborted, and
     /// nothing about any of them needs to be remembered. The table gets there by and by.
-    pub(crate) fn raise_low_water(&mut self, server: ServerId, number: u64) {
-        if number > self.low_water(server) {
-            self.low_water.insert(server, number);
-            self.reclaiming.insert(server);
+    pub(crate) fn completed(&mut self, ctx: &Context<'_>, server: ServerId, told: &Complete) {
+        let without_exceptions = Complete::through(told.last());
+        let told = if ctx.config.has(Flaw::ExceptionsIgnored) { &without_exceptions } else { told };
+        let known = self.complete.entry(server).or_default();
+        let last = known.last();
+        let freed = known.add(told);
+        if ctx.config.has(Flaw::CompletenessForgotten) {
+            *known = told.clone();
+        }
+        self.freed.extend(freed.into_iter().map(|number| TranxId { server, number }));
+        if told.last() > last {
+            self.reclaiming.entry(server).or_insert(last);
         }
     }
 
     /// Forgets a few transactions that are complete, and aborts those that were in doubt: a little with each event, so that no event takes long (section 4.5:
     /// Delayed In-Memory Reclamation).
     pub(crate) fn reclaim(&mut self, ctx: &mut Context<'_>) {
-        let Some(server) = self.reclaiming.pop_first() else { return };
-        let complete = TranxId { server, number: 0 }..=TranxId { server, number: self.low_water(server) };
-        let complete: Vec<TranxId> = self.tranxs.range(complete).take(RECLAIM_AT_ONCE).map(|(id, _)| *id).collect();
-        let is_rest = complete.len() < RECLAIM_AT_ONCE;
-        let mut is_kept = false;
-        for tranx in complete {
-            match self.tranxs.get(&tranx) {
-                // Goes by itself, when the disk is done with it.
-                Some(State::Promising(_)) => is_kept = true,
-                Some(State::Committed | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
-                // Complete although not acknowledged.
-                Some(State::Committing { .. }) => {
-                    self.anomalies += 1;
-                    self.tranxs.remove(&tranx);
-                }
-                _ => self.abort(ctx, tranx),
+        for _ in 0..RECLAIM_AT_ONCE {
+            let Some(tranx) = self.freed.pop_first() else { break };
+            self.forget(ctx, tranx);
+        }
+        let Some((server, above)) = self.reclaiming.pop_first() else { return };
+        let last = self.complete.get(&server).map_or(0, Complete::last);
+        let range = TranxId { server, number: above.saturating_add(1) }..=TranxId { server, number: last };
+        let numbered: Vec<TranxId> = self.tranxs.range(range).take(RECLAIM_AT_ONCE).map(|(id, _)| *id).collect();
+        for tranx in &numbered {
+            if self.is_complete(*tranx) {
+                self.forget(ctx, *tranx);
             }
         }
-        if is_kept || !is_rest {
-            self.reclaiming.insert(server);
+        if let Some(tranx) = numbered.last().filter(|_| numbered.len() == RECLAIM_AT_ONCE) {
+            self.reclaiming.insert(server, tranx.number);
+        }
+    }
+
+    /// Forgets a transaction that is complete.
+    fn forget(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        match self.tranxs.get(&tranx) {
+            // Goes by itself, when the disk is done with it.
+            None | Some(State::Promising(_)) => {}
+            Some(State::Committed | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
+            // Complete although not acknowledged.
+            Some(State::Committing { .. }) => {
+                self.anomalies += 1;
+                self.tranxs.remove(&tranx);
+            }
+            Some(_) => self.abort(ctx, tranx),
         }
     }
 
@@ -154,8 +175,7 @@ impl Participant {
         }
         let holds = match &state {
             State::Locking(_) if ctx.config.has(Flaw::AbortReleasesOnlyGranted) => false,
-            State::Locking(work) | State::Checking(work) => work.needs_locks(),
-            State::Logging(_) | State::Ready { .. } => true,
+            State::Locking(_) | State::Checking(_) | State::Logging(_) | State::Ready { .. } => true,
             State::Committing { .. } | State::Committed | State::Promising(_) | State::Aborted { .. } => false,
         };
         if holds {

@@ -26,10 +26,14 @@ impl Participant {
         participants: Vec<ServerId>,
         part: Transaction,
     ) {
-        if tranx.number <= self.low_water(tranx.server) && !ctx.config.has(Flaw::LatePrepareAccepted) {
+        if self.is_complete(tranx) && !ctx.config.has(Flaw::LatePrepareAccepted) {
             return;
         }
         match self.tranxs.get(&tranx) {
+            None if self.is_full(ctx) => {
+                let limit = format!("{} transactions remembered", ctx.config.max_remembered);
+                vote(ctx, tranx, Vote::No(Refusal::Overloaded { limit }));
+            }
             None => self.begin(ctx, tranx, Work { goal: Goal::Prepare { participants }, part }),
             Some(State::Ready { .. }) => vote(ctx, tranx, Vote::Yes),
             Some(State::Promising(_) | State::Aborted { .. }) => {
@@ -40,22 +44,15 @@ impl Participant {
         }
     }
 
-    pub(crate) fn validate(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction) {
-        if !self.tranxs.contains_key(&tranx) && tranx.number > self.low_water(tranx.server) {
-            self.begin(ctx, tranx, Work { goal: Goal::Validate, part });
-        }
-    }
-
     pub(crate) fn one_phase(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction) {
         self.begin(ctx, tranx, Work { goal: Goal::OnePhase, part });
     }
 
     /// The lock service has granted what was asked.
     pub(crate) fn granted(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        match take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Locking(_))) {
-            Some(State::Locking(work)) if probes_late(ctx, &work) => self.accept(ctx, tranx, work),
-            Some(State::Locking(work)) => self.check(ctx, tranx, work),
-            _ => {}
+        let locking = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Locking(_)));
+        if let Some(State::Locking(work)) = locking {
+            self.check(ctx, tranx, work);
         }
     }
 
@@ -72,14 +69,10 @@ impl Participant {
         let checking = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Checking(_)));
         let Some(State::Checking(work)) = checking else { return };
         let is_valid = answer.stale.is_empty() && !answer.stale_scans || ctx.config.has(Flaw::VersionsNotChecked);
-        if is_valid && probes_late(ctx, &work) {
-            self.ask_for_locks(ctx, tranx, work);
-        } else if is_valid {
+        if is_valid {
             self.accept(ctx, tranx, work);
         } else {
-            if work.needs_locks() {
-                release(ctx, tranx);
-            }
+            release(ctx, tranx);
             self.refuse(ctx, tranx, &work.goal, Refusal::Stale { current: answer.stale });
         }
     }
@@ -97,30 +90,20 @@ impl Participant {
         if let Some(key) = misplaced(ctx, &work.part) {
             return vote(ctx, tranx, Vote::No(Refusal::NotHere { server: ctx.config.me, key }));
         }
-        let ignores_locks = !work.needs_locks() && ctx.config.has(Flaw::ValidationIgnoresLocks);
-        if ignores_locks || probes_late(ctx, &work) {
-            self.check(ctx, tranx, work);
-        } else {
-            self.ask_for_locks(ctx, tranx, work);
+        let mut locks = Locks::of(&work.part);
+        if ctx.config.has(Flaw::ReadsNotLocked) {
+            locks.shared.clear();
         }
+        if ctx.config.has(Flaw::RangesNotLocked) {
+            locks.ranges.clear();
+        }
+        ctx.event(Event::Lock(LockEvent::Acquire { work: tranx.into(), locks }));
+        self.tranxs.insert(tranx, State::Locking(work));
     }
 
-    /// Asks the lock service for the locks, or whether it is right that there are none.
-    fn ask_for_locks(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
-        if work.needs_locks() {
-            let mut locks = Locks::of(&work.part);
-            if ctx.config.has(Flaw::ReadsNotLocked) {
-                locks.shared.clear();
-            }
-            if ctx.config.has(Flaw::RangesNotLocked) {
-                locks.ranges.clear();
-            }
-            ctx.event(Event::Lock(LockEvent::Acquire { tranx, locks }));
-        } else {
-            let keys = work.part.reads.iter().map(|read| read.key.clone()).collect();
-            ctx.event(Event::Lock(LockEvent::Probe { tranx, keys }));
-        }
-        self.tranxs.insert(tranx, State::Locking(work));
+    /// Does it remember as many transactions as it may?
+    pub(super) fn is_full(&self, ctx: &Context<'_>) -> bool {
+        self.tranxs.len() >= ctx.config.max_remembered
     }
 
     pub(super) fn check(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
@@ -128,21 +111,14 @@ impl Participant {
             return self.accept(ctx, tranx, work);
         }
         let (reads, scans) = (work.part.reads.clone(), work.part.scans.clone());
-        ctx.out.commands.push(Command::Check { tranx, reads, scans });
+        ctx.out.commands.push(Command::Check { work: tranx.into(), reads, scans });
         self.tranxs.insert(tranx, State::Checking(work));
     }
 
     /// The part is locked and valid.
     pub(super) fn accept(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
-        let needs_locks = work.needs_locks();
         let Work { goal, part } = work;
         match goal {
-            Goal::Validate => {
-                if needs_locks {
-                    release(ctx, tranx);
-                }
-                vote(ctx, tranx, Vote::Yes);
-            }
             Goal::OnePhase => {
                 ctx.log(Record::OnePhase { tranx, writes: part.writes.clone() }, true, Some(Wait::OnePhase(tranx)));
                 self.tranxs.insert(tranx, State::Logging(Held { goal, writes: part.writes }));
@@ -193,12 +169,8 @@ impl Participant {
     }
 }
 
-fn probes_late(ctx: &Context<'_>, work: &Work) -> bool {
-    ctx.config.has(Flaw::ProbeAfterCheck) && !work.needs_locks()
-}
-
 /// A key that this server does not hold: the coordinator has another description of the cluster.
-fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Key> {
+pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Key> {
     let mut keys = part.reads.iter().map(|read| &read.key).chain(part.writes.iter().map(|write| &write.key));
     keys.find(|key| ctx.config.partition.server_of(key) != ctx.config.me).cloned()
 }

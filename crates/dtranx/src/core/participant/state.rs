@@ -42,7 +42,6 @@ pub(super) enum Doubt {
 /// What the part is prepared for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
-    Validate,
     OnePhase,
     Prepare { participants: Vec<ServerId> },
 }
@@ -52,14 +51,6 @@ pub(super) enum Goal {
 pub(super) struct Work {
     pub(super) goal: Goal,
     pub(super) part: Transaction,
-}
-
-impl Work {
-    /// Must it be locked? What is validated by version alone need not: a version that is still there after the key was seen
-    /// not to be exclusively locked was there all the time since it was read.
-    pub(super) fn needs_locks(&self) -> bool {
-        self.goal != Goal::Validate || self.part.reads_absence()
-    }
 }
 
 /// A part that is checked.

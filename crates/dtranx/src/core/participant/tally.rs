@@ -19,7 +19,7 @@ pub(crate) struct Tally {
 impl Participant {
     /// Counts them.
     pub(crate) fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
+        let mut tally = Tally { unfinished: self.validations.len(), ..Tally::default() };
         for state in self.tranxs.values() {
             if matches!(state, State::Committed | State::Aborted { .. }) {
                 continue;

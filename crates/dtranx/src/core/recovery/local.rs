@@ -152,7 +152,7 @@ impl Recovery {
                 wanted.shared.clear();
                 wanted.ranges.clear();
             }
-            locks.restore(tranx, wanted);
+            locks.restore(tranx.into(), wanted);
             recovery.restore(tranx, ready.participants.clone());
             participant.restore(tranx, ready.participants, ready.writes);
         }

@@ -48,13 +48,12 @@ fn prepare(tranx: TranxId) -> Message {
 
 #[test]
 fn abort_that_overtakes_the_grant_leaves_nothing_locked() {
-    for low_water in [false, true] {
+    for is_low_water in [false, true] {
         let mut rig = Rig::new(|_| {});
         let id = tranx(PEER, 1);
         rig.take_message(PEER, prepare(id));
         rig.deliver(TO_LOCK);
-        let over =
-            if low_water { Message::LowWater { number: 1 } } else { Message::Decisions(vec![(id, Outcome::Abort)]) };
+        let over = if is_low_water { low_water(1) } else { Message::Decisions(vec![(id, Outcome::Abort)]) };
         rig.take_message(PEER, over);
         assert_eq!(rig.deliver(FROM_LOCK), [], "the grant comes too late");
         assert_eq!(rig.node.status().locking, 1);

@@ -7,8 +7,8 @@ fn one_phase_checks_logs_applies_and_then_answers() {
     let mut rig = Rig::new(|_| {});
     let both = Transaction { reads: read("1r", None).reads, ..put(&["1w"]) };
     let id = tranx(ME, 1);
-    assert!(matches!(rig.commit(1, both)[..], [Command::Check { tranx, .. }] if tranx == id));
-    let logs = rig.on(Input::Checked { tranx: id, answer: CheckAnswer::default() });
+    assert!(matches!(rig.commit(1, both)[..], [Command::Check { work, .. }] if work == id.into()));
+    let logs = rig.on(Input::Checked { work: id.into(), answer: CheckAnswer::default() });
     assert!(matches!(logs[..], [Command::Log { record: Record::OnePhase { .. }, durable: true, .. }]), "{logs:?}");
     assert!(matches!(rig.flush()[..], [Command::Apply { tranx, .. }] if tranx == id));
     let done = rig.on(Input::Applied { tranx: id });
@@ -23,7 +23,7 @@ fn one_phase_stale_read_comes_with_what_is_there() {
     let item = Item { value: Value::new("new").unwrap(), version: tranx(PEER, 9) };
     let current = vec![Current { key: key("1r"), item: Some(item) }];
     let check = CheckAnswer { stale: current.clone(), stale_scans: false };
-    let done = rig.on(Input::Checked { tranx: tranx(ME, 1), answer: check });
+    let done = rig.on(Input::Checked { work: tranx(ME, 1).into(), answer: check });
     assert_eq!(refusal(&done), &Refusal::Stale { current });
     assert_eq!(refusal(&done).advice(), Advice::Restart);
     assert_eq!(rig.node.status().locking, 0);
@@ -83,9 +83,10 @@ fn reads_of_versions_are_validated_without_log_and_locks() {
     let begun = rig.commit(1, reads);
     assert!(records(&begun).is_empty() && (rig.node.status().locking == 0));
     assert!(matches!(sent(begun)[..], [(PEER, Message::Validate { .. })]));
-    rig.on(Input::Checked { tranx: tranx(ME, 1), answer: CheckAnswer::default() });
-    let done = rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
-    assert_eq!(answer(&done), Some(&CommitAnswer::Committed(tranx(ME, 1))));
+    let id = validation(ME, 1);
+    rig.on(Input::Checked { work: id.into(), answer: CheckAnswer::default() });
+    let done = rig.receive(PEER, Message::Validated { validation: id, vote: Vote::Yes });
+    assert_eq!(answer(&done), Some(&CommitAnswer::Validated(id)));
     assert!(records(&done).is_empty());
 }
 
@@ -109,14 +110,79 @@ fn limits_are_named_in_refusals() {
     rig.commit(1, put(&["2w"]));
     assert_eq!(limit(&rig.commit(2, put(&["2w"]))), "1 transactions under way");
     let mut rig = Rig::new(|config| config.max_incomplete = 2);
-    rig.commit(1, put(&["2a"]));
-    rig.commit(2, put(&["2b"]));
-    assert_eq!(limit(&rig.commit(3, put(&["2c"]))), "2 transactions since one that is not complete");
+    for (number, name) in [(1, "2a"), (2, "2b")] {
+        rig.commit(number, put(&[name]));
+        rig.receive(PEER, vote(tranx(ME, number), Vote::Yes));
+    }
+    rig.flush();
+    assert_eq!(limit(&rig.commit(3, put(&["2c"]))), "2 commits that a server has not acknowledged");
     let mut rig = Rig::new(|config| config.number_block = 1);
     rig.commit(1, put(&["2a"]));
     assert_eq!(limit(&rig.commit(2, put(&["2b"]))), "transaction numbers that are durably reserved");
     rig.flush();
     assert!(answer(&rig.commit(3, put(&["2b"]))).is_none());
+}
+
+/// Server 2 is gone, with commits that it has not acknowledged.
+#[test]
+fn reads_and_writes_go_on_however_far_numbers_run_ahead_of_one_that_is_not_complete() {
+    let mut rig = Rig::new(|config| {
+        config.max_incomplete = 2;
+        config.client_window = 256;
+    });
+    rig.commit(1, put(&["2w"]));
+    rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
+    rig.flush();
+    for round in 0..100 {
+        let read = rig.commit(1_000 + round, read("1r", Some(tranx(PEER, 1))));
+        assert!(matches!(read[..], [Command::Check { work: WorkId::Validation(_), .. }]), "{read:?}");
+        let id = tranx(ME, round + 2);
+        let begun = rig.commit(2_000 + round, put(&["1w"]));
+        assert!(
+            matches!(records(&begun)[..], [(Record::OnePhase { tranx, .. }, true), ..] if *tranx == id),
+            "{begun:?}"
+        );
+        rig.flush();
+        assert_eq!(answer(&rig.on(Input::Applied { tranx: id })), Some(&CommitAnswer::Committed(id)));
+    }
+    let collect = sent(rig.on(Input::CollectGarbage));
+    assert_eq!(collect[0], (PEER, Message::LowWater { through: 101, incomplete: vec![1] }));
+    assert_eq!(rig.node.status().low_water, 0);
+}
+
+#[test]
+fn reads_under_way_are_bounded_by_a_limit_of_their_own() {
+    let mut rig = Rig::new(|config| config.max_validating = 1);
+    let one = || read("2r", Some(tranx(PEER, 1)));
+    rig.commit(1, one());
+    let limit = "1 reads under way".to_owned();
+    assert_eq!(refusal(&rig.commit(2, one())), &Refusal::Overloaded { limit });
+    assert!(answer(&rig.commit(3, put(&["2w"]))).is_none());
+    rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote: Vote::Yes });
+    assert!(answer(&rig.commit(4, one())).is_none());
+}
+
+/// Twice the same name would be an answer to another question.
+#[test]
+fn answers_to_a_validation_of_an_earlier_life_count_for_nothing() {
+    let mut rig = Rig::new(|_| {});
+    let mut other = validation(ME, 1);
+    other.incarnation = Incarnation(0);
+    rig.commit(1, read("2r", Some(tranx(PEER, 1))));
+    assert_eq!(rig.receive(PEER, Message::Validated { validation: other, vote: Vote::Yes }), []);
+    let done = rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote: Vote::Yes });
+    assert_eq!(answer(&done), Some(&CommitAnswer::Validated(validation(ME, 1))));
+}
+
+#[test]
+fn validation_silence_is_asked_again_and_then_refused() {
+    let mut rig = Rig::new(|config| config.vote_attempts = 2);
+    rig.commit(1, read("2r", Some(tranx(PEER, 1))));
+    rig.now_ms = rig.node.next_deadline_ms().unwrap();
+    assert!(matches!(sent(rig.on(Input::Tick))[..], [(PEER, Message::Validate { .. })]));
+    rig.now_ms = rig.node.next_deadline_ms().unwrap();
+    assert_eq!(refusal(&rig.on(Input::Tick)), &Refusal::NoVote { server: PEER });
+    assert_eq!(rig.node.next_deadline_ms(), None);
 }
 
 #[test]

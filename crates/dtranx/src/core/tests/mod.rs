@@ -97,6 +97,15 @@ fn vote(tranx: TranxId, vote: Vote) -> Message {
     Message::Vote { tranx, vote }
 }
 
+fn low_water(through: u64) -> Message {
+    Message::LowWater { through, incomplete: vec![] }
+}
+
+/// A validation of this name, of a server's first life.
+fn validation(server: ServerId, number: u64) -> ValidationId {
+    ValidationId { server, incarnation: Incarnation(1), number }
+}
+
 /// The answer among the commands.
 fn answer(commands: &[Command]) -> Option<&CommitAnswer> {
     commands.iter().find_map(|command| match command {

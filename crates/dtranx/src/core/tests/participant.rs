@@ -6,9 +6,12 @@ use super::*;
 fn validation_of_what_is_being_changed_is_refused() {
     let mut rig = Rig::new(|_| {});
     rig.prepare(tranx(PEER, 1), put(&["1w"]));
-    let reads = Message::Validate { tranx: tranx(THIRD, 1), part: read("1w", Some(tranx(PEER, 0))) };
+    let reads = Message::Validate { validation: validation(THIRD, 1), part: read("1w", Some(tranx(PEER, 0))) };
     let no = Vote::No(Refusal::ReadLocked { key: key("1w") });
-    assert_eq!(sent(rig.receive(THIRD, reads)), [(THIRD, vote(tranx(THIRD, 1), no))]);
+    assert_eq!(
+        sent(rig.receive(THIRD, reads)),
+        [(THIRD, Message::Validated { validation: validation(THIRD, 1), vote: no })]
+    );
 }
 
 #[test]
@@ -19,7 +22,7 @@ fn prepare_after_its_abort_locks_nothing() {
     let late = sent(rig.prepare(id, put(&["1w"])));
     assert!(matches!(&late[..], [(PEER, Message::Vote { vote: Vote::No(_), .. })]), "{late:?}");
     assert_eq!(rig.node.status().locking, 0);
-    rig.receive(PEER, Message::LowWater { number: 7 });
+    rig.receive(PEER, low_water(7));
     assert_eq!(rig.node.status().remembered, 0);
     assert_eq!(rig.prepare(id, put(&["1w"])), [], "it is complete");
 }
@@ -65,8 +68,50 @@ fn in_doubt_at_low_water_is_aborted() {
     let mut rig = Rig::new(|_| {});
     rig.prepare(tranx(PEER, 3), put(&["1w"]));
     rig.flush();
-    rig.receive(PEER, Message::LowWater { number: 2 });
+    rig.receive(PEER, low_water(2));
     assert_eq!(rig.node.status().locking, 1);
-    rig.receive(PEER, Message::LowWater { number: 3 });
+    rig.receive(PEER, low_water(3));
     assert_eq!(rig.node.status().locking, 0);
+}
+
+#[test]
+fn what_is_complete_is_forgotten_although_an_earlier_one_is_not() {
+    let mut rig = Rig::new(|_| {});
+    for number in 1..=200 {
+        rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, number), Outcome::Abort)]));
+    }
+    rig.prepare(tranx(PEER, 201), put(&["1w"]));
+    let remembered = |rig: &mut Rig, incomplete: &[u64]| {
+        rig.receive(PEER, Message::LowWater { through: 201, incomplete: incomplete.to_vec() });
+        (0..8).for_each(|_| drop(rig.on(Input::Tick)));
+        (0..8).for_each(|_| drop(rig.receive(PEER, Message::LowWater { through: 0, incomplete: vec![] })));
+        rig.node.status().remembered
+    };
+    assert_eq!(remembered(&mut rig, &[1, 70, 201]), 3);
+    // The coordinator was restarted, and knows less than it knew.
+    assert_eq!(remembered(&mut rig, &[1, 2, 70, 90, 201]), 3);
+    assert_eq!(remembered(&mut rig, &[70, 201]), 2);
+    assert_eq!(rig.node.status().locking, 1);
+    assert_eq!((remembered(&mut rig, &[]), rig.node.status().locking), (0, 0));
+}
+
+#[test]
+fn commit_that_a_restarted_coordinator_tells_again_is_acknowledged_although_forgotten() {
+    let mut rig = Rig::new(|_| {});
+    let id = tranx(PEER, 2);
+    rig.receive(PEER, Message::LowWater { through: 5, incomplete: vec![1] });
+    rig.receive(PEER, Message::LowWater { through: 9, incomplete: vec![1, 2] });
+    let again = Message::Decisions(vec![(id, Outcome::Commit)]);
+    assert_eq!(sent(rig.receive(PEER, again)), [(PEER, Message::Acknowledge(vec![id]))]);
+}
+
+#[test]
+fn more_transactions_than_a_participant_may_remember_are_refused_by_the_limits_name() {
+    let mut rig = Rig::new(|config| config.max_remembered = 1);
+    let limit = "1 transactions remembered".to_owned();
+    rig.prepare(tranx(PEER, 1), put(&["1a"]));
+    let no = vote(tranx(PEER, 2), Vote::No(Refusal::Overloaded { limit }));
+    assert_eq!(sent(rig.prepare(tranx(PEER, 2), put(&["1b"]))), [(PEER, no)]);
+    rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, 3), Outcome::Abort)]));
+    assert_eq!(rig.node.status().remembered, 1);
 }

@@ -47,12 +47,12 @@ fn complete_transactions_are_forgotten_a_few_at_a_time() {
     for number in 1..=200 {
         rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, number), Outcome::Abort)]));
     }
-    rig.receive(PEER, Message::LowWater { number: 200 });
+    rig.receive(PEER, low_water(200));
     let left = rig.node.status().remembered;
     assert!(left > 0 && left < 200, "{left}");
     assert_eq!(rig.prepare(tranx(PEER, 200), put(&["1w"])), [], "remembered or not, it is complete");
     for _ in 0..5 {
-        rig.receive(PEER, Message::LowWater { number: 200 });
+        rig.receive(PEER, low_water(200));
     }
     assert_eq!(rig.node.status().remembered, 0);
 }
@@ -68,7 +68,7 @@ fn garbage_is_collected_in_order_and_only_once_complete() {
         commands.into_iter().filter(|command| !matches!(command, Command::Send { .. })).collect()
     };
     assert_eq!(local(rig.on(Input::CollectGarbage)), [], "a later segment may not go before an earlier one");
-    rig.receive(PEER, Message::LowWater { number: 5 });
+    rig.receive(PEER, low_water(5));
     assert_eq!(local(rig.on(Input::CollectGarbage)), [Command::PersistStorage]);
     assert_eq!(local(rig.on(Input::CollectGarbage)), [], "one collection at a time");
     let recorded = local(rig.on(Input::StoragePersisted));

@@ -26,9 +26,9 @@ impl Stage for StorageStage {
         let handled = self.source.take(BATCH, &mut self.batch);
         for store in self.batch.drain(..) {
             match store {
-                Store::Check { tranx, reads, scans } => {
+                Store::Check { work, reads, scans } => {
                     let answer = self.storage.check(&reads, &scans).map_err(|error| error.to_string())?;
-                    self.tell.send(TranxEvent::Checked { tranx, answer });
+                    self.tell.send(TranxEvent::Checked { work, answer });
                 }
                 Store::Apply { tranx, writes } => self.commits.push((tranx, writes)),
             }

@@ -90,7 +90,7 @@ fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new
     let (internal, from_internal) = of(8);
     let (lock, at_lock) = of(1);
     let Node { tranx, .. } = Recovery::new(config(), None).finish(0, &mut Vec::new());
-    let release = || Event::Lock(LockEvent::Release { tranx: TRANX });
+    let release = || Event::Lock(LockEvent::Release { work: TRANX.into() });
     let mut stage = TransactionStage {
         tranx,
         config: Arc::new(config()),
@@ -115,7 +115,7 @@ fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new
     };
     assert_eq!(stage.run(0).unwrap(), 0);
     // One of the two is left.
-    internal.offer(TranxEvent::Granted { tranx: TRANX }).unwrap();
+    internal.offer(TranxEvent::Granted { work: TRANX.into() }).unwrap();
     entry.offer(TranxEvent::ClientGone { client: ClientId { incarnation: Incarnation(1), number: 1 } }).unwrap();
     assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (1, 5));
     assert!(stage.internal.is_empty() && !stage.entry.is_empty());

@@ -51,14 +51,14 @@ impl Hands {
         match command {
             Command::Send { to, message } => self.outgoing.send(Outgoing::Server(to, message)),
             Command::Reply { client, message, answer } => {
-                let tally =
-                    if matches!(answer, CommitAnswer::Committed(_)) { &board.committed } else { &board.refused };
+                let is_committed = matches!(answer, CommitAnswer::Committed(_) | CommitAnswer::Validated(_));
+                let tally = if is_committed { &board.committed } else { &board.refused };
                 tally.fetch_add(1, Ordering::Relaxed);
                 let response = Response { id: message.0, reply: Reply::Commit(answer) };
                 self.outgoing.send(Outgoing::Client(client, response));
             }
             Command::Log { ticket, record, durable } => self.wal.send(Append { ticket, record, durable }),
-            Command::Check { tranx, reads, scans } => self.storage.send(Store::Check { tranx, reads, scans }),
+            Command::Check { work, reads, scans } => self.storage.send(Store::Check { work, reads, scans }),
             Command::Apply { tranx, writes } => self.storage.send(Store::Apply { tranx, writes }),
             command @ (Command::PersistStorage | Command::WriteGcRecord(_) | Command::RemoveSegments { .. }) => {
                 return Err(format!("a command that it cannot carry out: {command:?}"));
@@ -134,9 +134,9 @@ impl TransactionStage {
 }
 
 fn cached_check(storage: &dyn Storage, command: &Command) -> Option<TranxEvent> {
-    let Command::Check { tranx, reads, scans } = command else { return None };
+    let Command::Check { work, reads, scans } = command else { return None };
     let answer = if scans.is_empty() { storage.check_cached(reads) } else { None };
-    answer.map(|answer| TranxEvent::Checked { tranx: *tranx, answer })
+    answer.map(|answer| TranxEvent::Checked { work: *work, answer })
 }
 
 impl Stage for TransactionStage {

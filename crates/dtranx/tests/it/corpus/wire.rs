@@ -3,7 +3,7 @@
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
     ClientId, CommitAnswer, Current, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome, Read,
-    Record, Refusal, ScanRead, ServerId, Transaction, TranxId, Value, Vote, Write,
+    Record, Refusal, ScanRead, ServerId, Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
@@ -15,6 +15,7 @@ use crate::corpus::replay::Corpus;
 
 const PARTICIPANTS: [ServerId; 2] = [ServerId(1), ServerId(300)];
 const TRANX: TranxId = TranxId { server: ServerId(300), number: u64::MAX };
+const VALIDATION: ValidationId = ValidationId { server: ServerId(300), incarnation: Incarnation(70_000), number: 5 };
 const CLIENT: ClientId = ClientId { incarnation: Incarnation(70_000), number: 3 };
 
 fn key(name: &'static str) -> Key {
@@ -77,6 +78,7 @@ fn responses() -> Vec<(&'static str, Response)> {
         ("values", Reply::Values(vec![None, Some(item())])),
         ("found", Reply::Found { items: vec![(key("a"), item())], complete: false }),
         ("committed", Reply::Commit(CommitAnswer::Committed(TRANX))),
+        ("validated", Reply::Commit(CommitAnswer::Validated(VALIDATION))),
         ("stale", Reply::Commit(CommitAnswer::Refused(stale))),
         ("invalid", Reply::Commit(CommitAnswer::Refused(invalid))),
         ("status", Reply::Status(Box::new(status()))),
@@ -115,14 +117,14 @@ fn messages() -> Vec<(&'static str, Message)> {
     let refusal = Refusal::WriteLocked { key: key("a") };
     vec![
         ("prepare", Message::Prepare { tranx: TRANX, participants: PARTICIPANTS.to_vec(), part: transaction() }),
-        ("validate", Message::Validate { tranx: TRANX, part: transaction() }),
+        ("validate", Message::Validate { validation: VALIDATION, part: transaction() }),
         ("yes", Message::Vote { tranx: TRANX, vote: Vote::Yes }),
         ("no", Message::Vote { tranx: TRANX, vote: Vote::No(refusal) }),
         ("decisions", Message::Decisions(vec![(TRANX, Outcome::Abort), (TRANX, Outcome::Commit)])),
         ("acknowledge", Message::Acknowledge(vec![TRANX; 3])),
         ("inquire", Message::Inquire { tranx: TRANX }),
         ("told", Message::Told { tranx: TRANX, outcome: Some(Outcome::Commit) }),
-        ("low_water", Message::LowWater { number: 70_000 }),
+        ("low_water", Message::LowWater { through: 70_000, incomplete: vec![3, 69_999] }),
     ]
 }
 

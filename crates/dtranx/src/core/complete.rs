@@ -1,0 +1,90 @@
+//! Which of a coordinator's transactions are complete, as far as is known: all up to a number, but for some.
+//!
+//! What is complete stays so. A coordinator that was restarted may know less than it has told before, and messages overtake
+//! each other; so what is complete by any message is complete, and nothing that is told later takes it back.
+
+use std::collections::BTreeSet;
+
+use super::message::Message;
+
+/// The complete transactions of one coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Complete {
+    through: u64,
+    /// Not complete although not above `through`.
+    except: BTreeSet<u64>,
+}
+
+impl Complete {
+    /// Everything up to and with this number.
+    pub(crate) fn through(number: u64) -> Self {
+        Self { through: number, except: BTreeSet::new() }
+    }
+
+    /// Everything up to and with this number, but for these.
+    pub(crate) fn but_for(through: u64, except: impl IntoIterator<Item = u64>) -> Self {
+        Self { through, except: except.into_iter().filter(|number| *number <= through).collect() }
+    }
+
+    /// The message that tells it.
+    pub(crate) fn told(&self) -> Message {
+        Message::LowWater { through: self.through, incomplete: self.except.iter().copied().collect() }
+    }
+
+    /// The last number that any of it is about.
+    pub(crate) fn last(&self) -> u64 {
+        self.through
+    }
+
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        number <= self.through && !self.except.contains(&number)
+    }
+
+    /// The largest number such that everything up to it is complete.
+    pub(crate) fn low_water(&self) -> u64 {
+        self.except.first().map_or(self.through, |first| first.saturating_sub(1))
+    }
+
+    /// Adds what is complete by `told`. Which of the exceptions were complete by it?
+    pub(crate) fn add(&mut self, told: &Self) -> Vec<u64> {
+        let (longer, shorter) = if told.through >= self.through { (told, &*self) } else { (&*self, told) };
+        let except = longer.except.iter().filter(|number| !shorter.contains(**number)).copied().collect();
+        let sum = Self { through: longer.through, except };
+        let freed = self.except.iter().filter(|number| sum.contains(**number)).copied().collect();
+        *self = sum;
+        freed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn low_water_is_below_the_first_exception() {
+        assert_eq!(Complete::default().low_water(), 0);
+        assert_eq!(Complete::through(7).low_water(), 7);
+        assert_eq!(Complete::but_for(9, [4, 6, 12]).low_water(), 3);
+    }
+
+    #[test]
+    fn add_keeps_what_either_says_and_tells_what_is_new_among_exceptions() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for _ in 0..2_000 {
+            let mut draw = || {
+                let through = rng.random_range(0..8);
+                Complete::but_for(through, (1..=through).filter(|_| rng.random()).collect::<Vec<_>>())
+            };
+            let (before, told) = (draw(), draw());
+            let mut sum = before.clone();
+            let freed = sum.add(&told);
+            for number in 1..10 {
+                assert_eq!(sum.contains(number), before.contains(number) || told.contains(number));
+                let is_new = number <= before.through && !before.contains(number) && told.contains(number);
+                assert_eq!(freed.contains(&number), is_new, "{before:?} {told:?} {number}");
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Transactions that only read: who is asked whether all of it is still so, and when the client is answered.
+//!
+//! They take no number, are in no log, and nobody remembers them: what a server does not answer in time is refused. However
+//! many there are, they move no low-water mark and wait for none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Coordinator;
+use crate::core::{
+    event::CommitAnswer,
+    flaw::Flaw,
+    id::{ClientId, Incarnation, MessageId, ServerId, ValidationId},
+    journal::Context,
+    message::{Message, Vote},
+    refusal::Refusal,
+    transaction::Transaction,
+};
+
+/// The validations that are under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Validations {
+    /// How many there were.
+    last: u64,
+    running: BTreeMap<u64, Running>,
+    /// When to ask about which again.
+    timers: BTreeSet<(u64, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Running {
+    id: ValidationId,
+    /// Who waits for the answer.
+    client: (ClientId, MessageId),
+    /// What is not answered.
+    parts: BTreeMap<ServerId, Transaction>,
+    ask_at_ms: u64,
+    attempts: u32,
+}
+
+impl Validations {
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(super) fn next_deadline_ms(&self) -> Option<u64> {
+        self.timers.first().map(|(at_ms, _)| *at_ms)
+    }
+}
+
+impl Coordinator {
+    /// Asks all participants. Without any, there is nothing to ask.
+    pub(super) fn validate(
+        &mut self,
+        ctx: &mut Context<'_>,
+        client: (ClientId, MessageId),
+        parts: BTreeMap<ServerId, Transaction>,
+    ) {
+        if self.validations.len() >= ctx.config.max_validating {
+            let limit = format!("{} reads under way", ctx.config.max_validating);
+            return self.reply(ctx, client, CommitAnswer::Refused(Refusal::Overloaded { limit }));
+        }
+        self.validations.last += 1;
+        let number = self.validations.last;
+        let is_renamed = ctx.config.has(Flaw::ValidationsRenamed);
+        let incarnation = if is_renamed { Incarnation(0) } else { self.incarnation };
+        let id = ValidationId { server: ctx.config.me, incarnation, number };
+        if parts.is_empty() {
+            return self.reply(ctx, client, CommitAnswer::Validated(id));
+        }
+        let ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
+        let running = Running { id, client, parts, ask_at_ms, attempts: 1 };
+        running.ask(ctx);
+        self.validations.timers.insert((ask_at_ms, number));
+        self.validations.running.insert(number, running);
+    }
+
+    /// A participant answers.
+    pub(crate) fn validated(&mut self, ctx: &mut Context<'_>, from: ServerId, id: ValidationId, vote: Vote) {
+        let Some(running) = self.validations.running.get_mut(&id.number).filter(|running| running.id == id) else {
+            return;
+        };
+        match vote {
+            Vote::Yes => {
+                running.parts.remove(&from);
+                if running.parts.is_empty() {
+                    self.end_validation(ctx, id.number, CommitAnswer::Validated(id));
+                }
+            }
+            Vote::No(refusal) => self.end_validation(ctx, id.number, CommitAnswer::Refused(refusal)),
+        }
+    }
+
+    /// Asks those again who have not answered, or gives up.
+    pub(super) fn validate_again(&mut self, ctx: &mut Context<'_>) {
+        let is_due = |(at_ms, _): &&(u64, u64)| *at_ms <= ctx.now_ms;
+        let due: Vec<_> = self.validations.timers.iter().take_while(is_due).copied().collect();
+        for (at_ms, number) in due {
+            self.validations.timers.remove(&(at_ms, number));
+            let Some(running) = self.validations.running.get_mut(&number) else { continue };
+            if running.attempts >= ctx.config.vote_attempts {
+                let server = running.parts.keys().next().copied().unwrap_or(ctx.config.me);
+                self.end_validation(ctx, number, CommitAnswer::Refused(Refusal::NoVote { server }));
+                continue;
+            }
+            running.attempts += 1;
+            running.ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
+            running.ask(ctx);
+            self.validations.timers.insert((running.ask_at_ms, number));
+        }
+    }
+
+    fn end_validation(&mut self, ctx: &mut Context<'_>, number: u64, answer: CommitAnswer) {
+        let Some(running) = self.validations.running.remove(&number) else { return };
+        self.validations.timers.remove(&(running.ask_at_ms, number));
+        self.reply(ctx, running.client, answer);
+    }
+}
+
+impl Running {
+    fn ask(&self, ctx: &mut Context<'_>) {
+        for (server, part) in &self.parts {
+            ctx.tell(*server, Message::Validate { validation: self.id, part: part.clone() });
+        }
+    }
+}

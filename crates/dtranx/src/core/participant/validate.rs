@@ -1,0 +1,111 @@
+//! Parts of transactions that only read: locked or looked at, checked, voted for, and forgotten.
+
+use super::{Participant, prepare::misplaced};
+use crate::core::{
+    event::{CheckAnswer, Command},
+    flaw::Flaw,
+    id::ValidationId,
+    journal::Context,
+    lock::{LockEvent, Locks},
+    machine::Event,
+    message::{Message, Vote},
+    refusal::Refusal,
+    transaction::Transaction,
+};
+
+/// How far the part is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Validating {
+    /// The lock service is asked.
+    Locking(Transaction),
+    /// The storage compares versions.
+    Checking(Transaction),
+}
+
+impl Participant {
+    /// Begins, unless it is at it.
+    pub(crate) fn validate(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction) {
+        if self.validations.contains_key(&validation) {
+            return;
+        }
+        if let Some(key) = misplaced(ctx, &part) {
+            return validated(ctx, validation, Vote::No(Refusal::NotHere { server: ctx.config.me, key }));
+        }
+        let ignores_locks = !needs_locks(&part) && ctx.config.has(Flaw::ValidationIgnoresLocks);
+        if ignores_locks || probes_late(ctx, &part) {
+            self.compare(ctx, validation, part);
+        } else {
+            self.lock(ctx, validation, part);
+        }
+    }
+
+    /// The lock service has granted what was asked.
+    pub(crate) fn validation_granted(&mut self, ctx: &mut Context<'_>, validation: ValidationId) {
+        let Some(Validating::Locking(part)) = self.validations.remove(&validation) else { return };
+        if probes_late(ctx, &part) {
+            validated(ctx, validation, Vote::Yes);
+        } else {
+            self.compare(ctx, validation, part);
+        }
+    }
+
+    /// The lock service has granted nothing.
+    pub(crate) fn validation_refused(&mut self, ctx: &mut Context<'_>, validation: ValidationId, refusal: Refusal) {
+        if self.validations.remove(&validation).is_some() {
+            validated(ctx, validation, Vote::No(refusal));
+        }
+    }
+
+    /// The storage has compared the versions.
+    pub(crate) fn validation_checked(&mut self, ctx: &mut Context<'_>, validation: ValidationId, answer: CheckAnswer) {
+        let Some(Validating::Checking(part)) = self.validations.remove(&validation) else { return };
+        let is_valid = answer.stale.is_empty() && !answer.stale_scans || ctx.config.has(Flaw::VersionsNotChecked);
+        if is_valid && probes_late(ctx, &part) {
+            return self.lock(ctx, validation, part);
+        }
+        if needs_locks(&part) {
+            ctx.event(Event::Lock(LockEvent::Release { work: validation.into() }));
+        }
+        let vote = if is_valid { Vote::Yes } else { Vote::No(Refusal::Stale { current: answer.stale }) };
+        validated(ctx, validation, vote);
+    }
+
+    /// Asks the lock service for the locks, or whether it is right that there are none.
+    fn lock(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction) {
+        let work = validation.into();
+        if needs_locks(&part) {
+            let mut locks = Locks::of(&part);
+            if ctx.config.has(Flaw::ReadsNotLocked) {
+                locks.shared.clear();
+            }
+            if ctx.config.has(Flaw::RangesNotLocked) {
+                locks.ranges.clear();
+            }
+            ctx.event(Event::Lock(LockEvent::Acquire { work, locks }));
+        } else {
+            let keys = part.reads.iter().map(|read| read.key.clone()).collect();
+            ctx.event(Event::Lock(LockEvent::Probe { work, keys }));
+        }
+        self.validations.insert(validation, Validating::Locking(part));
+    }
+
+    fn compare(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction) {
+        let (reads, scans) = (part.reads.clone(), part.scans.clone());
+        ctx.out.commands.push(Command::Check { work: validation.into(), reads, scans });
+        self.validations.insert(validation, Validating::Checking(part));
+    }
+}
+
+/// Must it be locked? What is validated by version alone need not: a version that is still there after the key was seen
+/// not to be exclusively locked was there all the time since it was read.
+fn needs_locks(part: &Transaction) -> bool {
+    part.reads_absence()
+}
+
+fn probes_late(ctx: &Context<'_>, part: &Transaction) -> bool {
+    ctx.config.has(Flaw::ProbeAfterCheck) && !needs_locks(part)
+}
+
+fn validated(ctx: &mut Context<'_>, validation: ValidationId, vote: Vote) {
+    ctx.tell(validation.server, Message::Validated { validation, vote });
+}
