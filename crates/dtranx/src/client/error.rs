@@ -41,7 +41,14 @@ pub enum Error {
     /// A key, value or transaction is beyond a limit. Nothing was committed.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The application gave the transaction up. Nothing was committed.
+    /// The application gave the transaction up. Nothing was committed; what it had read was so at one instant.
     #[error("{0}")]
     Aborted(String),
+}
+
+impl Error {
+    /// Is it about a server that did not answer, and not about anything that was read?
+    pub(super) const fn is_of_a_server(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unreachable { .. } | Self::Unknown(_))
+    }
 }

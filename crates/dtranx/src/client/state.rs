@@ -77,6 +77,16 @@ impl TransactionState {
         Ok(())
     }
 
+    /// Is there nothing that could have changed since it was read?
+    pub(super) fn has_read_nothing(&self) -> bool {
+        self.reads.is_empty() && self.scans.is_empty()
+    }
+
+    /// What it would have written is not written.
+    pub(super) fn discard_writes(&mut self) {
+        self.writes.clear();
+    }
+
     /// The transaction to be committed; the same one each time as long as nothing is read or written in between.
     pub(super) fn gathered(&self) -> Transaction {
         let read = |(key, item): (&Key, &Option<Item>)| Read {

@@ -58,6 +58,12 @@ impl Unknown {
         Self { pending: Box::new(Pending { server, link, ticket, ask }) }
     }
 
+    /// The error, if nothing was to be written: that cannot be committed.
+    pub(super) fn of_reads(self) -> Error {
+        let why = "it has not answered whether what the transaction read is so".to_owned();
+        Error::Unavailable { server: self.pending.server, why }
+    }
+
     pub(super) async fn again(mut self, until: Instant) -> Again {
         let Pending { server, link, ticket, ask } = &*self.pending;
         let Some(ticket) = ticket else { return Again::Silence(self) };

@@ -33,6 +33,10 @@ impl AsyncClient {
     /// The future is `Send` if `body` owns what it uses (`async move`, clones); with borrowed values the compiler cannot
     /// tell so far.
     ///
+    /// If `body` returns an error, nothing is written; but what it has read is validated before the error is returned, as if
+    /// it were committed: a reason to give up counts only if it was so at one instant. If it was not, `body` is called again.
+    /// Errors of servers that do not answer are returned at once.
+    ///
     /// If the future is dropped while it commits, the commit goes on without it: see [`AsyncTransaction::commit`].
     ///
     /// # Errors
@@ -42,11 +46,19 @@ impl AsyncClient {
         let mut brought = Brought::new();
         loop {
             let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(brought) };
-            let value = body(&mut tranx).await?;
+            let value = body(&mut tranx).await;
+            if let Err(error) = &value {
+                if error.is_of_a_server() || tranx.state.has_read_nothing() {
+                    return value;
+                }
+                tranx.state.discard_writes();
+            }
             brought = loop {
                 let refusal = match tranx.commit_surely().await {
-                    Ok(_) => return Ok(value),
+                    Ok(_) => return value,
                     Err(Error::Refused(refusal)) => refusal,
+                    // Nothing was to be written: there is nothing to ask for.
+                    Err(Error::Unknown(unknown)) if value.is_err() => return Err(unknown.of_reads()),
                     Err(error) => return Err(error),
                 };
                 match retry.refused(refusal) {

@@ -75,7 +75,8 @@ impl Client {
     }
 
     /// Runs a transaction, again and again as far as the options allow, until it is committed. `body` may be called several
-    /// times and must do nothing else that cannot be repeated.
+    /// times and must do nothing else that cannot be repeated. What it has read is validated if it returns an error, too: see
+    /// [`AsyncClient::transact`].
     ///
     /// # Errors
     /// What `body` returns, or [`crate::client::Error::GivenUp`], or [`crate::client::Error::Unknown`] if the answer to a

@@ -232,3 +232,65 @@ fn cached_keys_are_read_and_checked_without_a_stage_that_waits_for_disks() {
     // A stage counts what it has done after it has handed it on.
     wait_for(|| handled(&store, "read") == 1);
 }
+
+/// What a client has in its cache may be out of date: that is no reason to give up.
+#[test]
+fn error_of_a_closure_is_returned_only_if_what_it_read_was_so() {
+    let _limit = Limit::of(120, "answer of the engine");
+    let store = Embedded::in_memory().unwrap();
+    let (caching, other) =
+        (store.client(ClientOptions { cache_items: 100, ..ClientOptions::default() }), client(&store));
+    caching.put("a", "old").unwrap();
+    for (round, new) in ["new", "newer"].into_iter().enumerate() {
+        other.put("a", new).unwrap();
+        let mut calls = 0;
+        let expected = caching.transact(|tranx| {
+            calls += 1;
+            tranx.put("b", new)?;
+            match tranx.get("a")? {
+                Some(value) if value == new => Ok(()),
+                found => Err(Error::Aborted(format!("{found:?}"))),
+            }
+        });
+        expected.unwrap();
+        assert_eq!(calls, 2, "round {round}: it has not read what was out of date");
+    }
+}
+
+#[test]
+fn error_of_a_closure_is_returned_and_nothing_written_if_what_it_read_is_so() {
+    let _limit = Limit::of(120, "answer of the engine");
+    let store = Embedded::in_memory().unwrap();
+    let client = client(&store);
+    client.put("a", "1").unwrap();
+    for name in ["a", "absent"] {
+        let mut calls = 0;
+        let given_up: Result<(), Error> = client.transact(|tranx| {
+            calls += 1;
+            tranx.put("b", "2")?;
+            let found = tranx.get(name)?;
+            tranx.scan_prefix("a", 10)?;
+            Err(Error::Aborted(format!("{found:?}")))
+        });
+        assert!(matches!(given_up, Err(Error::Aborted(_))), "{given_up:?}");
+        assert_eq!((calls, client.get("b").unwrap()), (1, None));
+    }
+    // It has read nothing, so that there is nothing to validate.
+    let too_long = client.transact(|tranx| tranx.put(vec![0; 1 << 20], "x"));
+    assert!(matches!(too_long, Err(Error::Limit(_))), "{too_long:?}");
+}
+
+#[test]
+fn error_of_a_closure_whose_reads_are_never_so_is_not_returned() {
+    let _limit = Limit::of(120, "answer of the engine");
+    let store = Embedded::in_memory().unwrap();
+    let (hasty, other) = (store.client(ClientOptions { attempts: 3, ..ClientOptions::default() }), client(&store));
+    let mut round = 0_u8;
+    let given_up: Result<(), Error> = hasty.transact(|tranx| {
+        tranx.get("a")?;
+        round += 1;
+        other.put("a", vec![round])?;
+        Err(Error::Aborted("no".to_owned()))
+    });
+    assert!(matches!(given_up, Err(Error::GivenUp { attempts: 3, .. })), "{given_up:?}");
+}
