@@ -1,7 +1,7 @@
 //! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this file in words.
 
 /// The version of everything the log writes, the records included.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 
 /// Everything begins at multiples of this: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;
@@ -82,9 +82,12 @@ pub(super) struct BlockPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block<'a> {
     pub(super) position: BlockPosition,
-    /// Records, each after its length.
+    /// Records, each after its length. A seal has none.
     pub(super) payload: &'a [u8],
 }
+
+/// The room of a seal: a block without records, written behind what was persisted, which says so.
+pub(super) const SEAL_BYTES: u64 = ALIGN_BYTES as u64;
 
 /// How much room a block with such a payload takes.
 pub(super) fn block_bytes(payload_bytes: usize) -> usize {
@@ -113,9 +116,9 @@ pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usi
         first_sequence: u64_at(header, 24),
     };
     // Cheap refusals first: most places that are not blocks are zeros.
-    if length == 0
-        || position.sequence >= COUNT_LIMIT
+    if position.sequence >= COUNT_LIMIT
         || position.durable_below.max(position.first_sequence) > position.sequence
+        || length == 0 && !is_seal(position)
     {
         return None;
     }
@@ -125,6 +128,11 @@ pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usi
     }
     let taken = block_bytes(length).min(bytes.len());
     Some((Block { position, payload: &block[BLOCK_HEADER_BYTES..] }, taken))
+}
+
+/// A seal follows what it is about, so that it is never the first block of all; zeros are none.
+fn is_seal(position: BlockPosition) -> bool {
+    position.sequence > 0 && position.durable_below == position.sequence
 }
 
 /// Over the segment's number and everything but the checksum itself: a block of another segment never passes.

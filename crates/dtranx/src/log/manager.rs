@@ -6,13 +6,15 @@
 //! 3. An opened log goes on in a new segment, whose header says where the one before ended: what was torn there, and what
 //!    may lie whole behind it, is never read again. Segments into which nothing was written are removed before, so that a
 //!    server that only starts and ends takes no room.
+//! 4. What was made durable is sealed: a block without records behind it says so. The seal itself becomes durable with whatever
+//!    is made durable next. So damage of what was persisted last is not taken for a torn tail.
 
 use std::sync::Arc;
 
 use super::Result;
 use super::ahead::Ahead;
 use super::collector::{Complete, SegmentInfo, Shared};
-use super::format::{self, BLOCK_HEADER_BYTES, BlockPosition, HEADER_BYTES, SegmentHeader};
+use super::format::{self, BLOCK_HEADER_BYTES, BlockPosition, HEADER_BYTES, SEAL_BYTES, SegmentHeader};
 use super::medium::Medium;
 use super::reader::{self, Replay};
 use super::segment::{Segment, SegmentNumber};
@@ -25,6 +27,9 @@ pub(super) struct LogManager {
     next_sequence: u64,
     /// All blocks below are durable.
     durable_below: u64,
+    /// Blocks with records have come since the last seal.
+    is_unsealed: bool,
+    seal: Vec<u8>,
 }
 
 impl LogManager {
@@ -49,7 +54,8 @@ impl LogManager {
         let header = SegmentHeader { server, number: number.0, size_bytes, first_sequence: Some(next_sequence) };
         let current = Segment::create(&*medium, header)?;
         let shared = Shared { complete: Complete::new(found.complete), ahead: Ahead::behind(&header), size_bytes };
-        Ok(Self { medium, shared, current, next_sequence, durable_below: next_sequence })
+        let durable_below = next_sequence;
+        Ok(Self { medium, shared, current, next_sequence, durable_below, is_unsealed: false, seal: Vec::new() })
     }
 
     /// The segment that the next block goes to, if it fits.
@@ -62,9 +68,9 @@ impl LogManager {
         &self.shared
     }
 
-    /// Whether a block with such a payload fits into the current segment.
+    /// Whether a block with such a payload fits into the current segment, and the seal behind it.
     pub(super) fn fits(&self, payload_bytes: usize) -> bool {
-        format::block_bytes(payload_bytes) as u64 <= self.current.left_bytes()
+        format::block_bytes(payload_bytes) as u64 + SEAL_BYTES <= self.current.left_bytes()
     }
 
     /// Whether the current segment has no block yet.
@@ -81,11 +87,27 @@ impl LogManager {
         self.current.write(buffer)?;
         self.next_sequence += 1;
         buffer.truncate(BLOCK_HEADER_BYTES);
+        self.is_unsealed = true;
         Ok(())
     }
 
-    /// Makes every block durable.
+    /// Makes every block durable, and says so behind it.
     pub(super) fn persist(&mut self) -> Result<()> {
+        self.sync()?;
+        if !self.is_unsealed {
+            return Ok(());
+        }
+        let mut seal = std::mem::take(&mut self.seal);
+        seal.clear();
+        seal.resize(BLOCK_HEADER_BYTES, 0);
+        let sealed = self.write_block(&mut seal);
+        self.seal = seal;
+        self.is_unsealed = false;
+        sealed
+    }
+
+    /// Makes every block durable.
+    fn sync(&mut self) -> Result<()> {
         self.current.persist()?;
         self.durable_below = self.next_sequence;
         Ok(())
@@ -93,7 +115,9 @@ impl LogManager {
 
     /// Ends the current segment, durably, and begins the next.
     pub(super) fn roll(&mut self) -> Result<()> {
-        self.persist()?;
+        // The next segment says that what is in this one is durable; a seal that is not must not be missed.
+        self.sync()?;
+        self.is_unsealed = false;
         let number = self.current.number();
         let mut next = self.shared.ahead.take(&*self.medium, number)?;
         next.first_sequence = self.next_sequence;

@@ -4,8 +4,8 @@
 //! 1. The newest segment may be without a header, or without anything behind it: it was being made, or had been made ahead
 //!    (see `ahead`), or its server did nothing. It is `unused`.
 //! 2. Blocks that were not persisted are lost, torn, or whole after a torn one. The log ends at the first that is not
-//!    whole. Each block says below which sequence everything was durable when it was written; if a later one says so of
-//!    a block that is not there, that is damage, and an error.
+//!    whole. Each block says below which sequence everything was durable when it was written, and behind what was persisted
+//!    there is a seal, which says nothing else. If a later one says so of a block that is not there, that is damage, and an error.
 //! 3. A segment says which block is its first: in its header, or in each of its blocks. All before that one were durable,
 //!    so what was torn in an earlier segment, and what may lie whole behind it, is never read again.
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::collector::{Collector, SegmentInfo};
-use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES};
+use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, SEAL_BYTES};
 use super::gc_log::GcLog;
 use super::manager::LogManager;
 use super::medium::Medium;
@@ -115,7 +115,8 @@ impl TranxLog {
         };
         let oldest = gc_log.oldest();
         let manager = LogManager::open(medium.clone(), options.server, options.segment_bytes, oldest, &mut replay)?;
-        let room = options.segment_bytes as usize - HEADER_BYTES - BLOCK_HEADER_BYTES - format::record_bytes(0);
+        let taken = HEADER_BYTES + BLOCK_HEADER_BYTES + format::record_bytes(0) + SEAL_BYTES as usize;
+        let room = options.segment_bytes as usize - taken;
         let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
         let gc_payload = gc_log.payload().to_vec();
         let shared = manager.shared().clone();
@@ -170,7 +171,8 @@ impl TranxLog {
         if self.block.len() > BLOCK_HEADER_BYTES { self.manager.write_block(&mut self.block) } else { Ok(()) }
     }
 
-    /// Makes every record appended so far durable.
+    /// Makes every record appended so far durable. What says that they are is durable after the next call, which has
+    /// nothing else to do if nothing was appended in between.
     ///
     /// # Errors
     /// The medium refuses.

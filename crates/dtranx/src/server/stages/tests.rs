@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use super::side::{SideHands, SideMachine, SideStage};
 use super::transaction::{Hands, TransactionStage};
+use super::wal::WalStage;
 use crate::core::acknowledgement::AckEvent;
 use crate::core::lock::LockEvent;
 use crate::core::machine::{Event, Outbox, Turn};
 use crate::core::tranx_service::TranxEvent;
-use crate::core::{ClientId, Incarnation, Node, NodeConfig, Partition, Recovery, ServerId, TranxId};
+use crate::core::{ClientId, Incarnation, LogTicket, Node, NodeConfig, Partition, Record, Recovery, ServerId, TranxId};
+use crate::log::{LogError, LogOptions, Memory, TranxLog};
 use crate::server::board::Board;
+use crate::server::event::Append;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
 
@@ -122,4 +125,28 @@ fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new
     at_lock.take(8, &mut Vec::new());
     assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (1, 1009));
     assert!(stage.entry.is_empty() && !stage.has_work());
+}
+
+/// What was acknowledged last before a silence is told from a torn tail after a power failure, too.
+#[test]
+fn seal_behind_what_was_persisted_last_becomes_durable_by_itself() {
+    let segment = "segment-00000000000000000001.wal";
+    for seed in 0..20 {
+        let medium = Memory::new();
+        let options = LogOptions { server: ME.0, segment_bytes: 4096 };
+        let log = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap().log;
+        let (append, source) = of(8);
+        let board = Arc::new(Board::new(ME, "memory".to_owned(), Counters::new(), u64::MAX));
+        let mut stage = WalStage::new(log, board, source, outlet(), outlet());
+        let record = Record::Reserve { through: 7 };
+        append.offer(Append { ticket: LogTicket(1), record, durable: true }).map_err(drop).unwrap();
+        stage.run(0).unwrap();
+        stage.run(stage.deadline_ms().unwrap()).unwrap();
+        assert_eq!(stage.deadline_ms(), None);
+        drop(stage);
+        medium.crash(seed);
+        assert!(medium.damage(segment, 64 + 33));
+        let opened = TranxLog::open(Arc::new(medium), &options, |_, _| Ok(()));
+        assert!(matches!(opened, Err(LogError::Corrupt { offset: 64, .. })), "seed {seed}: {opened:?}");
+    }
 }

@@ -14,6 +14,9 @@ use crate::stage::{Outlet, Source, Stage};
 /// How long a record that nobody waits for may wait for one that is in a hurry.
 const LAZY_MS: u64 = 5;
 
+/// How long the seal behind what was persisted last may wait for the next record before it is made durable by itself.
+const SEAL_MS: u64 = 100;
+
 pub(in crate::server) struct WalStage {
     log: TranxLog,
     board: Arc<Board>,
@@ -28,6 +31,7 @@ pub(in crate::server) struct WalStage {
     appended: LogTicket,
     told: LogTicket,
     persist_at_ms: Option<u64>,
+    seal_at_ms: Option<u64>,
 }
 
 impl WalStage {
@@ -52,6 +56,7 @@ impl WalStage {
             appended: LogTicket(0),
             told: LogTicket(0),
             persist_at_ms: None,
+            seal_at_ms: None,
         };
         stage.board.note_space(stage.log.space());
         stage.gc.send(Garbage::MakeAhead);
@@ -76,9 +81,10 @@ impl WalStage {
         Ok(())
     }
 
-    fn persist(&mut self) -> Result<(), String> {
+    fn persist(&mut self, now_ms: u64) -> Result<(), String> {
         self.log.persist().map_err(|error| error.to_string())?;
         self.persist_at_ms = None;
+        self.seal_at_ms = Some(now_ms + SEAL_MS);
         self.told = self.appended;
         self.tell.send(TranxEvent::Logged { through: self.told });
         Ok(())
@@ -100,7 +106,10 @@ impl Stage for WalStage {
         batch.clear();
         self.batch = batch;
         if hurry || self.persist_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            self.persist()?;
+            self.persist(now_ms)?;
+        } else if self.seal_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && self.appended == self.told {
+            self.log.persist().map_err(|error| error.to_string())?;
+            self.seal_at_ms = None;
         } else if self.appended > self.told && self.persist_at_ms.is_none() {
             self.persist_at_ms = Some(now_ms + LAZY_MS);
         }
@@ -114,6 +123,6 @@ impl Stage for WalStage {
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        self.persist_at_ms
+        [self.persist_at_ms, self.seal_at_ms].into_iter().flatten().min()
     }
 }

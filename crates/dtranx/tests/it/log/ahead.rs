@@ -25,19 +25,19 @@ fn full_segment_costs_no_creation_if_the_next_was_made_ahead() {
     assert_eq!((segments(&medium), opened.log.space().segments), (2, 2));
     let before = medium.creations();
     for number in 0..10 {
-        opened.log.append(&record(number, 500)).unwrap();
+        opened.log.append(&record(number, 440)).unwrap();
         opened.log.persist().unwrap();
     }
     assert_eq!((opened.log.current(), medium.creations() - before), (SegmentNumber(2), 0));
     // The one behind it was not made ahead.
     for number in 10..20 {
-        opened.log.append(&record(number, 500)).unwrap();
+        opened.log.append(&record(number, 440)).unwrap();
     }
     opened.log.persist().unwrap();
     assert_eq!((opened.log.current(), medium.creations() - before), (SegmentNumber(3), 1));
     drop(opened);
     let (_, found) = open(medium, SEGMENT_BYTES).unwrap();
-    assert_eq!(found, (0..20).map(|number| record(number, 500)).collect::<Vec<_>>());
+    assert_eq!(found, (0..20).map(|number| record(number, 440)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::log::{open, reclaim, record, segment_file};
 
 const SEGMENT_BYTES: u64 = 4096;
 
-/// A log of five durable blocks of 192 bytes each, at 64, 256, 448, 640 and 832.
+/// A log of five durable blocks of 192 bytes each, at 64, 320, 576, 832 and 1088, each with a seal of 64 bytes behind it.
 fn five_blocks() -> Memory {
     let medium = Memory::new();
     let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
@@ -22,19 +22,19 @@ fn five_blocks() -> Memory {
 #[test]
 fn damage_before_the_tail_is_an_error_with_file_and_offset() {
     let medium = five_blocks();
-    assert!(medium.damage(&segment_file(1), 256 + 50));
+    assert!(medium.damage(&segment_file(1), 320 + 50));
     match open(medium, SEGMENT_BYTES) {
-        Err(LogError::Corrupt { file, offset, .. }) => assert_eq!((file, offset), (segment_file(1), 256)),
+        Err(LogError::Corrupt { file, offset, .. }) => assert_eq!((file, offset), (segment_file(1), 320)),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn damage_in_every_byte_of_a_block_is_found() {
-    for at in 448..448 + 32 + 4 + 150 {
+    for at in 576..576 + 32 + 4 + 150 {
         let medium = five_blocks();
         assert!(medium.damage(&segment_file(1), at));
-        assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 448, .. })), "byte {at}");
+        assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 576, .. })), "byte {at}");
     }
 }
 
@@ -42,15 +42,74 @@ fn damage_in_every_byte_of_a_block_is_found() {
 fn damage_at_the_end_of_a_complete_segment_is_an_error() {
     let medium = five_blocks();
     drop(open(medium.clone(), SEGMENT_BYTES).unwrap());
-    assert!(medium.damage(&segment_file(1), 832 + 40));
-    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 832, .. })));
+    assert!(medium.damage(&segment_file(1), 1088 + 40));
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 1088, .. })));
 }
 
+/// Whatever byte of a log is changed, and however often it was persisted: it is refused, or nothing persisted is missing.
 #[test]
-fn damage_in_the_last_block_is_a_torn_tail() {
-    let medium = five_blocks();
-    assert!(medium.damage(&segment_file(1), 832 + 40));
-    assert_eq!(open(medium, SEGMENT_BYTES).unwrap().1.len(), 4);
+fn damage_in_any_byte_loses_nothing_that_was_persisted_unnoticed() {
+    for blocks in 1..=5 {
+        let mut named = 0;
+        for at in 0..1500 {
+            let medium = Memory::new();
+            let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+            for number in 0..blocks {
+                opened.log.append(&record(number, 150)).unwrap();
+                opened.log.persist().unwrap();
+            }
+            drop(opened);
+            assert!(medium.damage(&segment_file(1), at));
+            match open(medium, SEGMENT_BYTES) {
+                Ok((_, found)) => assert_eq!(found.len() as u64, blocks, "byte {at} of {blocks} blocks"),
+                Err(LogError::Corrupt { file, .. }) => {
+                    assert_eq!(file, segment_file(1));
+                    named += 1;
+                }
+                Err(error) => panic!("byte {at}: {error}"),
+            }
+        }
+        // The header, and all of each block but the zeros that fill it up.
+        assert!(named >= 64 + blocks * (32 + 4 + 150), "{named} for {blocks} blocks");
+    }
+}
+
+/// Several blocks that were persisted together: the first that is damaged is named, none is skipped.
+#[test]
+fn damage_in_what_was_persisted_last_is_named_wherever_it_is() {
+    for damaged in [64, 256, 448] {
+        let medium = Memory::new();
+        let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+        for number in 0..3 {
+            opened.log.append(&record(number, 150)).unwrap();
+            opened.log.write().unwrap();
+        }
+        opened.log.persist().unwrap();
+        drop(opened);
+        assert!(medium.damage(&segment_file(1), damaged + 40));
+        match open(medium, SEGMENT_BYTES) {
+            Err(LogError::Corrupt { offset, .. }) => assert_eq!(offset, damaged),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A seal is durable only with the next persist: before that, a power failure may take it, and nothing else.
+#[test]
+fn lost_seals_are_no_damage_and_kept_ones_are_believed() {
+    for seed in 0..100 {
+        let medium = five_blocks();
+        medium.crash(seed);
+        let (mut opened, found) = open(medium.clone(), SEGMENT_BYTES).unwrap();
+        assert_eq!(found.len(), 5, "seed {seed}");
+        opened.log.append(&record(5, 150)).unwrap();
+        opened.log.persist().unwrap();
+        opened.log.persist().unwrap();
+        drop(opened);
+        medium.crash(seed);
+        assert!(medium.damage(&segment_file(2), 64 + 40));
+        assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 64, .. })), "seed {seed}");
+    }
 }
 
 #[test]
@@ -125,7 +184,7 @@ fn another_version_and_another_server_are_refused() {
     let checksum = crc32c::crc32c(&header);
     header[12..16].copy_from_slice(&checksum.to_le_bytes());
     Medium::open(&medium, &segment_file(1)).unwrap().write(0, &header).unwrap();
-    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Version { found: 9, supported: 2, .. })));
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Version { found: 9, supported: 3, .. })));
 }
 
 #[test]

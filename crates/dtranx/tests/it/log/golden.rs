@@ -5,14 +5,14 @@ use dtranx::log::{FORMAT_VERSION, Memory, SegmentNumber};
 use crate::log::{open, reclaim, segment_file};
 
 const SEGMENT_HEADER: &str = "\
-    445452582d57414c020007008349658c\
+    445452582d57414c030007007b942f12\
     01000000000000000010000000000000\
     00000000000000000000000000000000\
     00000000000000000000000000000000";
 
 /// The second segment, made ahead: its header does not say which block is its first.
 const AHEAD_HEADER: &str = "\
-    445452582d57414c020007004c9f46d5\
+    445452582d57414c03000700b4420c4b\
     02000000000000000010000000000000\
     ffffffffffffffff0000000000000000\
     00000000000000000000000000000000";
@@ -24,15 +24,22 @@ const BLOCK: &str = "\
     030000006f6e65060000007365636f6e\
     64000000000000000000000000000000";
 
+/// Behind it, the seal: no records, everything below is durable.
+const SEAL: &str = "\
+    000000001e52a9810100000000000000\
+    01000000000000000000000000000000\
+    00000000000000000000000000000000\
+    00000000000000000000000000000000";
+
 /// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are "lc".
 const GC_SLOT: &str = "\
-    445452582d47434c020007000ae53ffb\
+    445452582d47434c03000700db6ecb85\
     02000000000000000100000000000000\
     02000000000000006c63";
 
 #[test]
-fn format_version_2_has_these_bytes() {
-    assert_eq!(FORMAT_VERSION, 2);
+fn format_version_3_has_these_bytes() {
+    assert_eq!(FORMAT_VERSION, 3);
     let medium = Memory::new();
     let (mut opened, _) = open(medium.clone(), 4096).unwrap();
     opened.log.append(b"one").unwrap();
@@ -46,7 +53,8 @@ fn format_version_2_has_these_bytes() {
     assert_eq!(segment.len(), 4096);
     assert_eq!(hex(&segment[..64]), SEGMENT_HEADER);
     assert_eq!(hex(&segment[64..128]), BLOCK);
-    assert!(segment[128..].iter().all(|byte| *byte == 0));
+    assert_eq!(hex(&segment[128..192]), SEAL);
+    assert!(segment[192..].iter().all(|byte| *byte == 0));
     let ahead = medium.contents(&segment_file(2)).unwrap();
     assert_eq!(hex(&ahead[..64]), AHEAD_HEADER);
     assert!(ahead.len() == 4096 && ahead[64..].iter().all(|byte| *byte == 0));
