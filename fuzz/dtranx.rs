@@ -132,7 +132,7 @@ fn go_on(medium: &Memory, file: &str) {
 }
 
 fn open(medium: &Memory) -> Result<(TranxLog, Vec<Vec<u8>>), LogError> {
-    let options = LogOptions { server: SERVER, segment_bytes: 4096 };
+    let options = LogOptions::new(SERVER, 4096);
     let mut found = Vec::new();
     let replay = |_: SegmentNumber, record: &[u8]| {
         found.push(record.to_vec());

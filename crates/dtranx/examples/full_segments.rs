@@ -43,7 +43,7 @@ fn show(what: &str, times: &[Duration]) {
 }
 
 fn measure(folder: &Path, is_ahead: bool) -> Result<Times, LogError> {
-    let options = LogOptions { server: 1, segment_bytes: SEGMENT_BYTES };
+    let options = LogOptions::new(1, SEGMENT_BYTES);
     let opened = TranxLog::open(Arc::new(Disk::open(folder)?), &options, |_, _| Ok(()))?;
     let Opened { mut log, collector, .. } = opened;
     thread::scope(|scope| {

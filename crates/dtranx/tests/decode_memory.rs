@@ -70,7 +70,7 @@ const FRAME_LIMIT: u32 = dtranx::wire::FRAME_LIMIT_BYTES as u32;
 /// A file may claim any size without having it.
 fn sparse_segment_is_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
-    let options = dtranx::log::LogOptions { server: 7, segment_bytes: 4096 };
+    let options = dtranx::log::LogOptions::new(7, 4096);
     let open = || {
         let medium: std::sync::Arc<dyn Medium> = std::sync::Arc::new(Disk::open(folder.path()).unwrap());
         dtranx::log::TranxLog::open(medium, &options, |_, _| Ok(()))

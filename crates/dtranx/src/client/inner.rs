@@ -33,7 +33,7 @@ impl Inner {
     pub(super) fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
         let mut links: BTreeMap<ServerId, Arc<dyn Link>> = BTreeMap::new();
         for server in &cluster.servers {
-            let link = SocketLink::new(server.address, &cluster.name, Some(server.id)).map_err(unreachable)?;
+            let link = SocketLink::new(&cluster, *server).map_err(unreachable)?;
             links.insert(server.id, Arc::new(link));
         }
         Ok(Self::new(cluster, links, options))

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 pub use self::port::HeldPort;
@@ -27,6 +28,10 @@ pub struct Cluster {
     /// Which of them holds a key.
     pub partition: Partition,
 }
+
+/// What tells a cluster's servers and map of keys from any others: the first half of the SHA-256 of both. Addresses may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapId(pub [u8; 16]);
 
 /// A server of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +93,33 @@ impl Cluster {
             Some(server) => field("partition", format!("server {server} is not among the servers")),
             None => Ok(()),
         }
+    }
+
+    /// See [`MapId`].
+    pub fn map_id(&self) -> MapId {
+        let mut hasher = Sha256::new();
+        let mut number = |number: u64| hasher.update(number.to_le_bytes());
+        let mut ids: Vec<u16> = self.servers.iter().map(|server| server.id.0).collect();
+        ids.sort_unstable();
+        number(ids.len() as u64);
+        ids.iter().for_each(|id| number(u64::from(*id)));
+        match &self.partition {
+            Partition::Hash(over) => {
+                number(0);
+                over.iter().for_each(|server| number(u64::from(server.0)));
+            }
+            Partition::Ranges(ranges) => {
+                number(1);
+                for (key, server) in ranges {
+                    number(u64::from(server.0));
+                    number(key.as_bytes().len() as u64);
+                    key.as_bytes().iter().for_each(|byte| number(u64::from(*byte)));
+                }
+            }
+        }
+        let mut id = [0; 16];
+        id.copy_from_slice(&hasher.finalize()[..16]);
+        MapId(id)
     }
 
     /// A server's address.

@@ -45,7 +45,9 @@ pub(crate) mod tranx_service;
 
 pub use config::NodeConfig;
 pub use event::{CheckAnswer, Command, CommitAnswer, Input};
-pub use id::{ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId};
+pub use id::{
+    ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, StoreId, TranxId, ValidationId, WorkId,
+};
 pub use item::{Current, Item, Key, Value};
 pub use message::{Message, Outcome, Vote};
 pub use node::{Node, NodeStatus};

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::core::StoreId;
+
 /// An error of the log. After any of them but [`LogError::RecordTooLarge`] and [`LogError::GcPayloadTooLarge`] the log
 /// must not be written again: what is on the medium is known only after it was opened anew.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +76,22 @@ pub enum LogError {
         found: u16,
         /// This server.
         expected: u16,
+    },
+    /// The file belongs to another store of the same server: an older or newer one.
+    #[error("{file} belongs to the store {found}, not to the store {expected}")]
+    OtherStore {
+        /// Which file.
+        file: String,
+        /// The store in it.
+        found: StoreId,
+        /// The store that this log is opened for.
+        expected: StoreId,
+    },
+    /// The log of a store that was in use is not there.
+    #[error("the log is gone: {missing} is missing, although the store was in use")]
+    Lost {
+        /// The file that is missing.
+        missing: String,
     },
     /// A record is larger than the log takes. Nothing was written.
     #[error("a log record of {bytes} bytes is larger than the limit of {limit_bytes} bytes")]

@@ -1,5 +1,8 @@
 //! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this file in words.
 
+use super::{LogError, Result};
+use crate::core::StoreId;
+
 /// The version of everything the log writes, the records included.
 pub const FORMAT_VERSION: u16 = 3;
 
@@ -16,10 +19,30 @@ const MADE_AHEAD: u64 = u64::MAX;
 
 const MAGIC: [u8; 8] = *b"DTRX-WAL";
 
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) server: u16,
+    pub(super) store: StoreId,
+}
+
+impl Owner {
+    /// Is the file of this owner?
+    pub(super) fn check(self, file: &str, expected: Self) -> Result<()> {
+        if self.server != expected.server {
+            return Err(LogError::Foreign { file: file.to_owned(), found: self.server, expected: expected.server });
+        }
+        if self.store != expected.store {
+            return Err(LogError::OtherStore { file: file.to_owned(), found: self.store, expected: expected.store });
+        }
+        Ok(())
+    }
+}
+
 /// The first 64 bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
-    pub(super) server: u16,
+    pub(super) owner: Owner,
     pub(super) number: u64,
     pub(super) size_bytes: u64,
     /// The sequence of the segment's first block, unless the segment was made ahead: then its blocks say it. All blocks
@@ -39,10 +62,11 @@ impl SegmentHeader {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[10..12].copy_from_slice(&self.server.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.owner.server.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size_bytes.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_sequence.unwrap_or(MADE_AHEAD).to_le_bytes());
+        bytes[40..56].copy_from_slice(&self.owner.store.0);
         let checksum = crc32c::crc32c(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -60,7 +84,7 @@ impl SegmentHeader {
             version => return Err(BadHeader::Version(version)),
         }
         Ok(Self {
-            server: u16_at(bytes, 10),
+            owner: Owner { server: u16_at(bytes, 10), store: store_at(bytes, 40) },
             number: u64_at(bytes, 16),
             size_bytes: u64_at(bytes, 24),
             first_sequence: Some(u64_at(bytes, 32)).filter(|first| *first != MADE_AHEAD),
@@ -168,6 +192,12 @@ pub(super) fn records(mut payload: &[u8]) -> impl Iterator<Item = Option<&[u8]>>
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(super) fn store_at(bytes: &[u8], at: usize) -> StoreId {
+    let mut id = [0; 16];
+    id.copy_from_slice(&bytes[at..at + 16]);
+    StoreId(id)
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -4,7 +4,7 @@
 //! caller's bytes (the low-water marks) it holds the oldest segment that is needed. The order is always: write the GC
 //! log, then remove segments.
 
-use super::format::{COUNT_LIMIT, FORMAT_VERSION, u32_at, u64_at};
+use super::format::{COUNT_LIMIT, FORMAT_VERSION, Owner, store_at, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
 use super::segment::SegmentNumber;
 use super::{LogError, Result};
@@ -12,7 +12,7 @@ use super::{LogError, Result};
 pub(super) const NAME: &str = "gc.log";
 const MAGIC: [u8; 8] = *b"DTRX-GCL";
 const SLOT_BYTES: usize = 64 * 1024;
-const SLOT_HEADER_BYTES: usize = 40;
+const SLOT_HEADER_BYTES: usize = 56;
 
 /// The longest state that fits.
 pub const GC_PAYLOAD_LIMIT_BYTES: usize = SLOT_BYTES - SLOT_HEADER_BYTES;
@@ -20,31 +20,34 @@ pub const GC_PAYLOAD_LIMIT_BYTES: usize = SLOT_BYTES - SLOT_HEADER_BYTES;
 /// The GC log of one server.
 pub(super) struct GcLog {
     file: Box<dyn MediumFile>,
-    server: u16,
+    owner: Owner,
     generation: u64,
     oldest: SegmentNumber,
     payload: Vec<u8>,
 }
 
 struct Slot {
-    server: u16,
+    owner: Owner,
     generation: u64,
     oldest: SegmentNumber,
     payload: Vec<u8>,
 }
 
 impl GcLog {
-    /// Opens the GC log, or makes an empty one where there is none and no segment either.
+    /// Opens the GC log, or makes an empty one where there is none and no segment either, unless it must exist.
     ///
     /// # Errors
-    /// Both slots are damaged, the file is foreign or of another version, or the medium refuses.
-    pub(super) fn open(medium: &dyn Medium, server: u16) -> Result<Self> {
+    /// It is not there and must be; both slots are damaged, the file is foreign or of another version, or the medium refuses.
+    pub(super) fn open(medium: &dyn Medium, owner: Owner, must_exist: bool) -> Result<Self> {
         let names = medium.list()?;
         if !names.iter().any(|name| name == NAME) {
             if let Some(segment) = names.iter().find(|name| SegmentNumber::from_file_name(name).is_some()) {
                 return Err(LogError::Missing { missing: NAME.to_owned(), found: segment.clone() });
             }
-            return Self::create(medium, server);
+            if must_exist {
+                return Err(LogError::Lost { missing: NAME.to_owned() });
+            }
+            return Self::create(medium, owner);
         }
         let mut file = medium.open(NAME)?;
         file.persist()?;
@@ -52,28 +55,26 @@ impl GcLog {
         let slots = if has_room { [read_slot(&*file, 0)?, read_slot(&*file, 1)?] } else { [None, None] };
         let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.generation) else {
             // Its creation was interrupted, if nothing was built on it.
-            if names.iter().any(|name| SegmentNumber::from_file_name(name).is_some()) {
+            if must_exist || names.iter().any(|name| SegmentNumber::from_file_name(name).is_some()) {
                 let bytes = file.size_bytes();
                 let what = if has_room { "both slots are damaged".to_owned() } else { format!("it has {bytes} bytes") };
                 return Err(LogError::corrupt(NAME, 0, what));
             }
             drop(file);
             medium.remove(NAME)?;
-            return Self::create(medium, server);
+            return Self::create(medium, owner);
         };
-        if slot.server != server {
-            return Err(LogError::Foreign { file: NAME.to_owned(), found: slot.server, expected: server });
-        }
+        slot.owner.check(NAME, owner)?;
         if slot.generation >= COUNT_LIMIT || slot.oldest.0 >= COUNT_LIMIT {
             let what = format!("generation {}, oldest segment {}", slot.generation, slot.oldest.0);
             return Err(LogError::corrupt(NAME, 0, what));
         }
-        Ok(Self { file, server, generation: slot.generation, oldest: slot.oldest, payload: slot.payload })
+        Ok(Self { file, owner, generation: slot.generation, oldest: slot.oldest, payload: slot.payload })
     }
 
-    fn create(medium: &dyn Medium, server: u16) -> Result<Self> {
+    fn create(medium: &dyn Medium, owner: Owner) -> Result<Self> {
         let file = medium.create(NAME, 2 * SLOT_BYTES as u64)?;
-        let mut log = Self { file, server, generation: 0, oldest: SegmentNumber(1), payload: Vec::new() };
+        let mut log = Self { file, owner, generation: 0, oldest: SegmentNumber(1), payload: Vec::new() };
         log.write(SegmentNumber(1), &[])?;
         Ok(log)
     }
@@ -97,7 +98,7 @@ impl GcLog {
             return Err(LogError::GcPayloadTooLarge { bytes: payload.len(), limit_bytes: GC_PAYLOAD_LIMIT_BYTES });
         }
         let generation = self.generation + 1;
-        let slot = encode(self.server, generation, oldest, payload);
+        let slot = encode(self.owner, generation, oldest, payload);
         self.file.write((generation % 2) * SLOT_BYTES as u64, &slot)?;
         self.file.persist()?;
         self.generation = generation;
@@ -107,14 +108,15 @@ impl GcLog {
     }
 }
 
-fn encode(server: u16, generation: u64, oldest: SegmentNumber, payload: &[u8]) -> Vec<u8> {
+fn encode(owner: Owner, generation: u64, oldest: SegmentNumber, payload: &[u8]) -> Vec<u8> {
     let mut slot = vec![0; SLOT_HEADER_BYTES];
     slot[..8].copy_from_slice(&MAGIC);
     slot[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    slot[10..12].copy_from_slice(&server.to_le_bytes());
+    slot[10..12].copy_from_slice(&owner.server.to_le_bytes());
     slot[16..24].copy_from_slice(&generation.to_le_bytes());
     slot[24..32].copy_from_slice(&oldest.0.to_le_bytes());
     slot[32..36].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    slot[40..56].copy_from_slice(&owner.store.0);
     slot.extend_from_slice(payload);
     let checksum = crc32c::crc32c(&slot);
     slot[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -140,7 +142,7 @@ fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Option<Slot>> {
         return Err(LogError::Version { file: NAME.to_owned(), found, supported: FORMAT_VERSION });
     }
     Ok(Some(Slot {
-        server: u16::from_le_bytes([bytes[10], bytes[11]]),
+        owner: Owner { server: u16::from_le_bytes([bytes[10], bytes[11]]), store: store_at(&bytes, 40) },
         generation: u64_at(&bytes, 16),
         oldest: SegmentNumber(u64_at(&bytes, 24)),
         payload: bytes.split_off(SLOT_HEADER_BYTES),

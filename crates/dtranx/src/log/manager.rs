@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::Result;
 use super::ahead::Ahead;
 use super::collector::{Complete, SegmentInfo, Shared};
-use super::format::{self, BLOCK_HEADER_BYTES, BlockPosition, HEADER_BYTES, SEAL_BYTES, SegmentHeader};
+use super::format::{self, BLOCK_HEADER_BYTES, BlockPosition, HEADER_BYTES, Owner, SEAL_BYTES, SegmentHeader};
 use super::medium::Medium;
 use super::reader::{self, Replay};
 use super::segment::{Segment, SegmentNumber};
@@ -33,25 +33,25 @@ pub(super) struct LogManager {
 }
 
 impl LogManager {
-    /// Opens the log of `server`, giving every record in it to `replay`, and begins a new segment of `size_bytes`.
+    /// Opens the log of `owner`, giving every record in it to `replay`, and begins a new segment of `size_bytes`.
     ///
     /// # Errors
     /// As for [`reader::read`]; there is no room for the new segment.
     pub(super) fn open(
         medium: Arc<dyn Medium>,
-        server: u16,
+        owner: Owner,
         size_bytes: u64,
         oldest: SegmentNumber,
         replay: &mut Replay<'_>,
     ) -> Result<Self> {
-        let found = reader::read(&*medium, server, oldest, replay)?;
+        let found = reader::read(&*medium, owner, oldest, replay)?;
         // The newest first: there is never a gap.
         for number in found.unused.iter().rev() {
             medium.remove(&number.file_name())?;
         }
         let number = found.complete.back().map_or(oldest, |last| last.number.next());
         let next_sequence = found.next_sequence;
-        let header = SegmentHeader { server, number: number.0, size_bytes, first_sequence: Some(next_sequence) };
+        let header = SegmentHeader { owner, number: number.0, size_bytes, first_sequence: Some(next_sequence) };
         let current = Segment::create(&*medium, header)?;
         let shared = Shared { complete: Complete::new(found.complete), ahead: Ahead::behind(&header), size_bytes };
         let durable_below = next_sequence;

@@ -21,6 +21,7 @@ mod mapped;
 mod medium;
 mod memory;
 mod pmem;
+mod read_only;
 mod reader;
 mod segment;
 mod tranx_log;
@@ -33,6 +34,7 @@ pub use gc_log::GC_PAYLOAD_LIMIT_BYTES;
 pub use medium::{Durability, Medium, MediumFile};
 pub use memory::Memory;
 pub use pmem::PersistentMemory;
+pub use read_only::ReadOnly;
 pub use segment::SegmentNumber;
 pub use tranx_log::{LogOptions, LogReader, LogSpace, Opened, RECORD_LIMIT_BYTES, TranxLog};
 

@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use super::collector::SegmentInfo;
+use super::format::Owner;
 use super::medium::Medium;
 use super::segment::{Read, SegmentNumber};
 use super::{LogError, Result};
@@ -30,14 +31,14 @@ pub(super) struct Found {
     pub(super) next_sequence: u64,
 }
 
-/// Reads the log of `server`, giving every record in it to `replay`. Segments below `oldest` are leftovers of an interrupted
+/// Reads the log of `owner`, giving every record in it to `replay`. Segments below `oldest` are leftovers of an interrupted
 /// removal, and are removed; `oldest` itself must be there if it ever was.
 ///
 /// # Errors
 /// A file is damaged, missing, foreign or of another version; the medium refuses; `replay` cannot read a record.
-pub(super) fn read(medium: &dyn Medium, server: u16, oldest: SegmentNumber, replay: &mut Replay<'_>) -> Result<Found> {
+pub(super) fn read(medium: &dyn Medium, owner: Owner, oldest: SegmentNumber, replay: &mut Replay<'_>) -> Result<Found> {
     let numbers = list(medium, oldest)?;
-    let open = |at: usize| numbers.get(at).map(|number| Read::open(medium, *number, server)).transpose();
+    let open = |at: usize| numbers.get(at).map(|number| Read::open(medium, *number, owner)).transpose();
     let mut found = Found::default();
     let mut blank: Vec<SegmentInfo> = Vec::new();
     let mut ahead = open(0)?.flatten();

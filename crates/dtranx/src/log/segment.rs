@@ -1,7 +1,7 @@
 //! One segment: a file of fixed size, named by when it was made among the others; writing it and reading it whole.
 
 use super::format::{
-    ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, SegmentHeader,
+    ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, Owner, SegmentHeader,
 };
 use super::medium::{Medium, MediumFile};
 use super::{LogError, Result, format};
@@ -95,7 +95,7 @@ impl Read {
     /// Reads a segment and makes sure that all of it is durable: a killed process may have left it in a cache.
     ///
     /// `Ok(None)` is a segment whose creation was interrupted: no header and no block.
-    pub(super) fn open(medium: &dyn Medium, number: SegmentNumber, server: u16) -> Result<Option<Self>> {
+    pub(super) fn open(medium: &dyn Medium, number: SegmentNumber, owner: Owner) -> Result<Option<Self>> {
         let name = number.file_name();
         let mut file = medium.open(&name)?;
         file.persist()?;
@@ -119,9 +119,7 @@ impl Read {
                 return Err(LogError::corrupt(&name, 0, "the segment's header is damaged, but it has blocks"));
             }
         };
-        if header.server != server {
-            return Err(LogError::Foreign { file: name, found: header.server, expected: server });
-        }
+        header.owner.check(&name, owner)?;
         if header.number != number.0 || header.size_bytes != bytes.len() as u64 {
             let what = format!(
                 "the header is that of segment {} with {} bytes; the file has {} bytes",

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use super::collector::{Collector, SegmentInfo};
-use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, SEAL_BYTES};
+use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES};
 use super::gc_log::GcLog;
 use super::manager::LogManager;
 use super::medium::Medium;
 use super::segment::{SEGMENT_MAX_BYTES, SegmentNumber};
 use super::{LogError, Result};
+use crate::core::StoreId;
 
 /// The longest record; a segment may be too small even for that.
 pub const RECORD_LIMIT_BYTES: usize = 16 * 1024 * 1024;
@@ -26,8 +27,23 @@ const SEGMENT_MIN_BYTES: u64 = 4096;
 pub struct LogOptions {
     /// The server whose log it is; written into every file.
     pub server: u16,
+    /// The store that it belongs to; written into every file.
+    pub store: StoreId,
     /// The size of a segment: 4 KiB to 1 GiB, a multiple of 64. A record must fit into one.
     pub segment_bytes: u64,
+    /// Must the log be there? A log that is missing, or whose making was interrupted, is made otherwise.
+    pub must_exist: bool,
+}
+
+impl LogOptions {
+    /// A log that may be new, of a store that is told from no other.
+    pub fn new(server: u16, segment_bytes: u64) -> Self {
+        Self { server, store: StoreId::default(), segment_bytes, must_exist: false }
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        Owner { server: self.server, store: self.store }
+    }
 }
 
 /// Somebody who reads a log when it is opened.
@@ -105,7 +121,7 @@ impl TranxLog {
     /// `reader` refuses a record.
     pub fn read(medium: Arc<dyn Medium>, options: &LogOptions, reader: &mut dyn LogReader) -> Result<Opened> {
         check(options)?;
-        let gc_log = GcLog::open(&*medium, options.server)?;
+        let gc_log = GcLog::open(&*medium, options.owner(), options.must_exist)?;
         let unreadable = |what| LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what };
         reader.state(gc_log.payload()).map_err(unreadable)?;
         let mut records = 0;
@@ -114,7 +130,7 @@ impl TranxLog {
             reader.record(segment, record)
         };
         let oldest = gc_log.oldest();
-        let manager = LogManager::open(medium.clone(), options.server, options.segment_bytes, oldest, &mut replay)?;
+        let manager = LogManager::open(medium.clone(), options.owner(), options.segment_bytes, oldest, &mut replay)?;
         let taken = HEADER_BYTES + BLOCK_HEADER_BYTES + format::record_bytes(0) + SEAL_BYTES as usize;
         let room = options.segment_bytes as usize - taken;
         let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
@@ -124,6 +140,24 @@ impl TranxLog {
         let collector = Collector { medium, gc_log, shared };
         let log = Self { manager, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
         Ok(Opened { log, collector, segments, records, gc_payload })
+    }
+
+    /// Reads a log that nobody goes on with, and changes nothing if the medium is [`super::ReadOnly`]. How many segments and
+    /// records there are.
+    ///
+    /// # Errors
+    /// As for [`TranxLog::read`]; it is not there.
+    pub fn inspect(medium: Arc<dyn Medium>, options: &LogOptions, reader: &mut dyn LogReader) -> Result<(usize, u64)> {
+        let gc_log = GcLog::open(&*medium, options.owner(), true)?;
+        let unreadable = |what| LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what };
+        reader.state(gc_log.payload()).map_err(unreadable)?;
+        let mut records = 0;
+        let mut replay = |segment: SegmentNumber, record: &[u8]| {
+            records += 1;
+            reader.record(segment, record)
+        };
+        let found = super::reader::read(&*medium, options.owner(), gc_log.oldest(), &mut replay)?;
+        Ok((found.complete.len() + found.unused.len(), records))
     }
 
     /// The same for those who need not know what the GC log holds before they read records.

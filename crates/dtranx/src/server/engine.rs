@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::board::Board;
 use super::event::Outgoing;
+use super::identity::Identity;
 use super::reads::Reads;
 use super::recover::{Recovered, recover};
 use super::stages::gc::GcStage;
@@ -21,8 +22,8 @@ use crate::core::acknowledgement::AckEvent;
 use crate::core::machine::{Event, Outbox};
 use crate::core::recovery::RecoveryEvent;
 use crate::core::tranx_service::TranxEvent;
-use crate::core::{Message, Node, NodeConfig, ServerId};
-use crate::log::{Disk, LogError, Medium, Memory, PersistentMemory};
+use crate::core::{Message, Node, NodeConfig, ServerId, StoreId};
+use crate::log::{Disk, LogError, LogOptions, Medium, Memory, PersistentMemory};
 use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, cores, layout, queue};
 use crate::storage::{InMemory, Lsm, LsmOptions, Storage, StorageError};
 
@@ -42,6 +43,14 @@ pub enum ServerError {
     /// Its configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The data in its folder are not those of the configuration, or a part of them is missing.
+    #[error("{file}: {what}")]
+    Identity {
+        /// The file that says whose the data are.
+        file: String,
+        /// What differs.
+        what: String,
+    },
     /// Its log cannot be opened.
     #[error("the log: {0}")]
     Log(#[from] LogError),
@@ -70,6 +79,7 @@ pub(super) struct Port {
     pub(super) reads: Reads,
     pub(super) outgoing: Source<Outgoing>,
     pub(super) signal: Arc<Signal>,
+    pub(super) identity: Identity,
 }
 
 impl Port {
@@ -106,11 +116,19 @@ pub(super) fn start(
     port: impl FnOnce(Port) -> Result<Box<dyn Stage>, ServerError>,
 ) -> Result<Engine, ServerError> {
     let medium = medium(config)?;
-    let storage = storage(config)?;
+    let mut identity = Identity::open(config)?;
+    let storage = storage(config, &identity)?;
     let counters = Counters::new();
     let board = Arc::new(Board::new(config.server, medium.describe(), counters.clone(), config.log_limit_bytes));
     let node_config = node_config(config);
-    let recovered = recover(node_config, medium, config.segment_bytes, &*storage)?;
+    let options = LogOptions {
+        server: config.server.0,
+        store: identity.store,
+        segment_bytes: config.segment_bytes,
+        must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
+    };
+    let recovered = recover(node_config, medium, &options, &*storage)?;
+    identity.settle()?;
     let recovered_records = recovered.records;
     let (workers, port_signal) = workers(config);
     let signals = Signals { workers: &workers };
@@ -120,8 +138,16 @@ pub(super) fn start(
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
     let (outgoing, from_outgoing) = queue("outgoing", INTERNAL_EVENTS, signals.of("network"), &counters);
     let reads = Reads { storage: storage.clone(), queue: reads, board: board.clone() };
-    let made =
-        Port { board: board.clone(), entry, acknowledged, told, reads, outgoing: from_outgoing, signal: port_signal };
+    let made = Port {
+        board: board.clone(),
+        entry,
+        acknowledged,
+        told,
+        reads,
+        outgoing: from_outgoing,
+        signal: port_signal,
+        identity,
+    };
     let entries = Entries { tranx: from_entry, acknowledged: from_acknowledged, told: from_told };
     let mut stages = vec![port(made)?];
     stages.push(Box::new(ReadStage {
@@ -288,7 +314,7 @@ fn crew(
     Crew::start(workers, started).map_err(|source| ServerError::Io { action: "start a thread".to_owned(), source })
 }
 
-fn medium(config: &ServerConfig) -> Result<Arc<dyn Medium>, ServerError> {
+pub(super) fn medium(config: &ServerConfig) -> Result<Arc<dyn Medium>, ServerError> {
     Ok(match config.medium {
         LogMedium::Disk => Arc::new(Disk::open(&config.log_folder)?),
         LogMedium::PersistentMemory => Arc::new(PersistentMemory::open(&config.log_folder)?),
@@ -296,17 +322,19 @@ fn medium(config: &ServerConfig) -> Result<Arc<dyn Medium>, ServerError> {
     })
 }
 
-fn storage(config: &ServerConfig) -> Result<Arc<dyn Storage>, ServerError> {
+fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {
     Ok(match config.storage {
-        StorageKind::Disk => {
-            let options = LsmOptions { item_cache_bytes: config.item_cache_bytes, ..LsmOptions::default() };
-            Arc::new(Lsm::open(&config.folder.join("items"), config.server, options)?)
-        }
+        StorageKind::Disk => Arc::new(lsm(config, identity.store, identity.is_in_use())?),
         StorageKind::Memory => Arc::new(InMemory::new()),
     })
 }
 
-fn node_config(config: &ServerConfig) -> NodeConfig {
+pub(super) fn lsm(config: &ServerConfig, store: StoreId, must_exist: bool) -> Result<Lsm, ServerError> {
+    let options = LsmOptions { item_cache_bytes: config.item_cache_bytes, store, must_exist, ..LsmOptions::default() };
+    Ok(Lsm::open(&config.folder.join("items"), config.server, options)?)
+}
+
+pub(super) fn node_config(config: &ServerConfig) -> NodeConfig {
     let mut node = NodeConfig::new(config.server, config.cluster.partition.clone());
     node.servers = config.cluster.servers.iter().map(|server| server.id).collect();
     node.servers.sort_unstable();

@@ -34,15 +34,18 @@ mod door;
 mod embedded;
 mod engine;
 mod event;
+mod identity;
 mod metrics;
 mod network;
 mod reads;
 mod recover;
 mod serve;
 mod stages;
+mod verify;
 
 pub use config::{ConfigError, LogMedium, ServerConfig, StorageKind};
 pub use embedded::Embedded;
 pub use engine::ServerError;
 pub use metrics::prometheus;
 pub use serve::Server;
+pub use verify::{Verified, verify};

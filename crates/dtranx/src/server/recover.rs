@@ -21,12 +21,11 @@ pub(super) struct Recovered {
 pub(super) fn recover(
     config: NodeConfig,
     medium: Arc<dyn Medium>,
-    segment_bytes: u64,
+    options: &LogOptions,
     storage: &dyn Storage,
 ) -> Result<Recovered, ServerError> {
-    let options = LogOptions { server: config.me.0, segment_bytes };
     let mut reader = Reader { recovery: Recovery::new(config.clone(), None), config, storage };
-    let opened = TranxLog::read(medium, &options, &mut reader)?;
+    let opened = TranxLog::read(medium, options, &mut reader)?;
     let mut recovery = reader.recovery;
     for info in &opened.segments {
         recovery.segment(SegmentId(info.number.0));

@@ -10,23 +10,29 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::cache::Cache;
 use super::{Found, Gather, Result, ScanLimit, Storage, StorageError};
-use crate::core::{Item, Key, KeyRange, ServerId, TranxId, Value, Write};
+use crate::core::{Item, Key, KeyRange, ServerId, StoreId, TranxId, Value, Write};
 
-const FORMAT_VERSION: u16 = 1;
+const FORMAT_VERSION: u16 = 2;
+const STORE: &str = "store";
 const VERSION_BYTES: usize = 10;
 
-/// Sizes of a storage, in bytes.
+/// Sizes of a storage, in bytes, and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub struct LsmOptions {
     /// The cache of items; 0: there is none.
     pub item_cache_bytes: u64,
     /// The engine's own cache of blocks.
     pub block_cache_bytes: u64,
+    /// The store that it belongs to.
+    pub store: StoreId,
+    /// Must it be there? Otherwise one that is missing is made.
+    pub must_exist: bool,
 }
 
 impl Default for LsmOptions {
     fn default() -> Self {
-        Self { item_cache_bytes: 64 << 20, block_cache_bytes: 32 << 20 }
+        let (store, must_exist) = (StoreId::default(), false);
+        Self { item_cache_bytes: 64 << 20, block_cache_bytes: 32 << 20, store, must_exist }
     }
 }
 
@@ -39,20 +45,28 @@ pub struct Lsm {
 }
 
 impl Lsm {
-    /// Opens the storage of `server` in a folder, creating it if need be.
+    /// Opens the storage of `server` in a folder, creating it if need be and the options allow.
     ///
     /// # Errors
-    /// The folder belongs to another server or has another format; the engine fails.
+    /// The folder belongs to another server or store or has another format, or is not there and must be; the engine fails.
     pub fn open(folder: &Path, server: ServerId, options: LsmOptions) -> Result<Self> {
         let shown = folder.display().to_string();
+        let lost = || StorageError::Lost { folder: folder.display().to_string() };
+        if options.must_exist && !folder.exists() {
+            return Err(lost());
+        }
         let failed = |error| engine(&shown, "open its files", &error);
         // Journal writes may wait for each other: `persist` says when they must be on the disk.
         let builder = Database::builder(folder).cache_size(options.block_cache_bytes).manual_journal_persist(true);
         let database = builder.open().map_err(failed)?;
         let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default).map_err(failed);
         let about = keyspace("about")?;
+        if options.must_exist && !about.contains_key(STORE).map_err(failed)? {
+            return Err(lost());
+        }
         agree(&about, &shown, "format version", FORMAT_VERSION)?;
         agree(&about, &shown, "server", server.0)?;
+        belong(&about, &shown, options.store)?;
         let items = keyspace("items")?;
         database.persist(PersistMode::SyncAll).map_err(|error| engine(&shown, "sync", &error))?;
         Ok(Self { folder: shown, database, items, cache: Cache::new(options.item_cache_bytes) })
@@ -155,6 +169,18 @@ fn agree(about: &Keyspace, folder: &str, field: &'static str, expected: u16) -> 
                 return Ok(());
             }
             Err(StorageError::Foreign { folder: folder.to_owned(), field, found, expected })
+        }
+    }
+}
+
+/// The store that the folder was made for.
+fn belong(about: &Keyspace, folder: &str, expected: StoreId) -> Result<()> {
+    match about.get(STORE).map_err(|error| engine(folder, "read", &error))? {
+        None => about.insert(STORE, expected.0).map_err(|error| engine(folder, "write", &error)),
+        Some(found) if *found == expected.0 => Ok(()),
+        Some(found) => {
+            let found = found.first_chunk().map_or_else(StoreId::default, |id| StoreId(*id));
+            Err(StorageError::OtherStore { folder: folder.to_owned(), found, expected })
         }
     }
 }

@@ -12,7 +12,7 @@ mod memory;
 
 use thiserror::Error;
 
-use crate::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, TranxId, Write};
+use crate::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, StoreId, TranxId, Write};
 
 pub use lsm::{Lsm, LsmOptions};
 pub use memory::InMemory;
@@ -53,6 +53,22 @@ pub enum StorageError {
         found: u16,
         /// What it should have.
         expected: u16,
+    },
+    /// The folder belongs to another store of the same server.
+    #[error("the storage in {folder} belongs to the store {found}, not to the store {expected}")]
+    OtherStore {
+        /// The folder.
+        folder: String,
+        /// The store that it has.
+        found: StoreId,
+        /// The store that it should have.
+        expected: StoreId,
+    },
+    /// The storage of a store that was in use is not there.
+    #[error("the items are gone: there is no storage in {folder}, although the store was in use")]
+    Lost {
+        /// The folder.
+        folder: String,
     },
 }
 

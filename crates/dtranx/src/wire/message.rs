@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
-use crate::core::{ClientId, CommitAnswer, Item, Key, KeyRange, ServerId, Transaction};
+use crate::cluster::{Cluster, MapId};
+use crate::core::{ClientId, CommitAnswer, Item, Key, KeyRange, ServerId, StoreId, Transaction};
 use crate::stage::Readings;
 
 /// The first message of the side that called.
@@ -11,6 +11,8 @@ use crate::stage::Readings;
 pub struct Hello {
     /// The cluster; a client may leave it empty and be told.
     pub cluster: String,
+    /// Its servers and its map of keys, as the caller knows them; a client may leave it out and be told.
+    pub map: Option<MapId>,
     /// The server that is meant; a client that does not know it leaves it out.
     pub to: Option<ServerId>,
     /// Who calls.
@@ -21,7 +23,12 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Caller {
     /// A server of the cluster.
-    Server(ServerId),
+    Server {
+        /// Which.
+        server: ServerId,
+        /// The store that it has.
+        store: StoreId,
+    },
     /// A client, and the name that it had before its connection broke.
     Client(Option<ClientId>),
 }
@@ -30,7 +37,10 @@ pub enum Caller {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Welcome {
     /// To a server.
-    Server,
+    Server {
+        /// The store of the one that answers.
+        store: StoreId,
+    },
     /// To a client: its name (the old one, if it is remembered), the server, and the cluster.
     Client {
         /// The client's name.

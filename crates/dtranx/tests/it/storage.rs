@@ -35,7 +35,7 @@ fn on_each(test: impl Fn(&dyn Storage)) {
     test(&InMemory::new());
     test(&open(&tempfile::tempdir().unwrap()));
     for item_cache_bytes in [1, 0] {
-        let small = LsmOptions { item_cache_bytes, block_cache_bytes: 1 << 20 };
+        let small = LsmOptions { item_cache_bytes, block_cache_bytes: 1 << 20, ..LsmOptions::default() };
         test(&Lsm::open(tempfile::tempdir().unwrap().path(), SERVER, small).unwrap());
     }
 }

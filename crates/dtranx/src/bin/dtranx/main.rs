@@ -12,6 +12,7 @@ mod serve;
 mod simulate;
 mod status;
 mod txn;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,8 @@ enum Command {
     Txn(txn::Options),
     /// Shows how the servers are: stages, queues, log
     Status(status::Options),
+    /// Reads all that a server has, which must not run, and says whether it is whole
+    Verify(verify::Options),
     /// Simulates whole clusters under crashes and a bad network, and checks what they do
     Simulate(simulate::Options),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Scan(options) => data::scan(&options),
         Command::Txn(options) => txn::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Verify(options) => verify::run(&options),
         Command::Simulate(options) => simulate::run(&options),
     };
     match done {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use self::meet::{Met, is_timeout, meet};
 use self::state::{Over, State, Waiting};
 use super::{Answer, Done, Link, Ticket};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
 use crate::wire::{Ask, Caller, Hello, Response, Welcome, WireError, decode, next_frame};
 
@@ -41,7 +41,8 @@ pub(super) struct SocketLink {
 struct Shared {
     address: SocketAddr,
     cluster: String,
-    server: Option<ServerId>,
+    map: MapId,
+    server: ServerId,
     state: Mutex<State>,
     /// There is something to write, or it is over.
     written: Condvar,
@@ -49,12 +50,13 @@ struct Shared {
 }
 
 impl SocketLink {
-    pub(super) fn new(address: SocketAddr, cluster: &str, server: Option<ServerId>) -> std::io::Result<Self> {
+    pub(super) fn new(cluster: &Cluster, server: Server) -> std::io::Result<Self> {
         let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
-            address,
-            cluster: cluster.to_owned(),
-            server,
+            address: server.address,
+            cluster: cluster.name.clone(),
+            map: cluster.map_id(),
+            server: server.id,
             state,
             written: Condvar::new(),
             ended: AtomicBool::new(false),
@@ -68,13 +70,13 @@ impl SocketLink {
     /// Asks a server which cluster it is of; one that is recovering is asked again until the time is up, and one that is slow
     /// has until then.
     pub(super) fn discover(address: SocketAddr, until: Instant) -> Result<Cluster, String> {
-        let hello = Hello { cluster: String::new(), to: None, from: Caller::Client(None) };
+        let hello = Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None) };
         loop {
             match meet(address, &hello, until.saturating_duration_since(Instant::now()))?.welcome {
                 Welcome::Client { cluster, .. } => return Ok(cluster),
                 Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
                 Welcome::Refused { why, .. } => return Err(why),
-                Welcome::Server => return Err("it took a client for a server".to_owned()),
+                Welcome::Server { .. } => return Err("it took a client for a server".to_owned()),
             }
         }
     }
@@ -179,7 +181,8 @@ impl Shared {
         let mut retry = FIRST_RETRY;
         while !self.is_over() {
             let name = self.lock().name;
-            let hello = Hello { cluster: self.cluster.clone(), to: self.server, from: Caller::Client(name) };
+            let (cluster, from) = (self.cluster.clone(), Caller::Client(name));
+            let hello = Hello { cluster, map: Some(self.map), to: Some(self.server), from };
             match meet(self.address, &hello, Duration::ZERO) {
                 Ok(met) => {
                     if let Some((stream, rest)) = self.welcomed(met) {
@@ -217,7 +220,7 @@ impl Shared {
                 state.fatal = (!is_temporary).then_some(why);
                 None
             }
-            Welcome::Server => {
+            Welcome::Server { .. } => {
                 state.fatal = Some("it took a client for a server".to_owned());
                 None
             }

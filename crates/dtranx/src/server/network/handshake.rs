@@ -5,7 +5,7 @@ use mio::Token;
 use super::NetworkStage;
 use super::connection::{Over, Party};
 use crate::core::tranx_service::TranxEvent;
-use crate::core::{ClientId, ServerId};
+use crate::core::{ClientId, ServerId, StoreId};
 use crate::wire::{Caller, Hello, Welcome, WireError};
 
 impl NetworkStage {
@@ -24,20 +24,44 @@ impl NetworkStage {
         if hello.cluster != self.cluster.name && !(is_client && hello.cluster.is_empty()) {
             return refused(format!("this is the cluster {:?}, not {:?}", self.cluster.name, hello.cluster), false);
         }
+        if hello.map.is_some_and(|map| map != self.map) || hello.map.is_none() && !is_client {
+            let why = format!("server {} has other servers, or another map of keys, in its configuration", self.me);
+            return refused(why, false);
+        }
         if let Some(to) = hello.to.filter(|to| *to != self.me) {
             return refused(format!("this is server {}, not {to}", self.me), false);
         }
         match hello.from {
-            Caller::Server(server) if self.peers.contains(server) => {
-                self.become_party(token, Party::Caller(server));
-                Welcome::Server
+            Caller::Server { server, store } if self.peers.contains(server) => match self.meet_store(server, store) {
+                Some(why) => refused(why, false),
+                None => {
+                    self.become_party(token, Party::Caller(server));
+                    Welcome::Server { store: self.port.identity.store }
+                }
+            },
+            Caller::Server { server, .. } => {
+                refused(format!("server {server} is not one of the cluster's others"), false)
             }
-            Caller::Server(server) => refused(format!("server {server} is not one of the cluster's others"), false),
             Caller::Client(before) => self.welcome_client(token, before),
         }
     }
 
+    /// A server says which store it has: why that cannot be.
+    fn meet_store(&mut self, server: ServerId, store: StoreId) -> Option<String> {
+        self.port.identity.meet(server, store).unwrap_or_else(|error| {
+            let why = error.to_string();
+            self.failure = Some(why.clone());
+            Some(why)
+        })
+    }
+
     fn welcome_client(&mut self, token: Token, before: Option<ClientId>) -> Welcome {
+        let unmet = self.port.identity.waits_for();
+        if !unmet.is_empty() {
+            let unmet: Vec<String> = unmet.iter().map(ServerId::to_string).collect();
+            let why = format!("server {} is new: it serves once it has met server {}", self.me, unmet.join(", "));
+            return refused(why, true);
+        }
         let client = match before.filter(|client| self.sessions.resume(*client, token)) {
             Some(client) => client,
             None => {
@@ -63,14 +87,21 @@ impl NetworkStage {
 
     /// We called a server: who we are.
     pub(super) fn greet(&mut self, server: ServerId, token: Token) {
-        let hello = Hello { cluster: self.cluster.name.clone(), to: Some(server), from: Caller::Server(self.me) };
+        let from = Caller::Server { server: self.me, store: self.port.identity.store };
+        let hello = Hello { cluster: self.cluster.name.clone(), map: Some(self.map), to: Some(server), from };
         self.push(token, &hello, 0);
     }
 
     /// The server that we called has answered.
     pub(super) fn welcomed(&mut self, server: ServerId, token: Token, welcome: Welcome) -> Result<(), Over> {
         match welcome {
-            Welcome::Server => {
+            Welcome::Server { store } => {
+                if let Some(what) = self.meet_store(server, store) {
+                    return Err(WireError::Unreadable { what }.into());
+                }
+                if let Err(error) = self.port.identity.welcomed(server) {
+                    self.failure = Some(error.to_string());
+                }
                 self.peers.welcomed(server);
                 self.become_party(token, Party::Called(server, true));
                 Ok(())

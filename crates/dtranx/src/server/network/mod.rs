@@ -24,7 +24,7 @@ use super::engine::Port;
 use super::event::Outgoing;
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, MapId};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::stage::Stage;
@@ -40,6 +40,9 @@ const HANDSHAKE_MS: u64 = 5000;
 
 pub(super) struct NetworkStage {
     cluster: Cluster,
+    map: MapId,
+    /// Why the server cannot go on.
+    failure: Option<String>,
     me: ServerId,
     window: u32,
     port: Port,
@@ -83,6 +86,8 @@ impl NetworkStage {
         }
         Ok(Self {
             cluster: config.cluster.clone(),
+            map: config.cluster.map_id(),
+            failure: None,
             me: config.server,
             window: config.client_window,
             port,
@@ -288,6 +293,10 @@ impl NetworkStage {
                 }
                 Party::Caller(from) => {
                     let message: Message = decode(payload)?;
+                    if !self.port.identity.is_in_use() {
+                        // As if it were lost on the way.
+                        continue;
+                    }
                     match door::refuse_message(&self.port.board, &message) {
                         Some(answer) => self.tell(from, &answer, now_ms),
                         None => self.port.receive(from, message),
@@ -348,7 +357,7 @@ impl Stage for NetworkStage {
         let read = self.read_all(now_ms);
         let written = self.write_batch(now_ms);
         self.send_all(now_ms);
-        Ok(read + written)
+        self.failure.take().map_or(Ok(read + written), Err)
     }
 
     fn has_work(&self) -> bool {

@@ -133,7 +133,7 @@ fn seal_behind_what_was_persisted_last_becomes_durable_by_itself() {
     let segment = "segment-00000000000000000001.wal";
     for seed in 0..20 {
         let medium = Memory::new();
-        let options = LogOptions { server: ME.0, segment_bytes: 4096 };
+        let options = LogOptions::new(ME.0, 4096);
         let log = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap().log;
         let (append, source) = of(8);
         let board = Arc::new(Board::new(ME, "memory".to_owned(), Counters::new(), u64::MAX));

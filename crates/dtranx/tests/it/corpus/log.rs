@@ -11,7 +11,7 @@ const SERVER: u16 = 7;
 const SEGMENT: &str = "segment-00000000000000000001.wal";
 
 fn open(medium: &Memory) -> Opened {
-    let options = LogOptions { server: SERVER, segment_bytes: 4096 };
+    let options = LogOptions::new(SERVER, 4096);
     TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap()
 }
 
@@ -95,6 +95,6 @@ pub(crate) fn is_read(segment: &[u8]) -> bool {
     drop(open(&medium));
     let mut file = medium.open(SEGMENT).unwrap();
     file.write(0, &whole).unwrap();
-    let options = LogOptions { server: SERVER, segment_bytes: 4096 };
+    let options = LogOptions::new(SERVER, 4096);
     TranxLog::open(Arc::new(medium), &options, |_: SegmentNumber, _| Ok(())).is_ok()
 }

@@ -3,7 +3,7 @@
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
     ClientId, CommitAnswer, Current, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome, Read,
-    Record, Refusal, ScanRead, ServerId, Transaction, TranxId, ValidationId, Value, Vote, Write,
+    Record, Refusal, ScanRead, ServerId, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
@@ -16,6 +16,7 @@ use crate::corpus::replay::Corpus;
 const PARTICIPANTS: [ServerId; 2] = [ServerId(1), ServerId(300)];
 const TRANX: TranxId = TranxId { server: ServerId(300), number: u64::MAX };
 const VALIDATION: ValidationId = ValidationId { server: ServerId(300), incarnation: Incarnation(70_000), number: 5 };
+const STORE: StoreId = StoreId([7; 16]);
 const CLIENT: ClientId = ClientId { incarnation: Incarnation(70_000), number: 3 };
 
 fn key(name: &'static str) -> Key {
@@ -46,18 +47,19 @@ fn cluster() -> Cluster {
 }
 
 fn hellos() -> Vec<(&'static str, Hello)> {
-    let cluster = "bank".to_owned();
+    let (map, to) = (Some(cluster().map_id()), Some(ServerId(1)));
+    let hello = |from| Hello { cluster: "bank".to_owned(), map, to, from };
     vec![
-        ("server", Hello { cluster: cluster.clone(), to: Some(ServerId(1)), from: Caller::Server(ServerId(300)) }),
-        ("client", Hello { cluster: String::new(), to: None, from: Caller::Client(None) }),
-        ("client_again", Hello { cluster, to: Some(ServerId(1)), from: Caller::Client(Some(CLIENT)) }),
+        ("server", hello(Caller::Server { server: ServerId(300), store: STORE })),
+        ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None) }),
+        ("client_again", hello(Caller::Client(Some(CLIENT)))),
     ]
 }
 
 fn welcomes() -> Vec<(&'static str, Welcome)> {
     let client = Welcome::Client { client: CLIENT, server: ServerId(1), cluster: cluster(), window: 1024 };
     let refused = Welcome::Refused { why: "another cluster".to_owned(), is_temporary: true };
-    vec![("server", Welcome::Server), ("client", client), ("refused", refused)]
+    vec![("server", Welcome::Server { store: STORE }), ("client", client), ("refused", refused)]
 }
 
 fn requests() -> Vec<(&'static str, Request)> {

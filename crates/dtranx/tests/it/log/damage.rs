@@ -174,7 +174,7 @@ fn segments_that_end_before_the_oldest_needed_one_are_kept_and_it_is_missing() {
 #[test]
 fn another_version_and_another_server_are_refused() {
     let medium = five_blocks();
-    let foreign = dtranx::log::LogOptions { server: 8, segment_bytes: SEGMENT_BYTES };
+    let foreign = dtranx::log::LogOptions::new(8, SEGMENT_BYTES);
     let refused = dtranx::log::TranxLog::open(Arc::new(medium.clone()), &foreign, |_, _| Ok(()));
     assert!(matches!(refused, Err(LogError::Foreign { found: 7, expected: 8, .. })));
 

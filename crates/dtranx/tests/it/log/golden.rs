@@ -1,21 +1,24 @@
 //! The bytes of docs/dtranx-log-format.md, written out: a change of the format must change this test and the version.
 
-use dtranx::log::{FORMAT_VERSION, Memory, SegmentNumber};
+use std::sync::Arc;
 
-use crate::log::{open, reclaim, segment_file};
+use dtranx::core::StoreId;
+use dtranx::log::{FORMAT_VERSION, LogOptions, Memory, SegmentNumber, TranxLog};
+
+use crate::log::{options, reclaim, segment_file};
 
 const SEGMENT_HEADER: &str = "\
-    445452582d57414c030007007b942f12\
+    445452582d57414c03000700775d420e\
     01000000000000000010000000000000\
-    00000000000000000000000000000000\
-    00000000000000000000000000000000";
+    00000000000000003031323334353637\
+    38396162636465660000000000000000";
 
 /// The second segment, made ahead: its header does not say which block is its first.
 const AHEAD_HEADER: &str = "\
-    445452582d57414c03000700b4420c4b\
+    445452582d57414c03000700b88b6157\
     02000000000000000010000000000000\
-    ffffffffffffffff0000000000000000\
-    00000000000000000000000000000000";
+    ffffffffffffffff3031323334353637\
+    38396162636465660000000000000000";
 
 /// Two records, "one" and "second", in one block.
 const BLOCK: &str = "\
@@ -33,15 +36,17 @@ const SEAL: &str = "\
 
 /// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are "lc".
 const GC_SLOT: &str = "\
-    445452582d47434c03000700db6ecb85\
+    445452582d47434c03000700560e7046\
     02000000000000000100000000000000\
-    02000000000000006c63";
+    02000000000000003031323334353637\
+    38396162636465666c63";
 
 #[test]
 fn format_version_3_has_these_bytes() {
     assert_eq!(FORMAT_VERSION, 3);
     let medium = Memory::new();
-    let (mut opened, _) = open(medium.clone(), 4096).unwrap();
+    let options = LogOptions { store: StoreId(*b"0123456789abcdef"), ..options(4096) };
+    let mut opened = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap();
     opened.log.append(b"one").unwrap();
     opened.log.append(b"second").unwrap();
     opened.log.persist().unwrap();
@@ -60,7 +65,7 @@ fn format_version_3_has_these_bytes() {
     assert!(ahead.len() == 4096 && ahead[64..].iter().all(|byte| *byte == 0));
     let gc_log = medium.contents("gc.log").unwrap();
     assert_eq!(gc_log.len(), 128 * 1024);
-    assert_eq!(hex(&gc_log[..42]), GC_SLOT);
+    assert_eq!(hex(&gc_log[..58]), GC_SLOT);
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -14,7 +14,7 @@ use dtranx::log::{LogError, LogOptions, Medium, Opened, SegmentNumber, TranxLog}
 pub(crate) const SERVER: u16 = 7;
 
 pub(crate) fn options(segment_bytes: u64) -> LogOptions {
-    LogOptions { server: SERVER, segment_bytes }
+    LogOptions::new(SERVER, segment_bytes)
 }
 
 /// Opens a log and collects what it held.

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions};
 use dtranx::cluster::Cluster;
-use dtranx::core::{Key, Message, Partition, ServerId, Transaction, TranxId, Value, Write as KeyWrite};
+use dtranx::core::{Key, Message, Partition, ServerId, StoreId, Transaction, TranxId, Value, Write as KeyWrite};
 use dtranx::server::{Server, prometheus};
 use dtranx::wire::{Caller, Hello, PREFACE_BYTES, ServerStatus, encode, preface};
 
 use crate::limit::Limit;
-use crate::server::{cluster, config};
+use crate::server::{cluster, config, store};
 
 const PATIENCE: Duration = Duration::from_secs(40);
 const FIRST: ServerId = ServerId(1);
@@ -31,9 +31,10 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> 
 }
 
 /// Says what the second server would say, in its name, and that it prepares so many transactions: nobody hears the votes.
-fn prepare_as_second(cluster: &Cluster, tranxs: u64) -> TcpStream {
+fn prepare_as_second(cluster: &Cluster, store: StoreId, tranxs: u64) -> TcpStream {
     let mut bytes = preface().to_vec();
-    let hello = Hello { cluster: cluster.name.clone(), to: Some(FIRST), from: Caller::Server(SECOND) };
+    let from = Caller::Server { server: SECOND, store };
+    let hello = Hello { cluster: cluster.name.clone(), map: Some(cluster.map_id()), to: Some(FIRST), from };
     encode(&hello, &mut bytes).unwrap();
     for number in 1..=tranxs {
         let write = KeyWrite { key: key(number), value: Some(Value::new("x").unwrap()) };
@@ -61,11 +62,14 @@ fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
     cluster.partition = Partition::Ranges(vec![(low, FIRST), (high, SECOND)]);
     let start = |server| Server::start(&config(&cluster, server, folder.path())).unwrap();
     let _first = start(1);
+    // New servers serve once they have met.
+    let second = start(2);
     let client = Client::connect(&[cluster.servers[0].address], ClientOptions::default()).unwrap();
     let calm = until(&client, "nothing happens", |status| status.participating == 0);
     assert_eq!((calm.in_doubt, calm.asking), (0, 0));
 
-    let _stream = prepare_as_second(&cluster, 3);
+    drop(second);
+    let _stream = prepare_as_second(&cluster, store(&folder.path().join("2")), 3);
     until(&client, "three parts are prepared", |status| status.in_doubt == 3);
     let asking = until(&client, "the first server asks about them", |status| status.asking == 3);
     let page = prometheus(&asking);

@@ -4,6 +4,7 @@ mod asynchronous;
 mod config;
 mod embedded;
 mod exactly_once;
+mod identity;
 mod in_doubt;
 mod log_space;
 mod network;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use dtranx::cluster::{Cluster, HeldPort, Server as Member};
-use dtranx::core::ServerId;
+use dtranx::core::{ServerId, StoreId};
 use dtranx::server::ServerConfig;
 
 /// A port of the loopback interface that nobody else gets while the tests run.
@@ -30,6 +31,13 @@ pub(crate) fn free_address() -> SocketAddr {
 pub(crate) fn cluster(servers: u16) -> Cluster {
     let members = (0..servers).map(|at| Member { id: ServerId(at + 1), address: free_address() }).collect();
     Cluster::hashed("test", members)
+}
+
+/// The store in a server's folder.
+pub(crate) fn store(folder: &Path) -> StoreId {
+    let text = std::fs::read_to_string(folder.join("identity.toml")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("store = ")).unwrap();
+    StoreId::parse(line.trim_matches('"')).unwrap()
 }
 
 pub(crate) fn config(cluster: &Cluster, server: u16, folder: &Path) -> ServerConfig {

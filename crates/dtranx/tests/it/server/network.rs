@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use dtranx::client::{Client, ClientOptions};
-use dtranx::core::ServerId;
+use dtranx::core::{ServerId, StoreId};
 use dtranx::server::Server;
 use dtranx::wire::{
     Ask, Caller, FRAME_LIMIT_BYTES, Hello, PREFACE_BYTES, Reply, Request, Response, Welcome, decode, encode,
@@ -59,11 +59,13 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     assert!(say(address, &version).is_empty());
 
     let caller = Caller::Client(None);
-    let other_cluster = Hello { cluster: "other".to_owned(), to: None, from: caller };
+    let other_cluster = Hello { cluster: "other".to_owned(), map: None, to: None, from: caller };
     assert_eq!(refusal(&say(address, &hello(&other_cluster))), "this is the cluster \"test\", not \"other\"");
-    let other_server = Hello { cluster: "test".to_owned(), to: Some(ServerId(7)), from: caller };
+    let other_server = Hello { cluster: "test".to_owned(), map: None, to: Some(ServerId(7)), from: caller };
     assert_eq!(refusal(&say(address, &hello(&other_server))), "this is server 1, not 7");
-    let unknown_server = Hello { cluster: "test".to_owned(), to: None, from: Caller::Server(ServerId(9)) };
+    let unknown = Caller::Server { server: ServerId(9), store: StoreId([0; 16]) };
+    let map = Some(cluster.map_id());
+    let unknown_server = Hello { cluster: "test".to_owned(), map, to: None, from: unknown };
     assert!(refusal(&say(address, &hello(&unknown_server))).contains("server 9"));
 
     let mut damaged = hello(&other_cluster);
@@ -75,7 +77,7 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     oversized.extend([0; 4]);
     assert!(say(address, &oversized).is_empty());
     // A frame of a client that says nothing sensible, after a proper greeting.
-    let mut nonsense = hello(&Hello { cluster: "test".to_owned(), to: None, from: caller });
+    let mut nonsense = hello(&Hello { cluster: "test".to_owned(), map: None, to: None, from: caller });
     encode(&vec![0xff_u8; 40], &mut nonsense).unwrap();
     let said = say(address, &nonsense);
     let (payload, taken) = next_frame(&said).unwrap().unwrap();
@@ -97,7 +99,7 @@ fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
     for _ in 0..50 {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let greeting = Hello { cluster: "test".to_owned(), to: None, from: Caller::Client(None) };
+        let greeting = Hello { cluster: "test".to_owned(), map: None, to: None, from: Caller::Client(None) };
         stream.write_all(&hello(&greeting)).unwrap();
         // The preface, at least: the server has met this client, and waits for what it says.
         let mut first = [0; PREFACE_BYTES + 1];

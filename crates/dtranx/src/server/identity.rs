@@ -1,0 +1,306 @@
+//! Whose data a folder holds: the cluster with its servers and its map of keys, the server, the store. It is in a file of its
+//! own, `identity.toml`, and the store's id also in every file of the log and in the items, so that none of them is ever used
+//! with others.
+//!
+//! 1. A folder without any of these is new. The file is written first, as *new*; then log and items are made.
+//! 2. A new store serves nobody until every other server of the cluster has welcomed it: one of them may know that there
+//!    was another store in its place, whose data are lost. Then the file says *in use*.
+//! 3. From then on log and items must be there, and everything must be as the file says. What differs is refused by name.
+//!
+//! Each server remembers the stores of the others, too, from their first meeting on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{ServerConfig, ServerError, StorageKind};
+use crate::cluster::Cluster;
+use crate::core::{Partition, ServerId, StoreId};
+
+/// The file's name.
+const NAME: &str = "identity.toml";
+const FORMAT: u16 = 1;
+
+/// Which store this is, and which stores it has met.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) store: StoreId,
+    is_new: bool,
+    others: Vec<ServerId>,
+    known: BTreeMap<ServerId, StoreId>,
+    /// Who has said that this is the store that it knows, or that it knows none.
+    welcomed_by: BTreeSet<ServerId>,
+    /// `None`: nothing is kept.
+    file: Option<(PathBuf, Described)>,
+}
+
+/// What must not change, as it is spelled in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    cluster: String,
+    server: u16,
+    servers: Vec<u16>,
+    partition: Spelled,
+}
+
+/// The map of keys; keys in hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, tag = "by", rename_all = "kebab-case")]
+enum Spelled {
+    Hash { over: Vec<u16> },
+    Ranges { ranges: Vec<(String, u16)> },
+}
+
+/// The file behind its first line, which holds its checksum.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    format: u16,
+    state: State,
+    store: String,
+    of: Described,
+    /// The others' stores, by server.
+    known: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    New,
+    InUse,
+}
+
+impl Identity {
+    /// Reads the identity of a server's folder, or makes one for a new folder. The log's folder is locked already: nobody
+    /// else does the same.
+    ///
+    /// # Errors
+    /// What the folder holds is something else than the configuration says; the file is damaged; it is missing although
+    /// there are log or items.
+    pub(crate) fn open(config: &ServerConfig) -> Result<Self, ServerError> {
+        if config.storage == StorageKind::Memory {
+            return Ok(Self::made(config, None));
+        }
+        let failed = |source| ServerError::Io { action: format!("create {}", config.folder.display()), source };
+        fs::create_dir_all(&config.folder).map_err(failed)?;
+        let path = config.folder.join(NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::read(config, path, &text),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if let Some(found) = first_of_a_store(config)? {
+                    let what = format!("it is missing, but there is {}", found.display());
+                    return Err(refused(&path, what));
+                }
+                let mut made = Self::made(config, Some((path, Described::of(config))));
+                made.write()?;
+                Ok(made)
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(refused(&path, "it is damaged: it is no text")),
+            Err(source) => Err(ServerError::Io { action: format!("read {}", path.display()), source }),
+        }
+    }
+
+    /// Reads the identity of a folder that must have one.
+    ///
+    /// # Errors
+    /// As for [`Identity::open`]; it is missing.
+    pub(crate) fn existing(config: &ServerConfig) -> Result<Self, ServerError> {
+        let path = config.folder.join(NAME);
+        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => refused(&path, "it is damaged: it is no text"),
+            _ => refused(&path, format!("it cannot be read: {error}")),
+        })?;
+        Self::read(config, path, &text)
+    }
+
+    fn made(config: &ServerConfig, file: Option<(PathBuf, Described)>) -> Self {
+        let store = StoreId(rand::random());
+        let others = others(config);
+        let is_new = !others.is_empty() || file.is_some();
+        Self { store, is_new, others, known: BTreeMap::new(), welcomed_by: BTreeSet::new(), file }
+    }
+
+    fn read(config: &ServerConfig, path: PathBuf, text: &str) -> Result<Self, ServerError> {
+        let stored = parse(text).map_err(|what| refused(&path, what))?;
+        let described = Described::of(config);
+        if let Some(what) = stored.of.difference(&described) {
+            return Err(refused(&path, what));
+        }
+        let id = |text: &str| StoreId::parse(text).ok_or_else(|| refused(&path, format!("{text:?} is no store")));
+        let mut known = BTreeMap::new();
+        for (server, store) in &stored.known {
+            let server = server.parse().map_err(|_| refused(&path, format!("known: {server:?} is no server")))?;
+            known.insert(ServerId(server), id(store)?);
+        }
+        let (store, is_new) = (id(&stored.store)?, stored.state == State::New);
+        let (others, file) = (others(config), Some((path, described)));
+        Ok(Self { store, is_new, others, known, welcomed_by: BTreeSet::new(), file })
+    }
+
+    /// Must log and items be there?
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.is_new
+    }
+
+    /// The servers that have not welcomed a new store, if it waits for any.
+    pub(crate) fn waits_for(&self) -> Vec<ServerId> {
+        let is_unmet = |server: &&ServerId| self.is_new && !self.welcomed_by.contains(server);
+        self.others.iter().filter(is_unmet).copied().collect()
+    }
+
+    /// Log and items are made. A store that waits for nobody is in use from now on.
+    pub(crate) fn settle(&mut self) -> Result<(), ServerError> {
+        if self.is_new && self.waits_for().is_empty() {
+            self.is_new = false;
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Another server, which knows the stores that it has met, has welcomed this one.
+    ///
+    /// # Errors
+    /// It cannot be written that the store is in use.
+    pub(crate) fn welcomed(&mut self, by: ServerId) -> Result<(), ServerError> {
+        self.welcomed_by.insert(by);
+        self.settle()
+    }
+
+    /// Another server says which store it has. The reason if it is not the one that it had.
+    ///
+    /// # Errors
+    /// What was learned cannot be written.
+    pub(crate) fn meet(&mut self, server: ServerId, store: StoreId) -> Result<Option<String>, ServerError> {
+        match self.known.get(&server) {
+            Some(known) if *known == store => Ok(None),
+            Some(known) => Ok(Some(format!(
+                "server {server} has the store {store}, and had the store {known}: its data were lost or replaced"
+            ))),
+            None => {
+                self.known.insert(server, store);
+                self.write()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Replaces the file: a crash leaves the old one or the new one.
+    fn write(&mut self) -> Result<(), ServerError> {
+        let Some((path, of)) = &self.file else { return Ok(()) };
+        let known = self.known.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect();
+        let state = if self.is_new { State::New } else { State::InUse };
+        let stored = Stored { format: FORMAT, state, store: self.store.to_string(), of: of.clone(), known };
+        let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
+        let text = toml::to_string(&stored).map_err(|error| failed(std::io::Error::other(error)))?;
+        replace(path, &format!("{}{text}", checksum_line(&text))).map_err(failed)
+    }
+}
+
+impl Described {
+    fn of(config: &ServerConfig) -> Self {
+        let Cluster { name, servers, partition } = &config.cluster;
+        let mut servers: Vec<u16> = servers.iter().map(|server| server.id.0).collect();
+        servers.sort_unstable();
+        let partition = match partition {
+            Partition::Hash(over) => Spelled::Hash { over: over.iter().map(|server| server.0).collect() },
+            Partition::Ranges(ranges) => {
+                let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                Spelled::Ranges { ranges: ranges.iter().map(|(key, at)| (hex(key.as_bytes()), at.0)).collect() }
+            }
+        };
+        Self { cluster: name.clone(), server: config.server.0, servers, partition }
+    }
+
+    /// What the configuration says otherwise, in words.
+    fn difference(&self, configured: &Self) -> Option<String> {
+        if self.cluster != configured.cluster {
+            Some(format!(
+                "cluster: the data are of {:?}, the configuration says {:?}",
+                self.cluster, configured.cluster
+            ))
+        } else if self.server != configured.server {
+            Some(format!("server: the data are server {}'s, the configuration says {}", self.server, configured.server))
+        } else if self.servers != configured.servers {
+            let (was, is) = (&self.servers, &configured.servers);
+            Some(format!("servers: the cluster has the servers {was:?}, the configuration says {is:?}"))
+        } else if self.partition != configured.partition {
+            let (was, is) = (&self.partition, &configured.partition);
+            Some(format!("partition: the keys are spread {was}, the configuration says {is}"))
+        } else {
+            None
+        }
+    }
+}
+
+impl std::fmt::Display for Spelled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Hash { over } => write!(f, "by hash over the servers {over:?} in this order"),
+            Self::Ranges { ranges } => write!(f, "by ranges, from these keys (in hexadecimal) on: {ranges:?}"),
+        }
+    }
+}
+
+fn others(config: &ServerConfig) -> Vec<ServerId> {
+    config.cluster.servers.iter().map(|server| server.id).filter(|server| *server != config.server).collect()
+}
+
+/// What shows that there was a store: something in the items' folder or the log's.
+fn first_of_a_store(config: &ServerConfig) -> Result<Option<PathBuf>, ServerError> {
+    for folder in [config.folder.join("items"), config.log_folder.clone()] {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(source) => return Err(ServerError::Io { action: format!("list {}", folder.display()), source }),
+        };
+        let mut names = entries.flatten().map(|entry| entry.path());
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            folder != config.log_folder || name == "gc.log" || name.starts_with("segment-")
+        };
+        if let Some(found) = names.find(is_ours) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+fn checksum_line(text: &str) -> String {
+    format!(
+        "# The store in this folder. Not to be edited. CRC-32C of what follows: {:08x}\n",
+        crc32c::crc32c(text.as_bytes())
+    )
+}
+
+fn parse(text: &str) -> Result<Stored, String> {
+    let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+    if !text.starts_with(&checksum_line(rest)) {
+        return Err("it is damaged: its checksum is wrong".to_owned());
+    }
+    let stored: Stored = toml::from_str(rest).map_err(|error| format!("it cannot be read: {error}"))?;
+    if stored.format != FORMAT {
+        return Err(format!("it has format version {}; this version reads {FORMAT}", stored.format));
+    }
+    Ok(stored)
+}
+
+fn refused(path: &Path, what: impl Into<String>) -> ServerError {
+    ServerError::Identity { file: path.display().to_string(), what: what.into() }
+}
+
+/// Writes a file beside, syncs it, gives it the name, and syncs the folder.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
