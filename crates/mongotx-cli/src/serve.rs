@@ -96,12 +96,12 @@ pub(crate) struct Options {
     /// store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
-    /// Shows itself as a replica set of this name with one member, not as a router: for applications with replicaSet=NAME in their
-    /// connection string
+    /// Shows itself as a replica set of this name, not as a router: for applications with replicaSet=NAME in their connection string. It is
+    /// the only member, or one of those that --advertise an address under the same name, in front of the same server
     #[arg(long, value_name = "NAME")]
     as_replica_set: Option<String>,
-    /// Where drivers are told that the set's member is, if they cannot reach the address of the gateway that they have connected to
-    /// (a name that TLS demands, a port that is forwarded)
+    /// Where drivers, and other gateways, are told that this member of the set is: for several gateways in one set, and where drivers cannot
+    /// reach the address of the gateway that they have connected to (a name that TLS demands, a port that is forwarded)
     #[arg(long, value_name = "HOST:PORT", requires = "as_replica_set")]
     advertise: Option<String>,
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
@@ -260,6 +260,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         client: ClientOptions {
             isolation: options.isolation.into(),
             tx_database: options.server.tx_database.clone(),
+            max_documents: options.hoarding.transaction_documents(),
             count_commands: false,
             ..ClientOptions::default()
         },

@@ -45,6 +45,8 @@ fn tell_limits(metrics: &Metrics, options: &Options) {
     metrics.limited("max-connections-per-address", limits.connections_per_address);
     metrics.limited("max-sessions", Some(sessions.sessions));
     metrics.limited("max-cursors", Some(sessions.cursors));
+    metrics.limited("max-transaction-documents", Some(options.client.max_documents));
+    metrics.limited("max-snapshot-read-mib", Some(sessions.validated_read_bytes >> 20));
     metrics.limited("max-memory-mib", Some(limits.memory_bytes >> 20));
 }
 

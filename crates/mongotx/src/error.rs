@@ -26,6 +26,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
 /// The label on errors after which nobody knows yet whether the transaction is committed.
 pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
+/// What sets how many documents a transaction may be about, as errors name it.
+pub const MAX_DOCUMENTS: &str = "ClientOptions::max_documents";
+/// MongoDB's code `TransactionTooLarge`.
+const TRANSACTION_TOO_LARGE: i32 = 257;
 
 /// What the caller has to do. See the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -187,6 +191,11 @@ impl Error {
         let mut error = Self::new(ErrorKind::Invalid, message);
         error.0.code = Some(code);
         error
+    }
+
+    /// A transaction is about more documents, or reads, than it may be.
+    pub(crate) fn too_large(message: impl fmt::Display) -> Self {
+        Self::invalid(TRANSACTION_TOO_LARGE, format!("{message} ({MAX_DOCUMENTS})"))
     }
 
     /// The server began with it, and has ended it.

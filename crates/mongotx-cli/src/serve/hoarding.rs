@@ -24,6 +24,13 @@ pub(crate) struct HoardingOptions {
     /// How long a transaction may be open, as transactionLifetimeLimitSeconds of MongoDB; 0: as long as its session is used
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=604_800))]
     transaction_lifetime: u32,
+    /// Documents that a transaction may write, reads of it that are validated at its commit, and documents that a read at snapshot or
+    /// linearizable outside transactions may answer. A document that is written takes about 1 KiB here until it is finished
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    max_transaction_documents: u32,
+    /// What a read at snapshot or linearizable outside transactions may answer: all of it is kept until it is fetched
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    max_snapshot_read_mib: u32,
     /// Cursors that are open at a time. A user who has logged in has half of them at most
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_cursors: u32,
@@ -41,6 +48,10 @@ impl HoardingOptions {
         (self.login_timeout > 0).then(|| seconds(self.login_timeout))
     }
 
+    pub(super) fn transaction_documents(&self) -> usize {
+        count(self.max_transaction_documents)
+    }
+
     pub(super) fn sessions(&self) -> SessionLimits {
         SessionLimits {
             sessions: count(self.max_sessions),
@@ -51,7 +62,8 @@ impl HoardingOptions {
             },
             cursors: count(self.max_cursors),
             cursor_timeout: seconds(self.cursor_timeout),
-            ..SessionLimits::default()
+            validated_read_documents: self.transaction_documents(),
+            validated_read_bytes: usize::try_from(u64::from(self.max_snapshot_read_mib) << 20).unwrap_or(usize::MAX),
         }
     }
 }

@@ -49,10 +49,14 @@ impl Gathering {
         let hint = "all of its answer is kept until it is fetched: ask for less at a time, or read in a transaction";
         self.bytes += document.as_bytes().len();
         if self.documents.len() >= *documents {
-            return too_much(format!("{what} answers at most {documents} documents, because {hint}"));
+            return too_much(format!(
+                "{what} answers at most {documents} documents (--max-transaction-documents), because {hint}"
+            ));
         }
         if self.bytes > *bytes {
-            return too_much(format!("{what} answers at most {bytes} bytes of documents, because {hint}"));
+            return too_much(format!(
+                "{what} answers at most {bytes} bytes of documents (--max-snapshot-read-mib), because {hint}"
+            ));
         }
         if let Err(full) = self.held.grow_kept(size(&document)) {
             let limit = full.limit_bytes;

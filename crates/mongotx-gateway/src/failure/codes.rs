@@ -46,6 +46,7 @@ codes! {
     SNAPSHOT_TOO_OLD = 239 SnapshotTooOld;
     NO_SUCH_TRANSACTION = 251 NoSuchTransaction;
     TRANSACTION_COMMITTED = 256 TransactionCommitted;
+    TRANSACTION_TOO_LARGE = 257 TransactionTooLarge;
     TOO_MANY_SESSIONS = 261 TooManyLogicalSessions;
     EXCEEDED_TIME_LIMIT = 262 ExceededTimeLimit;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;

@@ -13,7 +13,7 @@
 use bson::Document;
 use mongotx::{
     DuplicateKey, Error, ErrorKind,
-    error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
+    error::{MAX_DOCUMENTS, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
 };
 
 use super::{Failure, codes};
@@ -47,10 +47,13 @@ impl From<&Error> for Failure {
     }
 }
 
-/// Conflicts begin as the server's do.
+/// Conflicts begin as the server's do, and limits are named by the gateway's options.
 fn words(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Conflict => format!("WriteConflict error: {}", error.message()),
+        ErrorKind::Invalid if error.code() == Some(codes::TRANSACTION_TOO_LARGE) => {
+            error.message().replace(MAX_DOCUMENTS, "--max-transaction-documents")
+        }
         _ => error.message().to_owned(),
     }
 }

@@ -189,6 +189,26 @@ async fn a_conflict_names_the_option_that_limits_its_wait() {
     assert!(reply.get_str("errmsg").unwrap().contains("--lock-wait-ms"), "{reply}");
 }
 
+/// What is too large for a transaction is refused by the server's code, and the option is the gateway's.
+#[tokio::test]
+async fn a_transaction_that_is_too_large_names_the_option() {
+    let few = ClientOptions { max_documents: 2, ..ClientOptions::default() };
+    let client =
+        Client::with_options(testkit::unique_db("words_large"), Options { client: few, ..Options::default() }).await;
+    client.ok(doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}, {"_id": 3}]}).await;
+    for too_much in [
+        doc! {"insert": "c", "documents": [{"_id": 4}, {"_id": 5}, {"_id": 6}]},
+        doc! {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "multi": true}]},
+    ] {
+        let session = Session::new();
+        let reply = client.run(session.first(too_much.clone())).await;
+        let refused = reply.get_array("writeErrors").map_or(reply.clone(), |all| all[0].as_document().unwrap().clone());
+        assert_eq!(code(&refused), 257, "{too_much}: {reply}");
+        assert!(refused.get_str("errmsg").unwrap().contains("(--max-transaction-documents)"), "{reply}");
+        client.run_on("admin", session.abort()).await;
+    }
+}
+
 /// The record of a durable write is no document of the application's.
 #[tokio::test]
 async fn conflicts_about_records_do_not_name_them() {

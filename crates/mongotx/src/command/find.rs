@@ -250,10 +250,8 @@ pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
 pub(crate) async fn parse_addresses(found: Documents, key: &ShardKey, limit: usize) -> Result<Vec<Address>> {
     let found = found.all(limit.saturating_add(1)).await?;
     if found.len() > limit {
-        return Err(Error::invalid(
-            290,
-            format!("the query matches more than {limit} documents, the most that one transaction may hold"),
-        ));
+        let message = format!("the query matches more than {limit} documents, the most that one transaction may hold");
+        return Err(Error::too_large(message));
     }
     found.iter().map(|document| Address::of(document, key)).collect()
 }

@@ -103,7 +103,7 @@ async fn search(
     if found.len() > limit {
         let message =
             format!("the text search in a transaction that has written to {ns} finds more than {limit} documents");
-        return Err(Error::invalid(290, message));
+        return Err(Error::too_large(message));
     }
     Ok(Documents::at_hand(found))
 }

@@ -410,7 +410,7 @@ async fn at_hand(core: &Core, found: Documents) -> Result<Vec<RawDocumentBuf>> {
     let message = format!(
         "a query of what the transaction has written itself answers at most {limit} documents, so that they can be validated"
     );
-    Err(Error::invalid(290, message))
+    Err(Error::too_large(message))
 }
 
 /// The document was locked by a statement that shows it as it was: it must be what was read.

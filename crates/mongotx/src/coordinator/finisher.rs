@@ -24,7 +24,7 @@ use sd2v::statement;
 use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 
 use self::{
-    backlog::{Backlog, Flight, MAX_WAITING, Next},
+    backlog::{Backlog, Flight, LARGE, MAX_LARGE, MAX_WAITING, Next},
     work::{Part, Work},
 };
 use super::{
@@ -119,21 +119,24 @@ impl Finisher {
         }
     }
 
-    /// Waits until there is room for what another commit leaves.
+    /// Waits until there is room for what another commit leaves that holds so many documents.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] after `limit`.
-    pub(crate) async fn room(&self, limit: Duration) -> Result<()> {
+    pub(crate) async fn room(&self, documents: usize, limit: Duration) -> Result<()> {
         let desk = self.desk();
-        if desk.backlog().has_room() {
+        let has_room = |backlog: &Backlog| backlog.has_room(documents);
+        if has_room(&desk.backlog()) {
             return Ok(());
         }
         desk.ask(Backlog::ask_all);
-        match desk.until(limit, Backlog::has_room).await {
+        match desk.until(limit, has_room).await {
             true => Ok(()),
             false => {
-                let message =
-                    format!("more than {MAX_WAITING} documents of committed transactions wait to be finished");
+                let most = if documents < LARGE { MAX_WAITING } else { MAX_LARGE };
+                let message = format!(
+                    "for {limit:?} at least {most} documents of committed transactions have waited to be finished"
+                );
                 Err(Error::new(ErrorKind::Unavailable, message))
             }
         }

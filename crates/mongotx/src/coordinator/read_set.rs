@@ -238,7 +238,7 @@ impl ReadSet {
             return Ok(());
         }
         let message = format!("a transaction may make at most {limit} reads that are validated at its commit");
-        Err(Error::invalid(290, message))
+        Err(Error::too_large(message))
     }
 
     /// The answer to the same command, if it was read to its end and nothing of its collection was the transaction's own.
@@ -431,6 +431,6 @@ mod tests {
     fn note_beyond_the_limit_is_refused() {
         let mut reads = ReadSet::default();
         reads.note_point(&ns(), point(1.into(), 5), 1).unwrap();
-        assert_eq!(reads.note_point(&ns(), point(2.into(), 5), 1).unwrap_err().code(), Some(290));
+        assert_eq!(reads.note_point(&ns(), point(2.into(), 5), 1).unwrap_err().code(), Some(257));
     }
 }

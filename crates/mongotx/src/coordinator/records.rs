@@ -173,7 +173,8 @@ impl Records {
         let mut told = Told::default();
         for stored in &found {
             note_changes(stored, &mut told).ok_or_else(|| {
-                let message = format!("the record {stored:?} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
+                let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+                let message = format!("the record {id} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
                 Error::new(ErrorKind::Corruption, message)
             })?;
         }

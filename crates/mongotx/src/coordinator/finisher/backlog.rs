@@ -41,12 +41,12 @@ const EAGER: Duration = Duration::from_secs(1);
 const UNNOTICED: Duration = Duration::from_millis(5);
 /// How often that is looked at.
 const LOOKS: Duration = Duration::from_millis(100);
-/// Documents that may wait: more make commits wait.
+/// Documents that may wait: more make commits wait of transactions that are not large.
 pub(super) const MAX_WAITING: usize = 1_000;
 /// A transaction that holds so many documents of one collection has a flight of its own.
-const LARGE: usize = 1_000;
-/// Documents of such transactions that may be under way: more make commits wait.
-const MAX_LARGE: usize = 100_000;
+pub(super) const LARGE: usize = 1_000;
+/// Documents of such transactions that may be under way: more make commits of large transactions wait.
+pub(super) const MAX_LARGE: usize = 100_000;
 /// Queries of a collection before which it is finished, after one that has met what waits there.
 const FORESIGHT: u8 = 8;
 /// Collections of which that is known.
@@ -390,8 +390,10 @@ impl Backlog {
         self.lanes.contains_key(ns)
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting < MAX_WAITING && self.large < MAX_LARGE
+    /// Is there room for what a transaction leaves that holds so many documents? Small ones do not wait for large ones, whose documents
+    /// may take minutes.
+    pub(super) fn has_room(&self, documents: usize) -> bool {
+        self.waiting < MAX_WAITING && (documents < LARGE || self.large < MAX_LARGE)
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -92,7 +92,7 @@ impl Core {
             let Some(started) = tx.started else { return Ok(None) };
             self.outlive(tx).await?;
             if tx.has_written_anything() {
-                self.finisher.room(self.options.commit_timeout).await?;
+                self.finisher.room(tx.count_held(), self.options.commit_timeout).await?;
             }
             tx.ending();
             tx.is_deciding = true;

@@ -180,7 +180,7 @@ impl Transaction {
             return Ok(());
         }
         let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
-        Err(Error::invalid(290, message).for_transaction(self.id()))
+        Err(Error::too_large(message).for_transaction(self.id()))
     }
 
     /// Documents of this collection are about to be given other keys of unique indexes.
@@ -245,6 +245,11 @@ impl Transaction {
     pub(crate) fn own_ids(&self, ns: &Namespace) -> Vec<Bson> {
         let Some(held) = self.held.get(ns) else { return Vec::new() };
         held.written.values().filter(|at| held.own.contains_key(&OwnKey::of(&at.id))).map(|at| at.id.clone()).collect()
+    }
+
+    /// How many documents it holds, or may hold, in all collections.
+    pub(super) fn count_held(&self) -> usize {
+        self.count
     }
 
     pub(super) fn has_written_anything(&self) -> bool {

@@ -188,7 +188,13 @@ fn a_large_transaction_is_in_nobodys_way() {
     backlog.add(job(1, &[("a", LARGE), ("b", 1)]), now);
     backlog.add(job(2, &[("a", TOGETHER)]), now);
     assert_eq!(numbers(&flights(&mut backlog, now)), [vec![1], vec![2]]);
-    assert!(backlog.has_room());
+    assert!(backlog.has_room(1) && backlog.has_room(LARGE));
+    backlog.add(job(3, &[("a", MAX_LARGE)]), now);
+    assert!(backlog.has_room(LARGE - 1), "small ones do not wait for large ones");
+    assert!(!backlog.has_room(LARGE), "large ones do");
+    let flown = flights(&mut backlog, now);
+    land(&mut backlog, &flown[0]);
+    assert!(backlog.has_room(LARGE));
 }
 
 #[test]
@@ -205,13 +211,13 @@ fn commits_wait_while_a_thousand_documents_do() {
     backlog.add(job(0, &[("a", TOGETHER)]), now);
     let flown = flights(&mut backlog, now);
     for seq in 1..=10 {
-        assert!(backlog.has_room());
+        assert!(backlog.has_room(1));
         backlog.add(job(seq, &[("a", 100)]), now);
     }
-    assert!(!backlog.has_room());
+    assert!(!backlog.has_room(1));
     land(&mut backlog, &flown[0]);
     assert_eq!(flights(&mut backlog, now)[0].parts.len(), 10);
-    assert!(backlog.has_room());
+    assert!(backlog.has_room(1));
 }
 
 #[test]
