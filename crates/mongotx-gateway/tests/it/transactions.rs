@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, cursor_id, documents, has_label, is_ok};
+use mongotx::ClientOptions;
 use mongotx_gateway::{Options, SessionLimits};
 
 const TRANSIENT: &str = "TransientTransactionError";
@@ -240,6 +241,21 @@ async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
     assert_eq!(reply.get_document("value").unwrap(), &doc! {"_id": 1, "b": 1});
     let late = client.run_on("admin", session.commit()).await;
     assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
+}
+
+/// The library's own limit for transactions that pause is another one.
+#[tokio::test]
+async fn a_transaction_may_pause_for_as_long_as_it_may_live() {
+    let limits = SessionLimits { transaction_lifetime: Duration::from_secs(3_600), ..SessionLimits::default() };
+    let library = ClientOptions { idle_limit: Duration::from_millis(100), ..ClientOptions::default() };
+    let options = Options { sessions: limits, client: library, ..Options::default() };
+    let client = Client::with_options(testkit::unique_db("gw_pause"), options).await;
+    let session = Session::new();
+    client.ok(session.first(insert(1))).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    client.ok(session.next(insert(2))).await;
+    assert!(is_ok(&client.run_on("admin", session.commit()).await));
+    assert_eq!(client.all("c").await, [doc! {"_id": 1}, doc! {"_id": 2}]);
 }
 
 #[tokio::test]

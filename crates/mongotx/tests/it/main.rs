@@ -24,6 +24,7 @@ mod late;
 mod lean;
 mod left_open;
 mod limits;
+mod long_lived;
 mod lossless;
 mod metrics;
 mod orphans;

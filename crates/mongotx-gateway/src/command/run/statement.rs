@@ -105,6 +105,8 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
         concern: Concern::Majority,
         lock_wait: context.options.lock_wait,
         max_life: Some(context.tx.limits.transaction_lifetime),
+        // An open transaction may pause for as long as it may live. One whose session nobody uses goes with that.
+        idle_limit: Some(context.tx.limits.transaction_lifetime),
         ..TransactionOptions::default()
     };
     let mut session = context.client.session_with(options).after(work.attempts.clone());
