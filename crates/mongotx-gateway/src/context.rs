@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     access::{Roster, Users},
+    members::{self, Members},
     memory::Memory,
     metrics::Metrics,
     options::Options,
@@ -26,6 +27,8 @@ pub struct Context {
     pub client: mongotx::Client,
     /// The backing server as it is, for commands that MongoTx need not touch.
     pub upstream: Upstream,
+    /// The replica set that drivers see, where it may have several members.
+    pub(crate) members: Option<Members>,
     /// Sessions and cursors.
     pub tx: State,
     /// What requests, answers and cursors take.
@@ -57,7 +60,32 @@ impl Context {
         tell_limits(&tx.metrics, &options);
         let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
         let users = users.map(Roster::new);
-        Self { client, upstream, tx, memory, users, options, started: Instant::now() }
+        let members = options.replica_set.as_ref().and_then(Members::of);
+        Self { client, upstream, members, tx, memory, users, options, started: Instant::now() }
+    }
+
+    /// Looks at the set's members, now and as long as the gateway lives.
+    pub(crate) async fn watch_members(self: &Arc<Self>) {
+        let Some(members) = &self.members else { return };
+        members.look(&self.upstream, &self.options.client.tx_database).await;
+        let weak: Weak<Self> = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(members::LOOK).await;
+                let Some(context) = weak.upgrade() else { return };
+                let Some(members) = &context.members else { return };
+                if !members.look(&context.upstream, &context.options.client.tx_database).await {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Another member is to be the primary from now on.
+    pub(crate) async fn leave_set(&self) {
+        if let Some(members) = &self.members {
+            members.leave(&self.upstream, &self.options.client.tx_database).await;
+        }
     }
 
     /// Ends what is over, as long as the gateway lives.

@@ -114,6 +114,7 @@ impl Gateway {
         let address = listeners.iter().find_map(Listener::address);
         let context = Arc::new(Context::new(client, upstream, users, options));
         context.sweep_in_background();
+        context.watch_members().await;
         let server = Arc::new(Server::new(context, tls));
         let metrics_address = endpoint.as_ref().and_then(Endpoint::address);
         if let Some(endpoint) = endpoint {
@@ -153,6 +154,7 @@ impl Gateway {
     /// # Errors
     /// The library could not finish everything; other clients will.
     pub async fn shutdown(self, limit: Duration) -> mongotx::Result<()> {
+        self.server.context.leave_set().await;
         self.server.tasks.close();
         self.server.closing.cancel();
         if tokio::time::timeout(limit, self.server.tasks.wait()).await.is_err() {

@@ -11,7 +11,7 @@
 //! everything takes and gives. Modules use each other in one direction:
 //!
 //! ```text
-//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► state, upstream
+//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► state, members ─► upstream
 //!                 state ─► fail_points, cursor ─► session, connection ─► access, metrics, api ─► fields ─► failure ─► reply
 //! ```
 
@@ -28,6 +28,7 @@ mod failure;
 mod fields;
 mod gateway;
 mod handshake;
+mod members;
 mod memory;
 mod metrics;
 mod options;

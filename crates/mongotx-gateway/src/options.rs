@@ -74,13 +74,13 @@ pub enum RetryableWrites {
     Durable,
 }
 
-/// A set of one member, the gateway, for applications that demand a set's name in their connection string, or look for one before they
-/// use transactions.
+/// A replica set, for applications that demand a set's name in their connection string, or look for one before they use transactions. Its
+/// members are this gateway alone, or all those that advertise an address under the same name, with the same database of client records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSetFace {
     /// Name of the set, as in `replicaSet=` of a connection string.
     pub name: String,
-    /// Host and port that drivers are told to connect to. `None`: the address of the gateway that a connection has come to.
+    /// Host and port that drivers, and other gateways, are told to connect to. `None`: the address of the gateway that a connection has come to.
     pub advertise: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or the primary of a replica set of one
-//! member, if that was asked for.
+//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or a member of a replica set, if that was asked for: of
+//! one alone, or of one with other gateways (`members`).
 //!
 //! Drivers offer sessions, transactions and retryable writes to routers and send all commands to them; they neither look for
 //! other members nor dial other addresses, and they hand on the recovery token of a transaction. No `topologyVersion` is
@@ -11,6 +11,7 @@ use super::metadata;
 use crate::{
     connection::{Connection, Peer},
     error::{CommandError, code},
+    members::{Members, View},
     options::{Options, ReplicaSetFace},
     request::Request,
     wire::{Compressor, MAX_MESSAGE_BYTES},
@@ -22,11 +23,14 @@ pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 const MAX_WIRE_VERSION: i32 = 17;
 const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
 const MAX_WRITES: i32 = 100_000;
-/// As the first election of a set is called.
-const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Answers `hello`, `isMaster` and `ismaster`.
-pub(super) fn run(options: &Options, connection: &Connection, request: &Request) -> Result<Document, CommandError> {
+pub(super) fn run(
+    options: &Options,
+    members: Option<&Members>,
+    connection: &Connection,
+    request: &Request,
+) -> Result<Document, CommandError> {
     let body = request.body();
     if let Ok(Some(RawBsonRef::Boolean(true))) = body.get("loadBalanced") {
         let text = "loadBalanced: the gateway keeps sessions by itself and cannot stand behind a load balancer";
@@ -38,10 +42,14 @@ pub(super) fn run(options: &Options, connection: &Connection, request: &Request)
     if let Ok(Some(RawBsonRef::Boolean(true))) = body.get("helloOk") {
         reply.insert("helloOk", true);
     }
-    reply.insert(primary, true);
     match &options.replica_set {
-        None => drop(reply.insert("msg", "isdbgrid")),
-        Some(set) => reply.extend(member(set, address(options, set, connection))),
+        None => reply.extend(doc! {primary: true, "msg": "isdbgrid"}),
+        Some(set) => {
+            let me = address(options, set, connection);
+            let view = members.map_or_else(|| View::of_one(me.clone()), Members::view);
+            reply.insert(primary, view.primary.as_deref() == Some(&me));
+            reply.extend(member(&set.name, me, view));
+        }
     }
     reply.extend(doc! {
         "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
@@ -62,20 +70,26 @@ pub(super) fn run(options: &Options, connection: &Connection, request: &Request)
     Ok(reply)
 }
 
-/// What the primary of a set of one member says of the set. Neither its version nor the election ever changes, so that drivers take
+/// What a member says of the set. Its version never changes, nor does the term as long as nobody takes the primary's place: so drivers take
 /// two gateways behind one address for the same member.
-fn member(set: &ReplicaSetFace, address: String) -> Document {
-    let now = DateTime::now();
-    doc! {
-        "setName": &set.name,
-        "setVersion": 1,
-        "secondary": false,
-        "hosts": [&address],
-        "primary": &address,
-        "me": address,
-        "electionId": ObjectId::from_bytes(ELECTION),
-        "lastWrite": {"lastWriteDate": now, "majorityWriteDate": now},
+fn member(set: &str, me: String, view: View) -> Document {
+    let (now, is_primary) = (DateTime::now(), view.primary.as_deref() == Some(&me));
+    let mut reply = doc! {"setName": set, "setVersion": 1, "secondary": !is_primary, "hosts": view.hosts};
+    if let Some(primary) = view.primary {
+        reply.insert("primary", primary);
     }
+    if is_primary {
+        reply.insert("electionId", election(view.term));
+    }
+    reply.extend(doc! {"me": me, "lastWrite": {"lastWriteDate": now, "majorityWriteDate": now}});
+    reply
+}
+
+/// As the election of this term is called.
+fn election(term: u64) -> ObjectId {
+    let mut bytes = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes[4..].copy_from_slice(&term.to_be_bytes());
+    ObjectId::from_bytes(bytes)
 }
 
 /// Where drivers are to connect to: where this one has connected, unless another address was named.
@@ -117,7 +131,7 @@ mod tests {
     use super::*;
 
     fn hello(command: Document) -> Result<Document, CommandError> {
-        run(&Options::default(), &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
+        run(&Options::default(), None, &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
     }
 
     #[test]
@@ -127,7 +141,7 @@ mod tests {
             let set = ReplicaSetFace { name: "rs0".to_owned(), advertise };
             let options = Options { replica_set: Some(set), ..Options::default() };
             let asked = Request::of(&doc! {"isMaster": 1, "$db": "admin"}).unwrap();
-            let told = run(&options, &Connection::new(7, peer.clone()), &asked).unwrap();
+            let told = run(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
             assert_eq!(told.get_str("setName").unwrap(), "rs0");
             assert_eq!(told.get_array("hosts").unwrap(), &[Bson::from(address)]);
             assert_eq!((told.get_str("me").unwrap(), told.get_str("primary").unwrap()), (address, address));

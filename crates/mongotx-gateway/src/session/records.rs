@@ -10,14 +10,17 @@ use super::{
     Lsid,
     record::{Record, id_of},
 };
-use crate::failure::{Answer, Failure};
+use crate::{
+    failure::{Answer, Failure},
+    members,
+};
 
 /// The collection of the records.
 const COLLECTION: &str = "writes";
 
 /// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
-    ["txs", COLLECTION].contains(&collection)
+    ["txs", COLLECTION, members::COLLECTION].contains(&collection)
 }
 
 /// The records, and what a gateway knows of their collection.

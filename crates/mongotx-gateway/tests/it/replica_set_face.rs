@@ -111,3 +111,110 @@ async fn a_commit_that_comes_to_another_gateway_may_have_been_made() {
         first.run_on("admin", session.abort()).await;
     }
 }
+
+/// A gateway that tells others where it is.
+struct Member {
+    gateway: Gateway,
+    address: String,
+}
+
+impl Member {
+    /// In front of the shared server, with this database for its records.
+    async fn join(set: &str, tx_database: &str) -> Self {
+        let server = testkit::shared_standalone().await.unwrap();
+        // The port is known before the gateway listens there: somebody else may take it in between.
+        for _ in 0..20 {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let mut options = options(&server.uri(), Limits::default());
+            options.listen = Some(free);
+            options.client.tx_database = tx_database.to_owned();
+            options.replica_set = face(set, Some(&free.to_string()));
+            match Gateway::start(options).await {
+                Ok(gateway) => return Self { gateway, address: free.to_string() },
+                Err(StartError::Listen { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("no port stays free");
+    }
+
+    /// What it says of the set to whoever asks it alone.
+    async fn hello(&self) -> Document {
+        let client = driver(self.gateway.address().unwrap(), "directConnection=true&").await;
+        soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap()
+    }
+}
+
+fn is_primary(hello: &Document) -> bool {
+    let is_primary = hello.get_bool("isWritablePrimary").unwrap();
+    assert_eq!(hello.get_bool("secondary").unwrap(), !is_primary, "{hello}");
+    is_primary
+}
+
+/// Waits until this member is the primary, and knows so many.
+async fn until_primary(member: &Member, of: usize) -> Document {
+    soon(async {
+        loop {
+            let hello = member.hello().await;
+            if is_primary(&hello) && hello.get_array("hosts").unwrap().len() >= of {
+                return hello;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn gateways_that_advertise_themselves_are_members_of_one_set() {
+    let (records, set) = (testkit::unique_db("gw_members"), "several");
+    let first = Member::join(set, &records).await;
+    let second = Member::join(set, &records).await;
+    let (one, other) = (until_primary(&first, 2).await, second.hello().await);
+    assert!(!is_primary(&other), "{other}");
+    let mut hosts = vec![first.address.clone(), second.address.clone()];
+    hosts.sort();
+    assert_eq!(other.get_array("hosts").unwrap(), &hosts.iter().map(bson::Bson::from).collect::<Vec<_>>());
+    for hello in [&one, &other] {
+        assert_eq!(hello.get_str("primary").unwrap(), first.address);
+    }
+    // With another name, or another database of records, it is another set.
+    assert!(is_primary(&Member::join("other", &records).await.hello().await));
+    assert!(is_primary(&Member::join(set, &testkit::unique_db("gw_members")).await.hello().await));
+}
+
+/// Ended as it should be, a primary is replaced at once; lost, when it has been silent for a while.
+#[tokio::test]
+async fn drivers_go_on_at_another_member_when_the_primary_is_gone() {
+    for ends_well in [true, false] {
+        let (records, db) = (testkit::unique_db("gw_failover"), testkit::unique_db("gw_failover"));
+        let first = Member::join("rs0", &records).await;
+        let second = Member::join("rs0", &records).await;
+        // Drivers forget whom the primary does not know.
+        let before = until_primary(&first, 2).await;
+        let uri = format!(
+            "mongodb://{},{}/?replicaSet=rs0&heartbeatFrequencyMS=500&serverSelectionTimeoutMS=20000",
+            first.address, second.address
+        );
+        let client = mongodb::Client::with_uri_str(uri).await.unwrap();
+        let coll = client.database(&db).collection::<Document>("c");
+        let insert = async |id: i32| {
+            let mut session = soon(client.start_session()).await.unwrap();
+            soon(session.start_transaction()).await.unwrap();
+            soon(coll.insert_one(doc! {"_id": id}).session(&mut session)).await.unwrap();
+            soon(session.commit_transaction()).await.unwrap();
+        };
+        insert(1).await;
+        match ends_well {
+            true => soon(first.gateway.shutdown(Duration::from_secs(10))).await.unwrap(),
+            false => drop(first.gateway),
+        }
+        let after = until_primary(&second, 1).await;
+        assert!(before.get_object_id("electionId").unwrap() < after.get_object_id("electionId").unwrap());
+        insert(2).await;
+        assert_eq!(soon(coll.count_documents(doc! {})).await.unwrap(), 2);
+        // Whoever comes later finds a primary.
+        let third = Member::join("rs0", &records).await;
+        assert!(!is_primary(&third.hello().await));
+    }
+}

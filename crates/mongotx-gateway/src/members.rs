@@ -1,0 +1,174 @@
+//! Several gateways as the members of one replica set: each that has an address to advertise writes down every [`LOOK`] that it is there,
+//! in one document of the database of the client records, and reads who else is and which of them is the primary.
+//!
+//! The primary is whoever was it last and is still there; otherwise whoever looks first takes its place, for a higher term. All that
+//! drivers get of it is where they send their commands. Nothing is safe because of it: a gateway that takes itself for the primary when
+//! another one is carries out what it is sent, as every gateway may.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bson::{Bson, Document, doc};
+
+use crate::{options::ReplicaSetFace, upstream::Upstream};
+
+/// The collection of the document, whose `_id` is the set's name.
+pub(crate) const COLLECTION: &str = "gateways";
+/// Between two looks.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+/// How long after its last look a primary may be replaced, by the server's clock.
+const LEASE_MS: i64 = 4_000;
+/// How long after its last look a member is told of.
+const SHOWN_MS: i64 = 60_000;
+/// The most members that are told of: those that were there last.
+const MOST: i32 = 50;
+
+/// The set as its document told it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    /// Address of the primary, if there is one.
+    pub(crate) primary: Option<String>,
+    /// Addresses of all members, in one order for all.
+    pub(crate) hosts: Vec<String>,
+    /// How often another one has become the primary.
+    pub(crate) term: u64,
+}
+
+impl View {
+    /// A set of one member.
+    pub(crate) fn of_one(address: String) -> Self {
+        Self { primary: Some(address.clone()), hosts: vec![address], term: 1 }
+    }
+
+    fn parse(found: &Document) -> Option<Self> {
+        let host = |member: &Bson| Some(member.as_document()?.get_str("host").ok()?.to_owned());
+        let mut hosts: Vec<String> = found.get_array("members").ok()?.iter().filter_map(host).collect();
+        hosts.sort_unstable();
+        let term = found.get_i64("term").ok().and_then(|term| u64::try_from(term).ok())?;
+        Some(Self { primary: Some(found.get_str("primary").ok()?.to_owned()), hosts, term })
+    }
+}
+
+/// This gateway as a member.
+pub(crate) struct Members {
+    set: String,
+    me: String,
+    view: Mutex<View>,
+    /// Whether it has left the set. One command at a time is sent.
+    left: tokio::sync::Mutex<bool>,
+}
+
+impl Members {
+    /// `None`: no address is advertised, so nobody else is told where this gateway is.
+    pub(crate) fn of(face: &ReplicaSetFace) -> Option<Self> {
+        let me = face.advertise.clone()?;
+        Some(Self {
+            set: face.name.clone(),
+            view: Mutex::new(View::of_one(me.clone())),
+            me,
+            left: tokio::sync::Mutex::new(false),
+        })
+    }
+
+    /// The set as it is known here.
+    pub(crate) fn view(&self) -> View {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, View> {
+        // Nothing panics while it is held.
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One look. What is known stays so where the document cannot be read. False: it has left the set, and looks no more.
+    pub(crate) async fn look(&self, upstream: &Upstream, database: &str) -> bool {
+        let left = self.left.lock().await;
+        if *left {
+            return false;
+        }
+        match self.ask(upstream, database, here(&self.me)).await {
+            Ok(Some(view)) => {
+                let mut known = self.lock();
+                if known.primary != view.primary {
+                    tracing::info!(
+                        set = self.set,
+                        primary = view.primary,
+                        term = view.term,
+                        "the set has a new primary"
+                    );
+                }
+                *known = view;
+            }
+            Ok(None) => {}
+            Err(reason) => tracing::warn!(set = self.set, reason, "the members of the set could not be read"),
+        }
+        true
+    }
+
+    /// Leaves the set, so that another one becomes the primary at once.
+    pub(crate) async fn leave(&self, upstream: &Upstream, database: &str) {
+        let mut left = self.left.lock().await;
+        *left = true;
+        self.lock().primary = None;
+        if let Err(reason) = self.ask(upstream, database, gone(&self.me)).await {
+            tracing::debug!(reason, "the set could not be left; its other members will find out");
+        }
+    }
+
+    /// `None`: there is no such document, or not such a one.
+    async fn ask(&self, upstream: &Upstream, database: &str, update: Vec<Document>) -> Result<Option<View>, String> {
+        let command = doc! {
+            "findAndModify": COLLECTION, "query": {"_id": &self.set}, "update": update, "upsert": true, "new": true,
+        };
+        let reply = upstream.run_document(database, &command).await.map_err(|error| error.to_string())?;
+        let reply = Document::try_from(reply.body()).map_err(|error| error.to_string())?;
+        if !reply.get_f64("ok").is_ok_and(|ok| ok == 1.0) {
+            return Err(reply.get_str("errmsg").unwrap_or("the server gave no reason").to_owned());
+        }
+        Ok(reply.get_document("value").ok().and_then(View::parse))
+    }
+}
+
+/// Milliseconds from a stored time till now, by the server's clock.
+fn since(time: &str) -> Document {
+    doc! {"$subtract": ["$$NOW", time]}
+}
+
+/// The other members that were there not long ago, without `me`.
+fn others(me: &str) -> Document {
+    let is_there = doc! {"$and": [{"$ne": ["$$this.host", me]}, {"$lt": [since("$$this.seen"), SHOWN_MS]}]};
+    doc! {"$filter": {"input": {"$ifNull": ["$members", []]}, "cond": is_there}}
+}
+
+/// This member is here, and the primary if it was, or if nobody is.
+fn here(me: &str) -> Vec<Document> {
+    let is_mine = doc! {"$eq": ["$primary", me]};
+    let is_free = doc! {"$or": [
+        {"$ne": [{"$type": "$primary"}, "string"]}, {"$ne": [{"$type": "$seen"}, "date"]}, {"$gt": [since("$seen"), LEASE_MS]},
+    ]};
+    let all = doc! {"$concatArrays": [others(me), [{"host": me, "seen": "$$NOW"}]]};
+    vec![
+        doc! {"$set": {
+            "members": {"$slice": [all, -MOST]},
+            "takes": {"$or": [is_mine, is_free]},
+            "term": {"$toLong": {"$ifNull": ["$term", 0]}},
+        }},
+        doc! {"$set": {
+            "term": {"$cond": [{"$and": ["$takes", {"$ne": ["$primary", me]}]}, {"$add": ["$term", 1_i64]}, "$term"]},
+            "primary": {"$cond": ["$takes", me, "$primary"]},
+            "seen": {"$cond": ["$takes", "$$NOW", "$seen"]},
+        }},
+        doc! {"$unset": "takes"},
+    ]
+}
+
+/// This member goes, and is the primary no more.
+fn gone(me: &str) -> Vec<Document> {
+    let is_mine = doc! {"$eq": ["$primary", me]};
+    vec![doc! {"$set": {
+        "members": others(me),
+        "seen": {"$cond": [is_mine, "$$REMOVE", "$seen"]},
+    }}]
+}
