@@ -1,4 +1,6 @@
-"""A bank with eight tellers at once, with Beanie. Ends with 1 when a transfer is lost or made twice."""
+"""A bank with eight tellers at once, with Beanie. Ends with 1 when a transfer is lost or made twice, also when the gateway that they use is
+killed under their hands: then they go on at another one.
+"""
 
 import asyncio
 import os
@@ -38,11 +40,14 @@ async def transfer(session: AsyncClientSession) -> None:
         await document.save(session=session)
 
 
-async def teller(client: AsyncMongoClient) -> None:
+async def teller(client: AsyncMongoClient, ended: list[None]) -> None:
     async with client.start_session() as session:
         for _ in range(TRANSFERS):
             # Runs it again when another transaction came in between, and sends the commit again when its answer was lost.
             await session.with_transaction(transfer)
+            ended.append(None)
+            if len(ended) == TELLERS * TRANSFERS // 2:
+                print("half of the transfers are made", flush=True)
 
 
 async def main() -> None:
@@ -51,7 +56,8 @@ async def main() -> None:
         await init_beanie(client.bank_beanie, document_models=[Account, Transfers])
         await Account.insert_many([Account(id=id, balance=BALANCE) for id in range(ACCOUNTS)])
         await Transfers(id=0, made=0).insert()
-        await asyncio.gather(*(teller(client) for _ in range(TELLERS)))
+        ended: list[None] = []
+        await asyncio.gather(*(teller(client, ended) for _ in range(TELLERS)))
         made = (await Transfers.get(0)).made
         total = sum([account.balance async for account in Account.find_all()])
         print(f"{made} transfers, {total} in all accounts")

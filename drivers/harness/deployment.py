@@ -1,5 +1,5 @@
-"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports, which show routers; for who wants it, another one that shows a
-replica set.
+"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports, which show routers; for who wants them, others that show a
+replica set of one or two members.
 
 PyMongo's suite looks for a second router at the port after the first one's.
 """
@@ -12,10 +12,10 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from .processes import Failed, end, start, tail, wait_until
+from .processes import Failed, end, kill, start, tail, wait_until
 
 # Below the range from which Linux takes the ports of outgoing connections.
 FIRST_PORT, LAST_PORT = 20_000, 31_000
@@ -45,8 +45,10 @@ class Deployment:
     """What the suites and examples connect to."""
 
     routers: tuple[Gateway, Gateway]
-    # Shows a replica set.
-    member: Gateway | None
+    # Show a replica set. The first one is its primary.
+    members: tuple[Gateway, ...]
+    # They were killed on purpose.
+    killed: list[Gateway] = field(default_factory=list)
 
     @property
     def port(self) -> int:
@@ -61,27 +63,38 @@ class Deployment:
     @property
     def uri_of_set(self) -> str:
         """The connection string of the replica set."""
-        if self.member is None:
+        if not self.members:
             raise Failed("this part has no replica set")
-        return f"mongodb://127.0.0.1:{self.member.port}/?replicaSet={REPLICA_SET}"
+        return f"mongodb://{','.join(f'127.0.0.1:{gateway.port}' for gateway in self.members)}/?replicaSet={REPLICA_SET}"
+
+    def kill_primary(self) -> None:
+        """Nothing of what it does is done to its end."""
+        primary = self.members[0]
+        self.killed.append(primary)
+        kill(primary.process)
 
     @property
     def gateways(self) -> tuple[Gateway, ...]:
         """All of them."""
-        return self.routers if self.member is None else (*self.routers, self.member)
+        return (*self.routers, *self.members)
 
 
-def deploy(mongotx: Path, work: Path, data: Path, with_replica_set: bool) -> Deployment:
-    """Starts the server and the gateways, with logs in `work`; they are ended with everything else."""
+def deploy(mongotx: Path, work: Path, data: Path, members: int) -> Deployment:
+    """Starts the server and the gateways, with logs in `work`; they are ended with everything else. So many show a replica set."""
     log = work / "mongod.log"
     [port] = _free_ports(1)
     command = [_path_of_mongod(mongotx), "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1"]
     _start("mongod", [*command, "--nounixsocket", "--setParameter", "enableTestCommands=1"], port, log)
     uri = f"mongodb://127.0.0.1:{port}"
     first, second = (_gateway(mongotx, uri, port, work) for port in _free_ports(2))
-    as_set = ["--as-replica-set", REPLICA_SET]
-    member = _gateway(mongotx, uri, _free_ports(1)[0], work, as_set) if with_replica_set else None
-    return Deployment((first, second), member)
+    of_set = [_member(mongotx, uri, port, work, alone=members == 1) for port in _free_ports(members)] if members else []
+    return Deployment((first, second), tuple(of_set))
+
+
+def _member(mongotx: Path, uri: str, port: int, work: Path, alone: bool) -> Gateway:
+    # Several tell each other, and drivers, where they are.
+    where = [] if alone else ["--advertise", f"127.0.0.1:{port}"]
+    return _gateway(mongotx, uri, port, work, ["--as-replica-set", REPLICA_SET, *where])
 
 
 def data_folder(work: Path) -> Path:
@@ -99,6 +112,8 @@ def _gateway(mongotx: Path, uri: str, port: int, work: Path, more: Sequence[str]
 def end_well(deployment: Deployment) -> None:
     """Ends the gateways; `Failed` if one of them was gone already, or does not end as it should, or panicked before."""
     for gateway in deployment.gateways:
+        if gateway in deployment.killed:
+            continue
         is_gone = gateway.process.poll() is not None
         end(gateway.process)
         panicked = "panicked" in gateway.log.read_text(encoding="utf-8", errors="replace")

@@ -5,12 +5,13 @@ They run in a copy of their folder, so that nothing that a package manager or a 
 
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import venv
 from .place import Place, Result
-from .processes import must_run, run as run_program, tail
+from .processes import must_run, run as run_program, tail, wait_until
 
 LIMIT_S = 400
 
@@ -25,6 +26,10 @@ class Example:
     # What fetches its packages: done once for each content of the file that lists them.
     fetch: list | None = None
     packages: str | None = None
+    # Whether it connects to a replica set by its name, and to both members of that; otherwise to routers.
+    wants_replica_set: bool = False
+    # What it says when the set's primary is to be killed.
+    loses_primary_at: str | None = None
 
     def run(self, place: Place, source: Path) -> Result:
         """Runs it; what is wrong is the end of what it said."""
@@ -33,12 +38,21 @@ class Example:
         if self.fetch and self.packages:
             fetch(self.fetch, folder, (folder / self.packages).read_bytes(), place)
         log = place.work / "example.log"
-        environment = os.environ | {"MONGODB_URI": place.deployment.uri_of_both}
-        status = run_program(self.command, LIMIT_S, log, cwd=folder, env=environment)
+        deployment = place.deployment
+        uri = deployment.uri_of_set if self.wants_replica_set else deployment.uri_of_both
+        environment = os.environ | {"MONGODB_URI": uri}
+        meanwhile = (lambda process: self._lose_primary(place, process, log)) if self.loses_primary_at else None
+        status = run_program(self.command, LIMIT_S, log, meanwhile, cwd=folder, env=environment)
         name = f"example in {self.name}"
         if status != 0:
             return Result(name, "0 passed, 1 failed", [f"it ended with {status}:\n{tail(log)}"])
         return Result(name, "1 passed, 0 failed")
+
+
+    def _lose_primary(self, place: Place, process: subprocess.Popen, log: Path) -> None:
+        is_said = lambda: self.loses_primary_at in log.read_text(encoding="utf-8", errors="replace")
+        wait_until(f"{self.name}: {self.loses_primary_at!r}", is_said, process, log, LIMIT_S)
+        place.deployment.kill_primary()
 
 
 def fetch(command: list, folder: Path, listed: bytes, place: Place) -> None:
@@ -61,12 +75,29 @@ def python(place: Place) -> list[Result]:
 def beanie(place: Place) -> list[Result]:
     """The part `beanie`."""
     interpreter = venv.with_requirements(place.source / "requirements.txt", place.cache, place.work / "install.log")
-    return [Example("Beanie, eight workers", [interpreter, "workers.py"]).run(place, place.source)]
+    return [
+        Example("Beanie, eight workers, failover", [interpreter, "workers.py"], wants_replica_set=True, loses_primary_at="half").run(
+            place, place.source
+        )
+    ]
 
 
 def node(place: Place) -> list[Result]:
-    """The part `node`."""
-    return [Example("Node with Mongoose", ["node", "transfer.mjs"], **NPM).run(place, place.source)]
+    """The part `node`: one program as for a router, and one that names a replica set."""
+    transfer = Example("Node with Mongoose", ["node", "transfer.mjs"], **NPM)
+    workers = Example("Mongoose, eight workers", ["node", "workers.mjs"], **NPM, wants_replica_set=True)
+    return [example.run(place, place.source) for example in (transfer, workers)]
+
+
+def payload(place: Place) -> list[Result]:
+    """The part `payload`."""
+    return [Example("Payload, eight workers", ["node", "workers.mjs"], **NPM, wants_replica_set=True).run(place, place.source)]
+
+
+def spring(place: Place) -> list[Result]:
+    """The part `spring`."""
+    command = ["mvn", "-B", "-q", "compile", "exec:java"]
+    return [Example("Spring Data, eight workers", command, wants_replica_set=True).run(place, place.source)]
 
 
 def java(place: Place) -> list[Result]:

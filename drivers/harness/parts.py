@@ -19,7 +19,8 @@ class Part:
     python: tuple[int, int] | None = None
     # The archive of its sources.
     archive: str | None = None
-    wants_replica_set: bool = False
+    # Gateways that show a replica set.
+    members: int = 0
 
     def lacks(self, suites: Path) -> str | None:
         """What of its tools and sources is not here."""
@@ -34,15 +35,17 @@ class Part:
 PARTS = {
     "pymongo": Part(pymongo_suite.run, python=pymongo_suite.PYTHON),
     "python": Part(examples.python, python=pymongo_suite.PYTHON),
-    "beanie": Part(examples.beanie, python=pymongo_suite.PYTHON),
+    "beanie": Part(examples.beanie, python=pymongo_suite.PYTHON, members=2),
     "go": Part(go_suite.run, tools=("go",)),
-    "node": Part(examples.node, tools=("node", "npm")),
+    "node": Part(examples.node, tools=("node", "npm"), members=1),
+    "payload": Part(examples.payload, tools=("node", "npm"), members=1),
     "node-driver": Part(
-        node_suites.driver, tools=("node", "npm"), archive=node_suites.DRIVER, wants_replica_set=True
+        node_suites.driver, tools=("node", "npm"), archive=node_suites.DRIVER, members=1
     ),
     "mongoose": Part(
-        node_suites.mongoose, tools=("node", "npm"), archive=node_suites.MONGOOSE, wants_replica_set=True
+        node_suites.mongoose, tools=("node", "npm"), archive=node_suites.MONGOOSE, members=1
     ),
+    "spring": Part(examples.spring, tools=("java", "mvn"), members=1),
     "java": Part(examples.java, tools=("java", "mvn")),
     "mongosh": Part(examples.mongosh, tools=("node", "npm")),
 }

@@ -35,14 +35,16 @@ def start(command, **options) -> subprocess.Popen:
     return process
 
 
-def run(command, limit_s: int, log, **options) -> int:
-    """Runs a program to its end, what it says goes to the file `log`; its exit status.
+def run(command, limit_s: int, log, meanwhile=None, **options) -> int:
+    """Runs a program to its end, what it says goes to the file `log`; its exit status. `meanwhile` is called with it when it was started.
 
     Raises `Failed` when it takes longer than `limit_s`.
     """
     with open(log, "wb") as output:
         process = start(command, stdout=output, stderr=subprocess.STDOUT, **options)
         try:
+            if meanwhile is not None:
+                meanwhile(process)
             return process.wait(limit_s)
         except subprocess.TimeoutExpired:
             raise Failed(f"{command[0]} took longer than {limit_s} s; see {log}") from None
@@ -73,6 +75,12 @@ def end(process: subprocess.Popen) -> None:
     _signal(process, signal.SIGKILL)
     process.wait()
     _running[:] = [(owner, other) for owner, other in _running if other is not process]
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Ends a program in the middle of whatever it does."""
+    _signal(process, signal.SIGKILL)
+    process.wait()
 
 
 def _signal(process: subprocess.Popen, number: int) -> None:
