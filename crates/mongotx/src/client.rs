@@ -16,6 +16,7 @@ use mongodb::{
 use protocol::{ClientId, LockState, TxId};
 
 use crate::{
+    about::About,
     coordinator::{
         Core,
         address::Address,
@@ -74,6 +75,8 @@ pub struct ClientInfo {
     pub rolled_back: Vec<u64>,
     /// Collections it may have locked documents in.
     pub namespaces: Vec<Namespace>,
+    /// What it says about itself. `None`: it is of a version that says nothing.
+    pub about: Option<About>,
 }
 
 impl From<StoredRecord> for ClientInfo {
@@ -91,6 +94,7 @@ impl From<StoredRecord> for ClientInfo {
             committed: record.committed.into_iter().collect(),
             rolled_back: record.rolled_back.into_iter().chain(record.killed).chain(record.aborted).collect(),
             namespaces: found.namespaces,
+            about: found.about,
         }
     }
 }
@@ -149,7 +153,8 @@ impl Client {
         let log: Arc<dyn TxLog> = match options.layout {
             Layout::ClientRecord => {
                 let (recorder, epoch) = lane().await?;
-                let records = Records::new(&options.tx_database);
+                let application = options.application.clone().or_else(|| asked.app_name.clone());
+                let records = Records::new(&options.tx_database).of(About::this(application));
                 Arc::new(ClientRecordLog::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout))
             }
             Layout::Published => {
@@ -248,6 +253,16 @@ impl Client {
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
     pub async fn clients(&self) -> Result<Vec<ClientInfo>> {
         let found = self.core.records().read(&self.core.server, &[]).await?;
+        Ok(found.into_iter().map(ClientInfo::from).collect())
+    }
+
+    /// Some of the clients whose records are not closed, at most `limit`, those first that were silent for the longest time. Records that
+    /// cannot be read are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`].
+    pub async fn open_clients(&self, limit: usize) -> Result<Vec<ClientInfo>> {
+        let found = self.core.records().open(&self.core.server, limit).await?;
         Ok(found.into_iter().map(ClientInfo::from).collect())
     }
 

@@ -19,6 +19,7 @@
 //! Start reading at [`Client`], [`Session`] and [`Collection`]; inside, at `command` (what each MongoDB command means)
 //! and `coordinator` (how a transaction runs).
 
+mod about;
 pub mod client;
 pub mod collection;
 mod command;
@@ -33,10 +34,12 @@ pub mod options;
 mod scoped;
 pub mod session;
 pub mod steps;
+mod waiting;
 
 pub use protocol::{ClientId, Concern, TxId};
 
 pub use self::{
+    about::About,
     client::{Client, ClientInfo, LockedDocument},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, each::FirstWrites, find_and_modify::Modified, update::UpdateResult},
@@ -50,4 +53,5 @@ pub use self::{
     scoped::{with_comment, without_validation},
     session::Session,
     steps::{Step, StepHook},
+    waiting::{Wait, Watch},
 };

@@ -138,6 +138,9 @@ impl Default for TransactionOptions {
 pub struct ClientOptions {
     /// The database that holds the collection `txs`. Every client of a deployment must use the same one.
     pub tx_database: String,
+    /// Name of the application, for people who look at what is in flight: it is stored in the client's record, with the machine's name
+    /// and the number of the process. `None`: `appName` of the connection string.
+    pub application: Option<String>,
     /// How the fate of transactions is stored.
     pub layout: Layout,
     /// What transactions are protected from that choose nothing else: snapshot.
@@ -182,6 +185,7 @@ impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             tx_database: "mongotx".to_owned(),
+            application: None,
             layout: Layout::default(),
             isolation: Isolation::default(),
             lease: Duration::from_secs(10),

@@ -19,6 +19,7 @@ use crate::{
     error::{Conflict, Error, Result},
     options::Namespace,
     steps::Step,
+    waiting::{self, Shown},
 };
 
 /// A projection that shows the locks of a stored document, and where it is.
@@ -115,11 +116,13 @@ pub(crate) struct Patience {
     limit: Duration,
     pause: Duration,
     noticed: bool,
+    /// The rival that was waited for last, for those who look on: as long as this one is patient.
+    shown: Option<(TxId, Shown)>,
 }
 
 impl Patience {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { until: Instant::now() + limit, limit, pause: Duration::from_millis(2), noticed: false }
+        Self { until: Instant::now() + limit, limit, pause: Duration::from_millis(2), noticed: false, shown: None }
     }
 
     /// Is it the first time that something was in the way?
@@ -149,6 +152,11 @@ impl Patience {
             return Err(self.conflict(ns, id, rival));
         }
         core.server.counters.add(&core.server.counters.waits, 1);
+        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != rival) {
+            // What was shown before goes first, or it would take the new one with it.
+            self.shown = None;
+            self.shown = Some((rival, waiting::show(ns, rival)));
+        }
         self.breathe().await;
         Ok(())
     }

@@ -12,6 +12,7 @@
 //! | `changes` | {tag: Int64} | owner | the stamp of the last write that decided a change of each collection; see [`super::changes`] |
 //! | `quiet` | {by, tags, until, over, before} | others | until then, or until it is over, no decision sets these change stamps; see [`super::quiet`] |
 //! | `namespaces` | [String] | owner | collections it may have locked documents in |
+//! | `about` | document | owner, once | application, host and process, for people |
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
@@ -28,6 +29,7 @@ use super::{
     server::{Server, as_i64},
 };
 use crate::{
+    about::About,
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
@@ -59,6 +61,7 @@ pub(crate) struct StoredRecord {
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
     pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) about: Option<About>,
     /// The quiet that was asked for last.
     pub(crate) quiet: Option<StoredQuiet>,
 }
@@ -67,6 +70,8 @@ pub(crate) struct StoredRecord {
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) ns: Namespace,
+    /// What is said in records of this client's own.
+    about: About,
 }
 
 fn object_id(client: ClientId) -> ObjectId {
@@ -75,7 +80,12 @@ fn object_id(client: ClientId) -> ObjectId {
 
 impl Records {
     pub(crate) fn new(db: &str) -> Self {
-        Self { ns: Namespace::new(db, TXS) }
+        Self { ns: Namespace::new(db, TXS), about: About::default() }
+    }
+
+    /// The same, with what is said in records of this client's own.
+    pub(crate) fn of(self, about: About) -> Self {
+        Self { about, ..self }
     }
 
     /// Creates the index by which the server removes closed records, once.
@@ -111,7 +121,7 @@ impl Records {
             "u": {
                 "$setOnInsert": {
                     "stamp": 0_i64, "leaseMs": lease_ms as i64, "low": 1_i64, "committed": [], "rolledBack": [],
-                    "aborted": [], "namespaces": [ns.to_string()],
+                    "aborted": [], "namespaces": [ns.to_string()], "about": self.about.to_document(),
                 },
                 "$currentDate": {"beat": true},
             },
@@ -155,6 +165,24 @@ impl Records {
         let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
         let found = server.collect(&self.ns.db, command, 100_000).await?;
         found.iter().map(parse_record).collect()
+    }
+
+    /// Records that are not closed, at most `limit`, the oldest signs of life first. Those that are malformed are left out.
+    pub(crate) async fn open(&self, server: &Server, limit: usize) -> Result<Vec<StoredRecord>> {
+        let who = doc! {"low": {"$exists": true}, "closedAt": {"$exists": false}};
+        let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
+        let limited = doc! {"$limit": i64::try_from(limit.max(1)).unwrap_or(i64::MAX)};
+        let shown = doc! {"changes": 0, "quiet": 0};
+        let pipeline = [
+            doc! {"$match": who},
+            doc! {"$sort": {"beat": 1}},
+            limited,
+            doc! {"$project": shown},
+            doc! {"$set": {"silentMs": silent}},
+        ];
+        let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
+        let found = server.collect(&self.ns.db, command, limit.max(1)).await?;
+        Ok(found.iter().filter_map(|stored| parse_record(stored).ok()).collect())
     }
 
     /// The change stamps of all records, closed and fenced ones included but for those that are known to be closed, and where there
@@ -359,6 +387,7 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         lease_ms,
         silent_ms,
         namespaces: namespaces.filter_map(|name| Namespace::parse_namespace(name.as_str()?)).collect(),
+        about: About::of(stored),
         quiet: StoredQuiet::of(stored),
     })
 }

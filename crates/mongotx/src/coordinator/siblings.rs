@@ -30,7 +30,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::options::Namespace;
+use crate::{options::Namespace, waiting};
 
 /// How long somebody who is not ready to wait for a rival waits for one that is about to let go, or has not got the document
 /// yet: a few answers of the server. After that the server is asked.
@@ -166,6 +166,7 @@ impl Claims {
         let claim = Claim { claims: self, key: Some(key.clone()) };
         let Some(mut turn) = queued else { return Claimed::Alone(claim, false) };
         self.ends(&key).into_iter().for_each(hurry);
+        let _shown = self.rival_at(&key).map(|rival| waiting::show(ns, rival));
         loop {
             let until = match self.stands_still(&key) {
                 Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),

@@ -1,0 +1,82 @@
+//! Who a client is, as its record tells it to people. Nothing is decided by it.
+
+use bson::Document;
+
+/// The longest text that is stored, in characters.
+const LONGEST: usize = 256;
+
+/// What a client record says about its client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct About {
+    /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the connection string.
+    pub application: Option<String>,
+    /// Name of the machine, as far as the system tells it.
+    pub host: Option<String>,
+    /// Number of the process there.
+    pub process: Option<u32>,
+}
+
+impl About {
+    /// This process.
+    pub(crate) fn this(application: Option<String>) -> Self {
+        let host = ["/proc/sys/kernel/hostname", "/etc/hostname"].iter().find_map(|file| {
+            let name = std::fs::read_to_string(file).ok()?;
+            Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+        });
+        let host = host.or_else(|| std::env::var("HOSTNAME").ok());
+        Self { application, host, process: Some(std::process::id()) }
+    }
+
+    /// As it is stored.
+    pub(crate) fn to_document(&self) -> Document {
+        let mut stored = Document::new();
+        for (field, text) in [("application", &self.application), ("host", &self.host)] {
+            stored.extend(text.as_ref().map(|text| (field.to_owned(), shortened(text).into())));
+        }
+        stored.extend(self.process.map(|process| ("process".to_owned(), i64::from(process).into())));
+        stored
+    }
+
+    /// From a record. What is not as it should be is not there.
+    pub(crate) fn of(record: &Document) -> Option<Self> {
+        let stored = record.get_document("about").ok()?;
+        let text = |field| stored.get_str(field).ok().map(shortened);
+        let process = stored.get_i64("process").ok().and_then(|process| u32::try_from(process).ok());
+        Some(Self { application: text("application"), host: text("host"), process })
+    }
+}
+
+/// As in `shop on host7 (process 4711)`.
+impl std::fmt::Display for About {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.application.as_deref().unwrap_or("an application"))?;
+        if let Some(host) = &self.host {
+            write!(f, " on {host}")?;
+        }
+        match self.process {
+            Some(process) => write!(f, " (process {process})"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_again_and_what_is_malformed_is_not_there() {
+        let about = About { host: Some("h".to_owned()), ..About::this(Some("shop".to_owned())) };
+        assert_eq!(About::of(&doc! {"about": about.to_document()}), Some(about.clone()));
+        assert!(about.to_string().starts_with("shop on h (process "), "{about}");
+        assert_eq!(About::of(&doc! {}), None);
+        assert_eq!(About::of(&doc! {"about": {"application": 5, "process": "x"}}), Some(About::default()));
+    }
+}

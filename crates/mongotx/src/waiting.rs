@@ -1,0 +1,94 @@
+//! For whom somebody waits, for those who look on from outside.
+//!
+//! An action waits for transactions that hold what it needs. Whoever awaits it may give it a [`Watch`], bound to the task like a comment
+//! (`scoped`), and another task reads there for whom it waits now. Nothing is decided by it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use protocol::TxId;
+
+use crate::options::Namespace;
+
+tokio::task_local! {
+    static WATCH: Watch;
+}
+
+/// Shows for whom the work waits that is awaited under it. Cheap to clone; all clones show the same.
+#[derive(Clone, Debug, Default)]
+pub struct Watch(Arc<Mutex<Option<Wait>>>);
+
+/// A transaction that somebody waits for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Wait {
+    /// Transaction that holds what is needed.
+    pub rival: TxId,
+    /// Collection of the document that both want.
+    pub namespace: Namespace,
+    /// Beginning of the wait for this transaction.
+    pub since: Instant,
+}
+
+impl Watch {
+    /// Awaits `work`, and shows meanwhile for whom it waits. One watch shows one piece of work at a time.
+    pub async fn over<F: IntoFuture>(&self, work: F) -> F::Output {
+        WATCH.scope(self.clone(), work.into_future()).await
+    }
+
+    /// The transaction that is waited for now.
+    pub fn wait(&self) -> Option<Wait> {
+        self.shown().clone()
+    }
+
+    /// No code panics while it holds this lock.
+    fn shown(&self) -> MutexGuard<'_, Option<Wait>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A wait that is shown as long as this lives, to whoever looks on.
+#[must_use]
+pub(crate) struct Shown(Option<Watch>);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(watch) = &self.0 {
+            *watch.shown() = None;
+        }
+    }
+}
+
+/// Shows that the task waits for `rival`.
+pub(crate) fn show(namespace: &Namespace, rival: TxId) -> Shown {
+    let Ok(watch) = WATCH.try_with(Clone::clone) else { return Shown(None) };
+    *watch.shown() = Some(Wait { rival, namespace: namespace.clone(), since: Instant::now() });
+    Shown(Some(watch))
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::ClientId;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_is_shown_while_it_lasts_and_to_who_looks_on_only() {
+        let (watch, other) = (Watch::default(), Watch::default());
+        let rival = TxId { client: ClientId([1; 12]), seq: 7 };
+        let namespace = Namespace::new("d", "c");
+        watch
+            .over(async {
+                let shown = show(&namespace, rival);
+                assert_eq!(watch.wait().map(|wait| (wait.rival, wait.namespace)), Some((rival, namespace.clone())));
+                assert_eq!(other.wait(), None);
+                drop(shown);
+                assert_eq!(watch.wait(), None);
+            })
+            .await;
+        drop(show(&namespace, rival));
+        assert_eq!(watch.wait(), None);
+    }
+}
