@@ -2,12 +2,13 @@
 //!
 //! Looks only into collections that the records of unfinished clients name; `doctor` looks everywhere.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
 use mongotx::{ClientInfo, Namespace};
 
 use crate::{
+    activity::Activity,
     connect::ServerOptions,
     failure::{Context, Failure, Status, WELL},
     say,
@@ -42,13 +43,14 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let namespaces: BTreeSet<&Namespace> =
         clients.iter().filter(|client| !client.closed).flat_map(|client| &client.namespaces).collect();
     let survey = Survey::of(&driver, namespaces).await?;
+    let activity = Activity::read(&driver, &options.server.tx_database).await?;
     say::line("");
-    show_transactions(&client, &survey).await?;
+    show_transactions(&client, &survey, &activity).await?;
     Ok(WELL)
 }
 
 fn client_table(clients: &[ClientInfo]) -> Table {
-    let mut table = Table::new(["CLIENT", "STATE", "LEASE", "SILENT FOR", "LOW", "UNFINISHED", "COLLECTIONS"]);
+    let mut table = Table::new(["CLIENT", "STATE", "LEASE", "SILENT FOR", "LOW", "UNFINISHED", "COLLECTIONS", "WHO"]);
     for client in clients {
         table.row([
             client.id.to_string(),
@@ -58,9 +60,15 @@ fn client_table(clients: &[ClientInfo]) -> Table {
             client.low.to_string(),
             unfinished(&client.committed),
             names(&client.namespaces),
+            about(client),
         ]);
     }
     table
+}
+
+/// What a client's record says of it.
+pub(crate) fn about(client: &ClientInfo) -> String {
+    client.about.as_ref().map_or_else(|| "-".to_owned(), |about| say::plain(&about.to_string()))
 }
 
 /// Committed numbers that are not all finished, a few of them by name.
@@ -73,16 +81,22 @@ pub(crate) fn unfinished(committed: &[u64]) -> String {
     }
 }
 
-async fn show_transactions(client: &mongotx::Client, survey: &Survey) -> Result<(), Failure> {
+async fn show_transactions(client: &mongotx::Client, survey: &Survey, activity: &Activity) -> Result<(), Failure> {
     if survey.holdings.is_empty() {
         say::line("No transaction holds a document.");
     } else {
         // The records again: what they say must not be older than the locks.
         let clients = Clients::read(client, survey.holdings.keys().map(|id| id.client)).await?;
-        let mut table = Table::new(["TRANSACTION", "STATUS", "DOCUMENTS", "COLLECTIONS"]);
+        let headings =
+            ["TRANSACTION", "STATUS", "DOCUMENTS", "COLLECTIONS", "OPEN FOR", "WHO", "LAST STATEMENT", "WAITS FOR"];
+        let mut table = Table::new(headings);
         for (id, holding) in &survey.holdings {
             let status = clients.judge(*id).words().to_owned();
-            table.row([id.to_string(), status, holding.words(), holding.collections()]);
+            let doing = activity.of(*id).cloned().unwrap_or_default();
+            let open = if doing.open_ms > 0 { say::span(Duration::from_millis(doing.open_ms)) } else { String::new() };
+            let waits_for = doing.waits_for.map(|id| id.to_string()).unwrap_or_default();
+            let [documents, collections] = [holding.words(), holding.collections()];
+            table.row([id.to_string(), status, documents, collections, open, doing.who, doing.statement, waits_for]);
         }
         say::line(&table.to_string());
     }

@@ -4,6 +4,7 @@
 //! 128 + n ended by signal n. What decides about transactions is in the library (`mongotx`), not here.
 
 mod abort;
+mod activity;
 mod bench;
 mod connect;
 mod damage;

@@ -46,6 +46,13 @@ pub(crate) struct Options {
     /// Where metrics (/metrics, for Prometheus) and the gateway's health (/healthz) are told; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// Where a page for operators is served: what is in flight, who waits for whom, dead clients, rates; port 0 takes a free one. Where
+    /// there are users, those with the role root see it. Addresses that other machines can reach need --users and --tls-certificate
+    #[arg(long, value_name = "ADDRESS")]
+    web: Option<SocketAddr>,
+    /// Names by which browsers call the page's host, separated by commas, besides addresses and localhost
+    #[arg(long, value_name = "NAMES", requires = "web")]
+    web_names: Option<String>,
     /// The most memory for requests and answers at a time, of all clients together
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     max_memory_mib: u32,
@@ -254,6 +261,8 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         }),
         users: options.users.clone(),
         metrics: options.metrics,
+        web: options.web,
+        web_names: names(options.web_names.as_deref()),
         slow: Some(Duration::from_millis(options.log.slow_ms.into())),
         allow_plaintext: options.allow_plaintext,
         limits,
@@ -261,6 +270,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
             isolation: options.isolation.into(),
             tx_database: options.server.tx_database.clone(),
             max_documents: options.hoarding.transaction_documents(),
+            application: Some(format!("mongotx serve, {}", options.listen)),
             count_commands: false,
             ..ClientOptions::default()
         },
@@ -285,9 +295,18 @@ fn tell(options: &Options, gateway: &Gateway) {
     if let Some(address) = gateway.metrics_address() {
         say::line(&format!("metrics at http://{address}/metrics"));
     }
+    if let Some(address) = gateway.web_address() {
+        let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
+        say::line(&format!("page at {scheme}://{address}/"));
+    }
     if let Some(path) = &options.unix {
         say::line(&format!("listening on {}", say::plain(&path.display().to_string())));
     }
+}
+
+/// Names that were separated by commas.
+fn names(listed: Option<&str>) -> Vec<String> {
+    listed.into_iter().flat_map(|listed| listed.split(',')).map(|name| name.trim().to_owned()).collect()
 }
 
 /// The connection string as it can be shown.

@@ -1,15 +1,15 @@
 //! `mongotx show ID`: one transaction or one client. Changes nothing.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 use clap::Args;
 use mongotx::{Client, ClientId, TxId};
 
 use crate::{
+    activity::Activity,
     connect::ServerOptions,
     failure::{Failure, Status, WELL, WRONG},
-    ls::unfinished,
-    say,
+    ls, say,
     survey::{Clients, Decision, Standing, Survey, client_state, names},
     table::Table,
 };
@@ -53,7 +53,11 @@ impl FromStr for Subject {
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     match options.id {
-        Subject::Transaction(id) => show_transaction(&client, id).await,
+        Subject::Transaction(id) => {
+            let driver = options.server.connect_driver().await?;
+            let activity = Activity::read(&driver, &options.server.tx_database).await?;
+            show_transaction(&client, &activity, id).await
+        }
         Subject::Client(id) => {
             let driver = options.server.connect_driver().await?;
             show_client(&client, &driver, id).await
@@ -61,7 +65,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     }
 }
 
-async fn show_transaction(client: &Client, id: TxId) -> Result<Status, Failure> {
+async fn show_transaction(client: &Client, activity: &Activity, id: TxId) -> Result<Status, Failure> {
     let held = client.documents_of(id, SHOWN).await?;
     let Some(info) = client.client_info(id.client).await? else {
         say::line(&format!(
@@ -72,7 +76,9 @@ async fn show_transaction(client: &Client, id: TxId) -> Result<Status, Failure> 
     };
     let standing = Standing::judge(Some(&info), id.seq);
     say::line(&format!("{id}: {}", fate(standing, held.is_empty())));
-    say::line(&format!("Its client is {}, silent for {}.", client_state(&info), say::span(info.silent)));
+    let who = if info.about.is_some() { format!(" It is {}.", ls::about(&info)) } else { String::new() };
+    say::line(&format!("Its client is {}, silent for {}.{who}", client_state(&info), say::span(info.silent)));
+    tell_activity(activity, id);
     if held.is_empty() {
         say::line("It holds no document.");
         return Ok(WELL);
@@ -92,6 +98,22 @@ async fn show_transaction(client: &Client, id: TxId) -> Result<Status, Failure> 
         say::line(&format!("(At most {SHOWN} documents of each collection are listed.)"));
     }
     Ok(WELL)
+}
+
+/// Who runs it, and who is in whose way.
+fn tell_activity(activity: &Activity, id: TxId) {
+    if let Some(doing) = activity.of(id) {
+        let open = say::span(Duration::from_millis(doing.open_ms));
+        say::line(&format!("It is run at the gateway {} by {}, and was open for {open}.", doing.gateway, doing.who));
+        say::line(&format!("Its last statement: {}", doing.statement));
+        if let Some(rival) = doing.waits_for {
+            let who = activity.of(rival).map(|rival| format!(", run by {}", rival.who)).unwrap_or_default();
+            say::line(&format!("It waits for {rival}{who}."));
+        }
+    }
+    for (waiting, doing) in activity.waiting_for(id) {
+        say::line(&format!("{waiting} waits for it, run by {}: {}", doing.who, doing.statement));
+    }
 }
 
 /// What became of it. A transaction that holds nothing needs no word about who cleans up.
@@ -116,11 +138,12 @@ async fn show_client(client: &Client, driver: &mongodb::Client, id: ClientId) ->
     let survey = Survey::of(driver, &info.namespaces).await?;
     let mut about = Table::without_heading();
     about.row(["client".to_owned(), id.to_string()]);
+    about.row(["who".to_owned(), ls::about(&info)]);
     about.row(["state".to_owned(), client_state(&info).to_owned()]);
     about.row(["lease".to_owned(), say::span(info.lease)]);
     about.row(["silent for".to_owned(), say::span(info.silent)]);
     about.row(["decided and finished".to_owned(), format!("every number below {}", info.low)]);
-    about.row(["committed, unfinished".to_owned(), unfinished(&info.committed)]);
+    about.row(["committed, unfinished".to_owned(), ls::unfinished(&info.committed)]);
     about.row(["collections".to_owned(), names(&info.namespaces)]);
     say::line(&about.to_string());
     let clients = Clients::read(client, [id]).await?;

@@ -9,7 +9,13 @@ use std::{
 use bson::Document;
 use tokio::sync::watch;
 
-use crate::access::{Conversation, User};
+use crate::{
+    access::{Conversation, User},
+    activity::{
+        Doing,
+        connections::{Connections, Listed},
+    },
+};
 
 /// One client connection. Handlers share it; there is one command at a time on it.
 #[derive(Debug)]
@@ -18,6 +24,9 @@ pub struct Connection {
     peer: Peer,
     state: Mutex<State>,
     gone: watch::Sender<bool>,
+    /// What it shows of itself.
+    doing: Arc<Doing>,
+    _listed: Option<Listed>,
 }
 
 /// Where a client is.
@@ -68,7 +77,20 @@ pub(crate) enum End {
 impl Connection {
     /// A new one. Ids are never used twice.
     pub fn new(id: i64, peer: Peer) -> Self {
-        Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false) }
+        let doing = Arc::new(Doing::new(id, peer.to_string()));
+        Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false), doing, _listed: None }
+    }
+
+    /// The same, listed among the others.
+    pub(crate) fn listed(id: i64, peer: Peer, connections: &Arc<Connections>) -> Self {
+        let connection = Self::new(id, peer);
+        let listed = connections.list(&connection.doing);
+        Self { _listed: Some(listed), ..connection }
+    }
+
+    /// What it shows of itself.
+    pub(crate) fn doing(&self) -> &Arc<Doing> {
+        &self.doing
     }
 
     /// Its number, unique as long as the gateway lives.
@@ -91,6 +113,7 @@ impl Connection {
         let mut state = self.state();
         let first = state.metadata.is_none();
         if first {
+            self.doing.change_who(|who| who.says(&metadata));
             state.metadata = Some(metadata);
         }
         first
@@ -114,7 +137,11 @@ impl Connection {
 
     /// Changes who the client is.
     pub(crate) fn login<T>(&self, change: impl FnOnce(&mut Login) -> T) -> T {
-        change(&mut self.state().login)
+        let mut state = self.state();
+        let changed = change(&mut state.login);
+        let user = state.login.user.as_ref().map(|user| user.name.clone());
+        self.doing.change_who(|who| who.user = user);
+        changed
     }
 
     /// The connection is to be closed instead of an answer.

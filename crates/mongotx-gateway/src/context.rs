@@ -5,8 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::{sync::Mutex, time::MissedTickBehavior};
+
 use crate::{
     access::{Roster, Users},
+    activity_record::ActivityRecord,
     members::{self, Members},
     memory::Memory,
     metrics::Metrics,
@@ -39,6 +42,8 @@ pub struct Context {
     pub options: Options,
     /// When it was started.
     pub started: Instant,
+    /// What this gateway tells the store of its open transactions.
+    activity: Mutex<ActivityRecord>,
 }
 
 /// Shows the limits of clients in the metrics.
@@ -53,6 +58,15 @@ fn tell_limits(metrics: &Metrics, options: &Options) {
     metrics.limited("max-memory-mib", Some(limits.memory_bytes >> 20));
 }
 
+/// Where clients reach a gateway, as it shows itself.
+fn address(options: &Options) -> String {
+    match (&options.listen, &options.unix) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(path)) => path.display().to_string(),
+        (None, None) => "mongotx".to_owned(),
+    }
+}
+
 impl Context {
     pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
         let records = Records::new(&client, &options.client.tx_database, options.sessions.session_timeout);
@@ -61,7 +75,9 @@ impl Context {
         let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
         let users = users.map(Roster::new);
         let members = options.replica_set.as_ref().and_then(Members::of);
-        Self { client, upstream, members, tx, memory, users, options, started: Instant::now() }
+        let activity = ActivityRecord::new(&options.client.tx_database, address(&options));
+        let (activity, started) = (Mutex::new(activity), Instant::now());
+        Self { client, upstream, members, tx, memory, users, options, started, activity }
     }
 
     /// Looks at the set's members, now and as long as the gateway lives.
@@ -88,14 +104,40 @@ impl Context {
         }
     }
 
-    /// Ends what is over, as long as the gateway lives.
+    /// Where clients reach it, as it shows itself.
+    pub(crate) fn address(&self) -> String {
+        address(&self.options)
+    }
+
+    /// Nothing is open any more: the store need not be told of it.
+    pub(crate) async fn forget_activity(&self) {
+        self.activity.lock().await.remove(&self.upstream).await;
+    }
+
+    /// Keeps what was counted in each second, as long as the gateway lives.
+    fn tick_in_background(self: &Arc<Self>) {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut seconds = tokio::time::interval(Duration::from_secs(1));
+            seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                seconds.tick().await;
+                let Some(context) = weak.upgrade() else { return };
+                context.tx.metrics.tick();
+            }
+        });
+    }
+
+    /// Ends what is over, and tells the store what is open, as long as the gateway lives.
     pub(crate) fn sweep_in_background(self: &Arc<Self>) {
+        self.tick_in_background();
         let weak: Weak<Self> = Arc::downgrade(self);
         tokio::spawn(async move {
             for look in 1_u64.. {
                 tokio::time::sleep(LOOK).await;
                 let Some(context) = weak.upgrade() else { return };
                 context.tx.sweep(Instant::now()).await;
+                context.activity.lock().await.write(&context.tx, &context.upstream).await;
                 if look.is_multiple_of(LOOKS_FOR_RECORDS) {
                     context.tx.records.sweep().await;
                 }

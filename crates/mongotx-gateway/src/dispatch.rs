@@ -1,13 +1,17 @@
 //! A command from the connection that it came over to its reply: looked up in the table once, checked, and handed to whoever
 //! answers it.
 
-use std::time::Instant;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bson::{Document, RawDocument};
 use futures_util::FutureExt;
 
 use crate::{
     access,
+    activity::shape,
     command::{
         self, Arrived, Known, Route,
         point_read::{self, PointRead},
@@ -23,8 +27,9 @@ use crate::{
 };
 
 /// Carries out a command. Errors become replies.
-pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Reply {
+pub(crate) async fn run(context: &Context, connection: &Connection, request: &Arc<Request>) -> Reply {
     let since = Instant::now();
+    let shown = connection.doing().runs(request, since);
     let known = command::look_up(request.name());
     let reply = match run_quickly(context, connection, request, known).await {
         Some(reply) => reply,
@@ -34,13 +39,24 @@ pub(crate) async fn run(context: &Context, connection: &Connection, request: &Re
     let (name, took) = (known.map_or("other", |known| known.name), since.elapsed());
     context.tx.metrics.command(name, reply.is_ok(), took);
     if context.options.slow.is_some_and(|slow| took >= slow) {
-        let user = connection.user().map(|user| user.name.to_string()).unwrap_or_default();
-        tracing::info!(
-            command = name, database = ?request.database(), duration_ms = took.as_millis() as u64, ok = reply.is_ok(),
-            connection = connection.id(), ?user, "a slow command",
-        );
+        tell_slow(connection, request, name, took, reply.is_ok());
     }
+    drop(shown);
     reply
+}
+
+/// A line in the log about a command that took long.
+fn tell_slow(connection: &Connection, request: &Request, name: &str, took: Duration, ok: bool) {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
+    let who = connection.doing().who();
+    tracing::info!(
+        command = name, database = ?request.database(), duration_ms = took.as_millis() as u64, ok,
+        connection = connection.id(), user = ?who.user.as_ref().map(ToString::to_string).unwrap_or_default(),
+        application = who.application.as_deref().map(tracing::field::debug), host = %who.host,
+        namespace = ?shape::namespace(request), shape = %shape::of(request), "a slow command",
+    );
 }
 
 /// What needs no more than bytes passed on, where nothing but the user's privilege is to be asked. `None`: nothing was done.
@@ -110,7 +126,12 @@ fn says(body: &RawDocument, field: &str) -> bool {
 }
 
 /// What is left of the way of a command is on the heap, here or as the table's row has it: idle connections have no use for its room.
-async fn check_and_run(context: &Context, connection: &Connection, request: &Request, known: Option<Known>) -> Reply {
+async fn check_and_run(
+    context: &Context,
+    connection: &Connection,
+    request: &Arc<Request>,
+    known: Option<Known>,
+) -> Reply {
     if let Err(refused) = check(context, connection, request, known) {
         return refused.into();
     }
@@ -125,7 +146,13 @@ async fn check_and_run(context: &Context, connection: &Connection, request: &Req
 }
 
 /// A command that a test wants to fail.
-async fn fail(context: &Context, connection: &Connection, request: &Request, known: Option<Known>, hit: Hit) -> Reply {
+async fn fail(
+    context: &Context,
+    connection: &Connection,
+    request: &Arc<Request>,
+    known: Option<Known>,
+    hit: Hit,
+) -> Reply {
     if let Some(block) = hit.block {
         tokio::time::sleep(block).await;
     }
@@ -146,7 +173,7 @@ async fn fail(context: &Context, connection: &Connection, request: &Request, kno
     reply.into()
 }
 
-async fn carry_out(context: &Context, connection: &Connection, request: &Request, known: Option<Known>) -> Reply {
+async fn carry_out(context: &Context, connection: &Connection, request: &Arc<Request>, known: Option<Known>) -> Reply {
     let Some(Known { command, .. }) = known else {
         return CommandError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{}'", request.name())).into();
     };
@@ -172,7 +199,7 @@ async fn carry_out(context: &Context, connection: &Connection, request: &Request
 mod tests {
     use super::*;
 
-    fn future_bytes<'a, F: Future>(_: impl Fn(&'a Context, &'a Connection, &'a Request) -> F) -> usize {
+    fn future_bytes<'a, F: Future>(_: impl Fn(&'a Context, &'a Connection, &'a Arc<Request>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -207,11 +207,6 @@ impl Fields {
         }
     }
 
-    /// The names of what is left.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.rest.keys().map(String::as_str)
-    }
-
     /// What is left.
     pub(crate) fn into_rest(self) -> Document {
         self.rest

@@ -16,7 +16,7 @@ use crate::{
     options::{Options, ReplicaSetFace},
     reply::Reply,
     request::Request,
-    server::{Endpoint, Listener, Reloaded, Server, TlsError, acceptor},
+    server::{Endpoint, Listener, Reloaded, Server, TlsError, Web, acceptor},
     upstream::Upstream,
 };
 
@@ -28,6 +28,7 @@ pub struct Gateway {
     server: Arc<Server>,
     address: Option<SocketAddr>,
     metrics_address: Option<SocketAddr>,
+    web_address: Option<SocketAddr>,
 }
 
 /// A gateway could not be started.
@@ -78,6 +79,24 @@ pub enum StartError {
         /// Why not.
         source: std::io::Error,
     },
+    /// Everybody on the network could see what goes on, and end it.
+    #[error(
+        "web: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
+    )]
+    ExposedPage {
+        /// Address to listen on.
+        address: SocketAddr,
+        /// What has to be chosen besides.
+        missing: &'static str,
+    },
+    /// There is no listening for the page at that address.
+    #[error("web: cannot listen on {address}: {source}")]
+    Web {
+        /// Address to listen on.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// There is no listening at that path.
     #[error("unix: cannot listen on {}: {source}", path.display())]
     Unix {
@@ -102,6 +121,7 @@ impl Gateway {
     /// [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
         check_exposure(&options)?;
+        check_page_exposure(&options)?;
         options.replica_set.as_ref().map_or(Ok(()), check_face)?;
         let users = options.users.as_deref().map(Users::read).transpose()?;
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
@@ -111,7 +131,10 @@ impl Gateway {
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
         let listeners = listen(&options).await?;
         let endpoint = listen_for_metrics(&options).await?;
+        let web = listen_for_page(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
+        // As it shows itself: with the port that was taken.
+        let options = Options { listen: address, ..options };
         let context = Arc::new(Context::new(client, upstream, users, options));
         context.sweep_in_background();
         context.watch_members().await;
@@ -120,10 +143,14 @@ impl Gateway {
         if let Some(endpoint) = endpoint {
             tokio::spawn(endpoint.run(Arc::clone(&server.context), server.closing.clone()));
         }
+        let web_address = web.as_ref().map(Web::address);
+        if let Some(web) = web {
+            tokio::spawn(web.run(Arc::clone(&server)));
+        }
         for listener in listeners {
             server.tasks.spawn(listener.run(Arc::clone(&server)));
         }
-        Ok(Self { server, address, metrics_address })
+        Ok(Self { server, address, metrics_address, web_address })
     }
 
     /// Reads the files of users and of certificates again. What users had open ends who were removed, or whose password or roles are
@@ -148,6 +175,11 @@ impl Gateway {
         self.metrics_address
     }
 
+    /// Where it serves the page for operators, with the port that was taken.
+    pub fn web_address(&self) -> Option<SocketAddr> {
+        self.web_address
+    }
+
     /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections end as they are. What is
     /// decided is finished, within the library's own limit.
     ///
@@ -164,6 +196,7 @@ impl Gateway {
         }
         // Nobody can end what is open any more.
         self.server.context.tx.kill_every(AbortReason::Shutdown).await;
+        self.server.context.forget_activity().await;
         self.server.context.client.shutdown().await
     }
 
@@ -184,7 +217,7 @@ impl Gateway {
 
     /// Carries out a command without the network in between.
     pub async fn run(&self, connection: &Connection, request: &Request) -> Reply {
-        dispatch::run(&self.server.context, connection, request).await
+        dispatch::run(&self.server.context, connection, &Arc::new(request.clone())).await
     }
 
     /// Tells the commands that a connection has ended.
@@ -214,6 +247,17 @@ fn check_exposure(options: &Options) -> Result<(), StartError> {
     Err(StartError::Exposed { address, missing })
 }
 
+/// Other machines may see the page only encrypted, and with a password.
+fn check_page_exposure(options: &Options) -> Result<(), StartError> {
+    let Some(address) = options.web.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
+    let missing = match (&options.users, &options.tls) {
+        (None, _) => "name the users who may log in (--users)",
+        (Some(_), None) => "encrypt the connections (--tls-certificate)",
+        (Some(_), Some(_)) => return Ok(()),
+    };
+    Err(StartError::ExposedPage { address, missing })
+}
+
 /// A name that a connection string can hold, and an address that a driver can connect to.
 fn check_face(face: &ReplicaSetFace) -> Result<(), StartError> {
     let refused = |reason: String| Err(StartError::ReplicaSet { reason });
@@ -234,6 +278,11 @@ fn check_face(face: &ReplicaSetFace) -> Result<(), StartError> {
 async fn listen_for_metrics(options: &Options) -> Result<Option<Endpoint>, StartError> {
     let Some(address) = options.metrics else { return Ok(None) };
     Endpoint::listen(address).await.map(Some).map_err(|source| StartError::Metrics { address, source })
+}
+
+async fn listen_for_page(options: &Options) -> Result<Option<Web>, StartError> {
+    let Some(address) = options.web else { return Ok(None) };
+    Web::listen(address).await.map(Some).map_err(|source| StartError::Web { address, source })
 }
 
 async fn listen(options: &Options) -> Result<Vec<Listener>, StartError> {

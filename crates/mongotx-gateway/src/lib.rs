@@ -11,11 +11,13 @@
 //! everything takes and gives. Modules use each other in one direction:
 //!
 //! ```text
-//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► state, members ─► upstream
-//!                 state ─► fail_points, cursor ─► session, connection ─► access, metrics, api ─► fields ─► failure ─► reply
+//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► look, activity_record ─► state, members ─► upstream
+//!                 state ─► fail_points, cursor ─► session, connection ─► activity ─► access, metrics, api ─► fields ─► failure ─► reply
 //! ```
 
 mod access;
+mod activity;
+mod activity_record;
 mod api;
 mod clock;
 mod command;
@@ -28,6 +30,7 @@ mod failure;
 mod fields;
 mod gateway;
 mod handshake;
+mod look;
 mod members;
 mod memory;
 mod metrics;

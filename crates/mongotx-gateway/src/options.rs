@@ -22,6 +22,10 @@ pub struct Options {
     pub allow_plaintext: bool,
     /// Where metrics and the gateway's health are told, by HTTP and to everybody who can connect there. `None`: nowhere.
     pub metrics: Option<SocketAddr>,
+    /// Where the page for operators is served, by HTTP, or HTTPS where there is TLS. `None`: nowhere.
+    pub web: Option<SocketAddr>,
+    /// Names by which browsers may call the page's host, besides addresses and `localhost`.
+    pub web_names: Vec<String>,
     /// Commands that take so long or longer are logged. `None`: none.
     pub slow: Option<Duration>,
     /// What clients may take.
@@ -51,6 +55,8 @@ impl Default for Options {
             users: None,
             allow_plaintext: false,
             metrics: None,
+            web: None,
+            web_names: Vec::new(),
             slow: None,
             limits: Limits::default(),
             sessions: SessionLimits::default(),

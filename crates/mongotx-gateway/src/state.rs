@@ -1,15 +1,17 @@
 //! What the gateway keeps between commands: sessions, cursors, and what is counted; and how what is over is ended.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use crate::{
+    activity::{Who, connection_of, connections::Connections, transactions::Transactions},
     clock::Clock,
     cursor::{CursorLimits, CursorTable},
     fail_points::FailPoints,
     metrics::{AbortReason, Metrics},
     options::SessionLimits,
     session::{
-        Lsid, end,
+        Lsid,
+        end::Audience,
         records::Records,
         slot::Slot,
         table::{Limits, SessionTable},
@@ -25,6 +27,22 @@ pub struct State {
     pub(crate) records: Records,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
+    /// Those who are connected, and what they do.
+    pub(crate) connections: Arc<Connections>,
+    /// Open transactions, as others may see them.
+    pub(crate) transactions: Arc<Transactions>,
+}
+
+/// What became of a command that was to be interrupted.
+pub(crate) enum Interrupted {
+    /// It runs in a session, which was told to end it: whose it is.
+    Told(Arc<Who>),
+    /// Nothing can end it but itself.
+    Cannot,
+    /// It is somebody else's.
+    NotAllowed,
+    /// No command of this number runs here.
+    NotHere,
 }
 
 impl State {
@@ -41,7 +59,14 @@ impl State {
             records,
             clock: Clock::default(),
             metrics: Metrics::default(),
+            connections: Arc::default(),
+            transactions: Arc::default(),
         }
+    }
+
+    /// Those who are told how transactions end.
+    pub(crate) fn audience(&self) -> Audience<'_> {
+        Audience { metrics: &self.metrics, transactions: &self.transactions }
     }
 
     /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open there.
@@ -65,6 +90,23 @@ impl State {
         self.stop_all(|_| true, reason).await;
     }
 
+    /// Interrupts a command that runs, by its number, as the end of its session would.
+    pub(crate) fn interrupt(&self, opid: i64, is_allowed: impl Fn(&Who) -> bool) -> Interrupted {
+        let Some(doing) = self.connections.find(connection_of(opid)) else { return Interrupted::NotHere };
+        let Some(running) = doing.running().filter(|running| running.opid(doing.connection) == opid) else {
+            return Interrupted::NotHere;
+        };
+        let who = doing.who();
+        if !is_allowed(&who) {
+            return Interrupted::NotAllowed;
+        }
+        let user = who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
+        let slot = Lsid::in_command(running.request.body(), user).and_then(|lsid| self.sessions.find(&lsid));
+        let Some(slot) = slot else { return Interrupted::Cannot };
+        slot.interrupt();
+        Interrupted::Told(who)
+    }
+
     async fn stop_all(&self, is_meant: impl Fn(&Slot) -> bool, reason: AbortReason) {
         for slot in self.sessions.names(is_meant).iter().filter_map(|lsid| self.sessions.find(lsid)) {
             self.stop(&slot, reason).await;
@@ -74,8 +116,8 @@ impl State {
 
     /// Stops what runs in a session, and rolls back what is open there.
     async fn stop(&self, slot: &Slot, reason: AbortReason) {
-        if let Some(number) = slot.kill().await {
-            end::tell(&self.metrics, &slot.lsid, number, reason, None);
+        if let Some((number, shown)) = slot.kill().await {
+            self.audience().tell(&slot.lsid, number, reason, None, Some(shown));
         }
     }
 
@@ -88,8 +130,9 @@ impl State {
             if let Some(mut work) = slot.try_check_out()
                 && work.is_open_for_longer(now, limit)
             {
-                work.roll_back().await;
-                end::tell(&self.metrics, &slot.lsid, work.machine.newest(), AbortReason::Lifetime, None);
+                let shown = work.roll_back().await;
+                let number = work.machine.newest();
+                self.audience().tell(&slot.lsid, number, AbortReason::Lifetime, None, shown);
                 self.cursors.kill_of_transactions(&slot.lsid);
             }
         }

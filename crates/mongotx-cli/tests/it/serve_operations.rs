@@ -9,7 +9,7 @@ use std::{
 };
 
 use bson::doc;
-use common::{mongotx, run};
+use common::{mongotx, run, until};
 
 /// A gateway, its lines, and its log when it has ended.
 struct Serving {
@@ -88,6 +88,56 @@ async fn options_come_from_a_file_and_events_go_to_a_log() {
     assert!(has("a transaction was rolled back", "reason", "asked"), "{log}");
     assert!(has("a slow command", "command", "insert"), "{log}");
     assert!(!log.contains("a secret"), "{log}");
+}
+
+#[tokio::test]
+async fn whose_a_transaction_is_stands_in_the_log_and_in_what_the_tools_tell() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let records = testkit::unique_db("serve_who");
+    let uri = server.uri();
+    let place = ["--uri", &uri, "--tx-database", &records];
+    let more = ["--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", "--log-format", "json"];
+    let mut serving = Serving::start(&[&place[..], &more].concat());
+    let gateway = serving.line("listening on ");
+    assert!(serving.line("page at http://127.0.0.1:").ends_with('/'));
+    let name = testkit::unique_db("serve_who_data");
+    let mut open = Vec::new();
+    for application in ["first", "second"] {
+        let client = mongodb::Client::with_uri_str(format!("{gateway}/?appName={application}")).await.unwrap();
+        let accounts = client.database(&name).collection::<bson::Document>("accounts");
+        if open.is_empty() {
+            accounts.insert_one(doc! {"_id": 1, "owner": "a secret"}).await.unwrap();
+        }
+        let mut session = client.start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let change = doc! {"$inc": {"n": 1}};
+        let changed = accounts.update_one(doc! {"owner": "a secret"}, change).session(&mut session).await;
+        assert_eq!(changed.is_ok(), application == "first", "{changed:?}");
+        open.push(session);
+    }
+    // The store is told of transactions that are older than a second.
+    let mut listed = String::new();
+    until("the transaction is listed with its owner", || {
+        (_, listed) = run(["ls"].iter().chain(&place).copied());
+        listed.contains("first, 127.0.0.1:")
+    });
+    assert!(listed.contains("mongotx serve, 127.0.0.1") && listed.contains(r#""owner": "?string""#), "{listed}");
+    let id = listed.split_whitespace().find(|word| word.len() > 25 && word.as_bytes()[24] == b'.').unwrap();
+    let (status, shown) = run(["show", id].iter().chain(&place).copied());
+    assert!(status == 0 && shown.contains("by first, 127.0.0.1:") && shown.contains("?string"), "{shown}");
+    open[0].abort_transaction().await.unwrap();
+
+    let log = serving.log();
+    let mut events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let ended =
+        events.find(|event| event["message"] == "a transaction was rolled back" && event["reason"] == "conflict");
+    let ended = ended.unwrap_or_else(|| panic!("{log}"));
+    let says = |field: &str, words: &str| ended[field].as_str().is_some_and(|text| text.contains(words));
+    assert!(says("application", "second") && says("shape", "?string") && says("host", "127.0.0.1:"), "{ended}");
+    assert!(says("rival", id) && says("rival_is", "first") && says("namespace", &name), "{ended}");
+    for text in [&log, &listed, &shown] {
+        assert!(!text.contains("a secret"), "{text}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use mongowire::scram::Mechanism;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
 
 /// The fewest iterations that RFC 7677 allows. Fewer, and passwords are guessed from a stolen file.
 const FEWEST_ITERATIONS: u32 = 4_096;
@@ -40,6 +41,15 @@ impl Credential {
         let client_key = mechanism.hmac(&salted, b"Client Key");
         let server_key = mechanism.hmac(&salted, b"Server Key");
         Self { iterations, salt, stored_key: mechanism.hash(&client_key), server_key }
+    }
+
+    /// Whether it is that of this password.
+    pub(crate) fn is_of(&self, mechanism: Mechanism, user: &str, password: &str) -> bool {
+        let prepared = mechanism.prepare(user, password);
+        // One that cannot be costs the same work.
+        let of =
+            Self::with_salt(mechanism, prepared.as_deref().unwrap_or_default(), self.salt.clone(), self.iterations);
+        prepared.is_ok() && bool::from(of.stored_key.ct_eq(&self.stored_key))
     }
 
     /// Of a user who does not exist: nobody can tell it from a real one, and no password fits. The same name has the same salt, at

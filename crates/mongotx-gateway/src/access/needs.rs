@@ -91,6 +91,9 @@ impl Asked<'_> {
                 }
             }
             Access::Pipeline => {
+                if pipeline::begins_with_operations(command.get("pipeline")) {
+                    return pipeline::add_operations(demands, command.get("pipeline"));
+                }
                 demands.collection(command.get(name), Need::Read);
                 pipeline::add(demands, command.get("pipeline"));
             }

@@ -45,6 +45,24 @@ pub(super) fn add(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     }
 }
 
+/// Whether it reads what goes on at the gateway, and not a collection.
+pub(super) fn begins_with_operations(pipeline: Option<&Bson>) -> bool {
+    let first = pipeline.and_then(Bson::as_array).and_then(|stages| stages.first());
+    first.and_then(Bson::as_document).is_some_and(|stage| stage.contains_key("$currentOp"))
+}
+
+/// Adds what such a pipeline needs: nothing for the user's own operations. Anywhere else the stage would show what the server does.
+pub(super) fn add_operations(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
+    let Some(Bson::Array(stages)) = pipeline else { return };
+    let options = stages.first().and_then(Bson::as_document).and_then(|stage| stage.get_document("$currentOp").ok());
+    if !options.is_some_and(|options| options.get("allUsers").is_none_or(|all| *all == Bson::Boolean(false))) {
+        demands.add(Need::Root);
+    }
+    for stage in stages.iter().skip(1).filter_map(Bson::as_document) {
+        stage.iter().for_each(|(name, value)| add_stage(demands, name, value));
+    }
+}
+
 fn add_stage(demands: &mut Demands<'_>, name: &str, value: &Bson) {
     match (name, value) {
         (name, _) if HARMLESS.contains(&name) => {}
@@ -121,6 +139,28 @@ mod tests {
         let asked = Asked { access: Access::Pipeline, name: "aggregate", database: "d", own: "own", access_of };
         // The first one is for the collection itself.
         asked.demands(&command).into_iter().skip(1).map(|demand| (demand.need, demand.database)).collect()
+    }
+
+    #[test]
+    fn the_own_operations_need_nothing_and_those_of_others_everything() {
+        let asked = Asked { access: Access::Pipeline, name: "aggregate", database: "admin", own: "own", access_of };
+        let needs = |stages: Vec<Document>| {
+            let demanded = asked.demands(&doc! {"aggregate": 1, "pipeline": stages, "cursor": {}});
+            demanded.into_iter().map(|demand| demand.need).collect::<Vec<_>>()
+        };
+        let own = doc! {"$currentOp": {"allUsers": false}};
+        assert_eq!(needs(vec![own.clone()]), []);
+        assert_eq!(needs(vec![doc! {"$currentOp": {}}, doc! {"$match": {}}]), []);
+        for stages in [
+            vec![doc! {"$currentOp": {"allUsers": true}}],
+            vec![doc! {"$currentOp": {"allUsers": 1}}],
+            vec![doc! {"$currentOp": 5}],
+            vec![own.clone(), own.clone()],
+            vec![own.clone(), doc! {"$lookup": {"from": "system.users", "as": "x"}}],
+            vec![own.clone(), doc! {"$unionWith": {"coll": "c", "pipeline": [own]}}],
+        ] {
+            assert!(needs(stages.clone()).contains(&Need::Root), "{stages:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use mongotx::{Aggregate, Collection, Database, Namespace, Verbosity};
 
 use super::{
-    local_sessions,
+    current_op, local_sessions,
     parts::{
         body::Body,
         call::{Call, within},
@@ -62,13 +62,12 @@ impl Pipeline {
     }
 
     /// # Errors
-    /// 323 for stages that are not in the API version that the client keeps to, 115 for those that the gateway does not have.
+    /// 323 for stages that are not in the API version that the client keeps to, 40602 for one that stands where it cannot.
     fn check_stages(&self, api: ApiParameters) -> Answer<()> {
         api.check_stages(&self.stages)?;
-        if self.stages.iter().any(|stage| stage.contains_key("$currentOp")) {
-            let message = "the stage $currentOp is not supported: it would show the gateway's own commands, with documents as \
-                           MongoTx stores them; the command currentOp shows what runs in this gateway";
-            return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
+        if self.stages.iter().skip(1).any(|stage| stage.contains_key("$currentOp")) {
+            let message = "$currentOp is only valid as the first stage in a pipeline.";
+            return Err(Failure::new(codes::NOT_FIRST_STAGE, message));
         }
         Ok(())
     }
@@ -157,7 +156,9 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let written = call.body.contains_key("explain").then(|| call.body.clone());
     let mut pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
     pipeline.check_stages(call.generic.api)?;
-    local_sessions::put(call, matches!(source, Source::Database(_)), &mut pipeline.stages)?;
+    let of_database = matches!(source, Source::Database(_));
+    local_sessions::put(call, of_database, &mut pipeline.stages)?;
+    current_op::put(call, of_database, &mut pipeline.stages)?;
     if let Some(level) = call.validated {
         pipeline.check_validated(level)?;
     }

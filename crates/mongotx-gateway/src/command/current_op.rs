@@ -1,55 +1,216 @@
-//! `currentOp`: the transactions that are open at this gateway. Of others than `root`, their own.
+//! `currentOp` and the stage `$currentOp`: commands that run at this gateway, and transactions that are open at it. Of others than
+//! `root`, their own.
 //!
-//! What the server itself is doing is not shown: those are the gateway's own commands, on documents as they are stored.
-
-use std::time::Instant;
+//! What the server itself is doing is not shown: those are the gateway's own commands, on documents as they are stored. Values are taken
+//! out of the commands that are shown. What is asked for besides, a filter or further stages, the server works out.
 
 use bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
 
 use super::parts::{body::Body, call::Call};
 use crate::{
     access::User,
-    failure::Answer,
-    session::{Lsid, slot::Slot},
+    context::Context,
+    failure::{Answer, Failure, codes},
+    fields::{Fields, type_name},
+    look::{Kind, Operation, Transaction, Wanted, look},
+    session::Lsid,
 };
 
+const STAGE: &str = "$currentOp";
+/// The most operations that are shown.
+const MOST: usize = 10_000;
+/// The most bytes of them: they have to fit into one command to the server.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+/// The command.
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("currentOp");
     let own_only = fields.flag("$ownOps")?.unwrap_or(false);
-    fields.ignore(&["$all", "$truncateOps"]);
-    let filters: Vec<String> = fields.names().map(str::to_owned).collect();
-    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
-    fields.refuse(&filters, "the gateway does not filter; ask for all of them")?;
+    let idle_connections = fields.flag("$all")?.unwrap_or(false);
+    fields.ignore(&["$truncateOps"]);
+    let filter = fields.into_rest();
     let sees_all = call.user.is_none_or(User::is_root) && !own_only;
-    let sessions = &call.context.tx.sessions;
-    let shown = sessions.names(|slot| sees_all || slot.lsid.user == call.user_digest());
-    let described = shown.iter().filter_map(|lsid| describe(&*sessions.find(lsid)?));
-    let shown: Vec<Bson> = described.map(Bson::from).collect();
+    let shown = operations(call, Asked { sees_all, idle_connections, idle_transactions: true });
+    let shown = if filter.is_empty() { shown } else { filtered(call.context, shown, filter).await? };
     Body::of(&doc! {"inprog": shown})
 }
 
-/// What goes on in a session: a command, a transaction that waits for the next one, or nothing.
-fn describe(slot: &Slot) -> Option<Document> {
-    let lsid = name(&slot.lsid);
-    let Some(work) = slot.try_check_out() else {
-        return Some(doc! {"type": "op", "active": true, "desc": "a command runs in this session", "lsid": lsid});
+/// Where a pipeline begins with the stage, puts the operations there instead, for the server to go on with.
+///
+/// # Errors
+/// The server's for options that it has not, for another database or a collection (73), and in a transaction (263).
+pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
+    let Some(first) = stages.first_mut() else { return Ok(()) };
+    let Some(options) = first.get(STAGE) else { return Ok(()) };
+    let asked = Asked::of(options)?;
+    if call.is_in_transaction() {
+        let message = format!(
+            "Operation not permitted in transaction :: caused by :: Aggregation stage {STAGE} cannot run within a multi-document \
+             transaction."
+        );
+        return Err(Failure::new(codes::NOT_IN_TRANSACTION, message));
+    }
+    if !of_database || call.db != "admin" {
+        let message = format!("{STAGE} must be run against the 'admin' database with {{aggregate: 1}}");
+        return Err(Failure::new(codes::INVALID_NAMESPACE, message));
+    }
+    *first = documents(operations(call, asked));
+    Ok(())
+}
+
+/// What is to be shown.
+#[derive(Clone, Copy)]
+struct Asked {
+    sees_all: bool,
+    idle_connections: bool,
+    idle_transactions: bool,
+}
+
+impl Asked {
+    fn of(options: &Bson) -> Answer<Self> {
+        let Bson::Document(options) = options else {
+            let found = type_name(options);
+            let message = format!("{STAGE} options must be specified in an object, but found: {found}");
+            return Err(Failure::new(codes::FAILED_TO_PARSE, message));
+        };
+        let mut fields = Fields::new(STAGE, options.clone());
+        let asked = Self {
+            sees_all: fields.flag("allUsers")?.unwrap_or(false),
+            idle_connections: fields.flag("idleConnections")?.unwrap_or(false),
+            idle_transactions: fields.flag("idleSessions")?.unwrap_or(true),
+        };
+        // There is one gateway, which shows each operation once, and nothing of its cursors.
+        fields.ignore(&["idleCursors", "localOps", "truncateOps", "backtrace", "targetAllNodes"]);
+        fields.finish()?;
+        Ok(asked)
+    }
+}
+
+/// A stage that gives these documents, whatever is in them.
+fn documents(operations: Vec<Bson>) -> Document {
+    doc! {"$documents": {"$literal": operations}}
+}
+
+fn operations(call: &Call<'_>, asked: Asked) -> Vec<Bson> {
+    let Asked { sees_all, idle_connections, idle_transactions } = asked;
+    let user = (!sees_all).then(|| call.user_digest()).filter(|user| !user.is_empty());
+    let found = look(&call.context.tx, Wanted { user, idle_connections, idle_transactions, most: MOST });
+    let (mut shown, mut bytes) = (Vec::new(), 0);
+    for operation in &found {
+        let described = describe(call.context, operation);
+        bytes += bson::serialize_to_vec(&described).map_or(0, |described| described.len());
+        if bytes > MOST_BYTES {
+            let more = found.len() - shown.len();
+            shown.push(doc! {"type": "op", "active": false, "desc": format!("{more} more are not shown")}.into());
+            break;
+        }
+        shown.push(Bson::from(described));
+    }
+    shown
+}
+
+/// Those that a filter takes, which the server says.
+async fn filtered(context: &Context, shown: Vec<Bson>, filter: Document) -> Answer<Vec<Bson>> {
+    let pipeline = vec![documents(shown), doc! {"$match": filter}];
+    let cursor = doc! {"batchSize": i32::MAX};
+    let command = doc! {"aggregate": 1, "pipeline": pipeline, "cursor": cursor};
+    let reply = context.upstream.run_document("admin", &command).await?;
+    let reply = Document::try_from(reply.body()).map_err(mongotx::Error::from)?;
+    match reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")) {
+        Ok(found) => Ok(found.clone()),
+        Err(_) => {
+            let code = reply.get_i32("code").unwrap_or(codes::INTERNAL_ERROR);
+            Err(Failure::new(code, reply.get_str("errmsg").unwrap_or("the filter cannot be used")))
+        }
+    }
+}
+
+/// An operation, in the server's fields; those that it has not are in `mongotx`.
+fn describe(context: &Context, operation: &Operation) -> Document {
+    let who = &operation.who;
+    let (kind, active, words) = match operation.kind {
+        Kind::Command(_) => ("op", true, format!("conn{}", who.connection)),
+        Kind::Idle => ("idleSession", false, "inactive transaction".to_owned()),
+        Kind::Connection => ("op", false, format!("conn{}", who.connection)),
     };
-    let open = work.open.as_ref()?;
-    let age = Instant::now().saturating_duration_since(open.since);
-    let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    let start = DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(age_ms));
-    let mut transaction = doc! {
-        "parameters": {"txnNumber": work.machine.newest(), "autocommit": false},
-        "startWallClockTime": start.try_to_rfc3339_string().unwrap_or_default(),
+    let mut told = doc! {
+        "type": kind, "host": context.address(), "desc": words, "connectionId": who.connection, "client": &who.host,
+        "active": active, "currentOpTime": time(0),
+    };
+    if let Some(application) = &who.application {
+        told.insert("appName", application);
+    }
+    if let Some(driver) = &who.driver {
+        told.insert("driver", driver);
+    }
+    if let Some(user) = &who.user {
+        told.insert("effectiveUsers", vec![Bson::from(doc! {"user": &user.name, "db": &user.database})]);
+    }
+    if let Kind::Command(opid) = operation.kind {
+        let micros = i64::try_from(operation.lasts.as_micros()).unwrap_or(i64::MAX);
+        told.extend(doc! {"opid": opid, "secs_running": micros / 1_000_000, "microsecs_running": micros});
+        told.insert("waitingForLock", operation.wait.is_some());
+    }
+    if let Some(lsid) = &operation.lsid {
+        told.insert("lsid", name(lsid));
+    }
+    if let Some(transaction) = &operation.transaction {
+        told.insert("transaction", describe_transaction(transaction));
+    }
+    told.insert("op", operation.command().map_or("none", op));
+    told.insert("ns", operation.namespace().unwrap_or_default());
+    told.insert(if active { "command" } else { "lastCommand" }, operation.shape());
+    if let Some(wait) = &operation.wait {
+        told.insert("mongotx", doc! {"waitsFor": rival(context, wait)});
+    }
+    told
+}
+
+fn describe_transaction(transaction: &Transaction) -> Document {
+    let age_ms = i64::try_from(transaction.open.as_millis()).unwrap_or(i64::MAX);
+    let mut told = doc! {
+        "parameters": {"txnNumber": transaction.number, "autocommit": false},
+        "startWallClockTime": time(age_ms),
         "timeOpenMicros": age_ms.saturating_mul(1_000),
     };
-    if let Some(id) = work.id {
+    if let Some(id) = transaction.id {
         // As `mongotx show` takes it.
-        transaction.insert("mongotxId", id.to_string());
+        told.insert("mongotxId", id.to_string());
     }
-    Some(doc! {
-        "type": "idleSession", "active": false, "desc": "inactive transaction", "lsid": lsid, "transaction": transaction,
-    })
+    told
+}
+
+/// The transaction that is waited for, and who runs it where that is this gateway's.
+fn rival(context: &Context, wait: &mongotx::Wait) -> Document {
+    let micros = i64::try_from(wait.since.elapsed().as_micros()).unwrap_or(i64::MAX);
+    let mut told =
+        doc! {"mongotxId": wait.rival.to_string(), "ns": wait.namespace.to_string(), "microsecs_waiting": micros};
+    if let Some(open) = context.tx.transactions.find(wait.rival) {
+        let shown = open.now();
+        told.extend(doc! {"connectionId": shown.who.connection, "client": &shown.who.host});
+        told.extend(shown.who.application.as_ref().map(|name| ("appName".to_owned(), name.into())));
+        told.extend(shown.who.user.as_ref().map(|user| ("user".to_owned(), user.to_string().into())));
+        told.insert("lastCommand", shown.statement.shape().unwrap_or_default());
+    }
+    told
+}
+
+/// The server's word for what a command does.
+fn op(command: &str) -> &'static str {
+    match command {
+        "find" => "query",
+        "getMore" => "getmore",
+        "insert" => "insert",
+        "update" => "update",
+        "delete" => "remove",
+        _ => "command",
+    }
+}
+
+/// A time of so many milliseconds ago.
+fn time(ago_ms: i64) -> String {
+    let time = DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(ago_ms));
+    time.try_to_rfc3339_string().unwrap_or_default()
 }
 
 /// A session's name, as the server shows it.

@@ -47,6 +47,7 @@ fn nested<'a>(call: &'a Call<'_>, name: &'a str, mut inner: Document) -> Answer<
     Generic::take(&mut inner)?;
     Ok(Call {
         context: call.context,
+        connection: call.connection,
         db: call.db,
         name,
         body: inner,

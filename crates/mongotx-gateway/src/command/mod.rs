@@ -32,6 +32,7 @@ mod hidden;
 mod indexes;
 mod insert;
 mod kill_cursors;
+mod kill_op;
 mod local_sessions;
 mod map_reduce;
 mod parts;

@@ -196,6 +196,7 @@ async fn in_session(
     let is_retryable = work.is_some();
     let mut call = Call {
         context,
+        connection,
         db: request.database(),
         name: request.name(),
         body: Document::new(),
@@ -214,6 +215,7 @@ async fn in_session(
         call.is_answered();
         made
     };
+    let noted = connection.doing().watch.over(noted);
     let made = within_limits(Ends { time: None, kill: interruption, client: None }, noted).await;
     made.map_err(|failure| if is_retryable { retryable_failure(failure) } else { failure.outside() })
 }

@@ -1,6 +1,6 @@
 //! What a row of the table of commands says (`table` has the rows), and how a row is found by a command's name.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -68,7 +68,7 @@ pub(crate) type Local = for<'a> fn(Arrived<'a>) -> Result<Reply, CommandError>;
 pub(crate) struct Arrived<'a> {
     pub(crate) context: &'a Context,
     pub(crate) connection: &'a Connection,
-    pub(crate) request: &'a Request,
+    pub(crate) request: &'a Arc<Request>,
     pub(crate) command: &'static Command,
 }
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::{
     aggregate, collections, count, current_op, delete, distinct, end_transaction, explain, fail_point, find,
-    find_and_modify, get_more, hidden, indexes, insert, kill_cursors, map_reduce,
+    find_and_modify, get_more, hidden, indexes, insert, kill_cursors, kill_op, map_reduce,
     parts::{
         body::Made,
         call::Call,
@@ -204,6 +204,8 @@ static ROWS: &[Command] = &[
     // Shows the databases that the user has a role on.
     outside!(hidden::databases, ["listDatabases"], Own).stable(),
     outside!(current_op::run, ["currentOp"], Operations),
+    // Checks by itself whose operation it is.
+    outside!(kill_op::run, ["killOp"], Own),
     outside!(server_status::run, ["serverStatus"], On(Root)),
     // Transactions and sessions.
     ending(run::commit, &["commitTransaction"], Own),
@@ -265,7 +267,6 @@ static ROWS: &[Command] = &[
     through(&["lockInfo"], On(Root)),
     through(&["connPoolStats"], On(Root)),
     through(&["dbHash", "dbhash"], On(See)),
-    through(&["killOp"], On(Root)),
     through(&["planCacheClear"], On(Manage)),
     through(&["planCacheClearFilters"], On(Manage)),
     through(&["planCacheListFilters"], On(Manage)),
@@ -423,7 +424,6 @@ mod tests {
             "top",
             "lockInfo",
             "connPoolStats",
-            "killOp",
             "fsync",
             "fsyncUnlock",
             "logRotate",

@@ -11,7 +11,10 @@ pub(crate) mod codes;
 mod table;
 
 use bson::{Bson, Document, doc};
-use mongotx::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use mongotx::{
+    TxId,
+    error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT},
+};
 
 use crate::{error::CommandError, reply::Reply};
 
@@ -34,6 +37,8 @@ pub(crate) struct Failure {
     pub(crate) details: Box<Document>,
     /// It was carried out, and may be lost again: the server's `writeConcernError`.
     pub(crate) unreplicated: Option<Box<Document>>,
+    /// The transaction that was in the way.
+    pub(crate) rival: Option<TxId>,
 }
 
 /// What a command answers.
@@ -42,7 +47,8 @@ pub(crate) type Answer<T> = Result<T, Failure>;
 impl Failure {
     /// Without labels.
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), labels: Vec::new(), details: Box::default(), unreplicated: None }
+        let (labels, details) = (Vec::new(), Box::default());
+        Self { code, message: message.into(), labels, details, unreplicated: None, rival: None }
     }
 
     /// With one more label.

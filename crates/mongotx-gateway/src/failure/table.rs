@@ -36,7 +36,8 @@ impl From<&Error> for Failure {
         };
         let unreplicated = error.unreplicated_answer().map(|answer| Box::new(answer.concern_error.clone()));
         let details = Box::new(details(error));
-        let failure = Failure { details, unreplicated, ..Failure::new(code, words(error)) };
+        let rival = error.conflict().map(|conflict| conflict.rival);
+        let failure = Failure { details, unreplicated, rival, ..Failure::new(code, words(error)) };
         match error.kind() {
             ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Closed => {
                 failure.transient()

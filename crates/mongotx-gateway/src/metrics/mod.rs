@@ -4,9 +4,11 @@
 //! | --- | --- |
 //! | this one | the counters, by their Prometheus names |
 //! | [`abort`] | why transactions are rolled back |
+//! | [`history`] | the last minutes, second by second |
 //! | [`text`] | all of them as text, with what is true at the moment |
 
 mod abort;
+pub(crate) mod history;
 mod text;
 
 use std::time::Duration;
@@ -21,6 +23,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use self::history::{History, Second, Totals};
 pub(crate) use self::{abort::AbortReason, text::Kept};
 
 type Label = [(&'static str, &'static str); 1];
@@ -62,6 +65,7 @@ pub(crate) struct Metrics {
     cursors: Gauge,
     pub(crate) memory_bytes: Gauge,
     limits: Family<Label, Gauge>,
+    history: History,
 }
 
 /// What was sent again.
@@ -94,6 +98,7 @@ impl Default for Metrics {
             cursors: Gauge::default(),
             memory_bytes: Gauge::default(),
             limits: Family::default(),
+            history: History::default(),
         };
         metrics.register();
         metrics
@@ -146,6 +151,26 @@ impl Metrics {
         let outcome = if is_ok { "ok" } else { "error" };
         self.commands.get_or_create(&[("command", name), ("outcome", outcome)]).inc();
         self.seconds.get_or_create(&[("command", name)]).observe(took.as_secs_f64());
+        self.history.command(name, is_ok, took);
+    }
+
+    /// A second is over: what was counted in it is kept for some minutes.
+    pub(crate) fn tick(&self) {
+        let aborted =
+            |reason: AbortReason| self.aborted.get(&[("reason", reason.name())]).map_or(0, |counter| counter.get());
+        let conflicts = aborted(AbortReason::Conflict);
+        self.history.tick(Totals {
+            committed: self.committed.get(),
+            conflicts,
+            aborted: AbortReason::ALL.into_iter().map(aborted).sum::<u64>().saturating_sub(conflicts),
+            open: self.open.get(),
+            connections: self.connections.get(),
+        });
+    }
+
+    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since 1970.
+    pub(crate) fn seconds(&self, since: u64) -> Vec<Second> {
+        self.history.seconds(since)
     }
 
     /// A login was tried.

@@ -8,6 +8,7 @@
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
 //! | `answer` | one message to its answer |
+//! | `web` | the page for operators, on a socket of its own |
 //! | `endpoint` | `/metrics` and `/healthz` over HTTP, on a socket of their own |
 //!
 //! There is one task per connection and one command at a time on it: what a client does to its own connection is seen by
@@ -20,6 +21,7 @@ mod listener;
 mod read;
 mod serve;
 mod tls;
+mod web;
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -32,7 +34,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::guests::{Guest, Guests};
 pub use self::tls::TlsError;
-pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor};
+pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor, web::Web};
 use crate::{
     access::Users,
     connection::{Connection, Peer},
@@ -89,9 +91,14 @@ impl Server {
         Reloaded { users_changed: changed.len() }
     }
 
+    /// The certificates of new connections.
+    fn tls(&self) -> Option<TlsAcceptor> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// A connection with a number of its own.
     pub(crate) fn connection(&self, peer: Peer) -> Connection {
-        Connection::new(self.last_id.fetch_add(1, Relaxed) + 1, peer)
+        Connection::listed(self.last_id.fetch_add(1, Relaxed) + 1, peer, &self.context.tx.connections)
     }
 
     /// Serves a connection in a task of its own, or closes it when there are too many.
@@ -102,7 +109,7 @@ impl Server {
 
     /// As [`Server::admit`], with TLS in between where it is asked for.
     pub(crate) fn admit_tcp(self: &Arc<Self>, stream: TcpStream, peer: Peer) {
-        let Some(tls) = self.tls.read().unwrap_or_else(PoisonError::into_inner).clone() else {
+        let Some(tls) = self.tls() else {
             return self.admit(stream, peer);
         };
         let server = Arc::clone(self);

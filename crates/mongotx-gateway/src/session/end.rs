@@ -1,27 +1,76 @@
 //! How transactions end when they are not committed, and telling so: one line in the log, one more in a counter.
 
+use std::{sync::Arc, time::Instant};
+
 use super::{Lsid, machine::State};
 use crate::{
+    activity::transactions::{Ended, Rival, Snapshot, Transactions},
     failure::Failure,
     metrics::{AbortReason, Metrics, Repeated},
 };
 
-/// A transaction was rolled back. The refusal's words are not logged, they may have parts of documents in them.
-pub(crate) fn tell(metrics: &Metrics, lsid: &Lsid, number: i64, reason: AbortReason, failure: Option<&Failure>) {
-    metrics.aborted(reason);
-    let code = failure.map_or(0, |failure| failure.code);
-    tracing::info!(session = %lsid, number, reason = reason.name(), code, "a transaction was rolled back");
+/// Those who are told.
+#[derive(Clone, Copy)]
+pub(crate) struct Audience<'a> {
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) transactions: &'a Transactions,
+}
+
+impl Audience<'_> {
+    /// A transaction was rolled back. `shown`: what others saw of it. The refusal's words are not logged, they may have parts of documents
+    /// in them.
+    pub(crate) fn tell(
+        self,
+        lsid: &Lsid,
+        number: i64,
+        reason: AbortReason,
+        failure: Option<&Failure>,
+        shown: Option<Snapshot>,
+    ) {
+        self.metrics.aborted(reason);
+        let code = failure.map_or(0, |failure| failure.code);
+        let rival = failure.and_then(|failure| failure.rival);
+        let rival = rival.map(|id| Rival { id, shown: self.transactions.find(id).map(|open| open.now()) });
+        log(lsid, number, reason, code, shown.as_ref(), rival.as_ref());
+        if let Some(shown) = shown {
+            self.transactions.ended(Ended { at: Instant::now(), reason: reason.name(), code, shown, rival });
+        }
+    }
+}
+
+/// One line in the log.
+fn log(lsid: &Lsid, number: i64, reason: AbortReason, code: i32, shown: Option<&Snapshot>, rival: Option<&Rival>) {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
+    let who = shown.map(|shown| Arc::clone(&shown.who));
+    let rivals = rival.and_then(|rival| rival.shown.as_ref());
+    tracing::info!(
+        session = %lsid, number, reason = reason.name(), code,
+        transaction = shown.and_then(|shown| shown.id).map(display),
+        connection = who.as_ref().map(|who| who.connection),
+        user = who.as_ref().and_then(|who| who.user.as_ref()).map(|user| debug(user.to_string())),
+        application = who.as_ref().and_then(|who| who.application.as_deref()).map(debug),
+        host = who.as_ref().map(|who| display(&who.host)),
+        namespace = shown.and_then(|shown| shown.statement.namespace()).map(debug),
+        shape = shown.and_then(|shown| shown.statement.shape()).map(display),
+        rival = rival.map(|rival| display(rival.id)),
+        rival_is = rivals.map(display),
+        "a transaction was rolled back",
+    );
 }
 
 /// Counts how a transaction has ended, if it has. `commits`: it was to be committed, not rolled back.
 pub(crate) fn count(
-    metrics: &Metrics,
+    audience: Audience<'_>,
     lsid: &Lsid,
     number: i64,
     commits: bool,
     (before, after): (State, State),
     failure: Option<&Failure>,
+    shown: Option<Snapshot>,
 ) {
+    let metrics = audience.metrics;
     if commits && matches!(before, State::Committed | State::InDoubt) {
         metrics.retried(Repeated::Commit);
     }
@@ -31,7 +80,7 @@ pub(crate) fn count(
         }
         (State::Open | State::InDoubt, State::Aborted) => {
             let reason = if commits { AbortReason::of(failure, AbortReason::NotCommitted) } else { AbortReason::Asked };
-            tell(metrics, lsid, number, reason, failure);
+            audience.tell(lsid, number, reason, failure, shown);
         }
         _ => {}
     }

@@ -26,6 +26,8 @@ pub(crate) mod table;
 
 use std::fmt;
 
+use bson::{RawDocument, spec::BinarySubtype};
+
 use crate::{
     access::User,
     failure::{Answer, Failure, codes},
@@ -41,6 +43,13 @@ pub(crate) struct Lsid {
 }
 
 impl Lsid {
+    /// The session that a command names, of the user with this digest.
+    pub(crate) fn in_command(body: &RawDocument, user: Vec<u8>) -> Option<Self> {
+        let id = body.get_document("lsid").ok()?.get_binary("id").ok()?;
+        let id = Some(id.bytes).filter(|_| id.subtype == BinarySubtype::Uuid)?;
+        Some(Self { id: id.try_into().ok()?, user })
+    }
+
     /// The session of this name that is the user's: one user's sessions are nothing to another one. Without a user it is the one that
     /// the client names.
     ///

@@ -18,9 +18,12 @@ use crate::{
 /// The collection of the records.
 const COLLECTION: &str = "writes";
 
+/// What gateways tell there of the transactions that are open at them (`activity_record`).
+pub(crate) const ACTIVITY: &str = "activity";
+
 /// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
-    ["txs", COLLECTION, members::COLLECTION].contains(&collection)
+    ["txs", COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
 }
 
 /// The records, and what a gateway knows of their collection.

@@ -3,7 +3,7 @@
 //! Commands with a transaction number have the session to themselves, one after the other, as in the server.
 
 use std::{
-    sync::Mutex as StdMutex,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,11 @@ use super::{
     machine::{End, Machine, State},
     retry::Retry,
 };
-use crate::{api::ApiParameters, metrics::Counted};
+use crate::{
+    activity::transactions::{OpenTransaction, Snapshot},
+    api::ApiParameters,
+    metrics::Counted,
+};
 
 /// One session.
 pub(crate) struct Slot {
@@ -23,6 +27,8 @@ pub(crate) struct Slot {
     work: Mutex<Work>,
     used: StdMutex<Instant>,
     interrupts: watch::Sender<u64>,
+    /// The open transaction, as others see it while a command has the session.
+    shown: StdMutex<Weak<OpenTransaction>>,
 }
 
 /// What one command at a time has of a session.
@@ -55,6 +61,8 @@ pub(crate) struct Open {
     pub(crate) since: Instant,
     /// Collections that it has made.
     pub(crate) made: Vec<Namespace>,
+    /// What others see of it.
+    pub(crate) shown: Arc<OpenTransaction>,
     /// It is counted as open.
     pub(crate) _counted: Counted,
 }
@@ -65,16 +73,16 @@ impl Work {
         self.open.is_some() || !matches!(self.machine.state(), State::None | State::Aborted)
     }
 
-    /// Rolls back what is open under an older number. True: something was.
-    pub(crate) async fn roll_back_older(&mut self) -> bool {
-        let Some(mut open) = self.open.take() else { return false };
+    /// Rolls back what is open under an older number: what others saw of it. `None`: nothing was.
+    pub(crate) async fn roll_back_older(&mut self) -> Option<Snapshot> {
+        let mut open = self.open.take()?;
         // All that it can answer is that there was nothing to roll back.
         let _ = open.session.rollback().await;
-        true
+        Some(open.shown.now())
     }
 
-    /// Rolls back what is open. True: something was.
-    pub(crate) async fn roll_back(&mut self) -> bool {
+    /// Rolls back what is open: what others saw of it. `None`: nothing was.
+    pub(crate) async fn roll_back(&mut self) -> Option<Snapshot> {
         let was_open = self.roll_back_older().await;
         if self.machine.state() == State::Open {
             self.machine.ended(End::Aborted);
@@ -90,7 +98,8 @@ impl Work {
 
 impl Slot {
     pub(crate) fn new(lsid: Lsid, now: Instant) -> Self {
-        Self { lsid, work: Mutex::default(), used: StdMutex::new(now), interrupts: watch::Sender::new(0) }
+        let (work, shown) = (Mutex::default(), StdMutex::default());
+        Self { lsid, work, used: StdMutex::new(now), interrupts: watch::Sender::new(0), shown }
     }
 
     /// The session to oneself. Waits for a command that runs in it.
@@ -124,11 +133,30 @@ impl Slot {
         }
     }
 
-    /// Stops the command that runs in it, and rolls back what is open: that one's number.
-    pub(crate) async fn kill(&self) -> Option<i64> {
+    /// Shows its open transaction to others.
+    pub(crate) fn show(&self, open: &Arc<OpenTransaction>) {
+        *self.shown_now() = Arc::downgrade(open);
+    }
+
+    /// Its open transaction, as others see it.
+    pub(crate) fn shown(&self) -> Option<Arc<OpenTransaction>> {
+        self.shown_now().upgrade()
+    }
+
+    fn shown_now(&self) -> MutexGuard<'_, Weak<OpenTransaction>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the command that runs in it.
+    pub(crate) fn interrupt(&self) {
         self.interrupts.send_modify(|count| *count += 1);
+    }
+
+    /// Stops the command that runs in it, and rolls back what is open: that one's number, and what others saw of it.
+    pub(crate) async fn kill(&self) -> Option<(i64, Snapshot)> {
+        self.interrupt();
         let mut work = self.check_out().await;
-        let was_open = work.roll_back().await;
-        was_open.then(|| work.machine.newest())
+        let shown = work.roll_back().await?;
+        Some((work.machine.newest(), shown))
     }
 }

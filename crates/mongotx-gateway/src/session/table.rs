@@ -11,7 +11,10 @@ use std::{
 };
 
 use super::{Lsid, slot::Slot};
-use crate::failure::{Answer, Failure, codes};
+use crate::{
+    activity::transactions::OpenTransaction,
+    failure::{Answer, Failure, codes},
+};
 
 /// Sessions that make room at a time: one in so many. Looking for them costs a look at all.
 const EVICTED_PART: usize = 16;
@@ -149,6 +152,13 @@ impl SessionTable {
     pub(crate) fn names(&self, is_wanted: impl Fn(&Slot) -> bool) -> Vec<Lsid> {
         let slots = self.slots();
         slots.by_name.values().filter(|slot| is_wanted(slot)).map(|slot| slot.lsid.clone()).collect()
+    }
+
+    /// The open transactions of the sessions that are wanted, as others see them: at most so many.
+    pub(crate) fn shown(&self, most: usize, is_wanted: impl Fn(&Lsid) -> bool) -> Vec<(Lsid, Arc<OpenTransaction>)> {
+        let slots = self.slots();
+        let wanted = slots.by_name.values().filter(|slot| is_wanted(&slot.lsid));
+        wanted.filter_map(|slot| Some((slot.lsid.clone(), slot.shown()?))).take(most).collect()
     }
 
     /// Forgets a session.

@@ -42,4 +42,6 @@ mod tls;
 mod transactions;
 mod upstream;
 mod validated_reads;
+mod web;
+mod who;
 mod writes;

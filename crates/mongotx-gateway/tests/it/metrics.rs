@@ -141,22 +141,30 @@ async fn open_transactions_are_shown_to_whom_they_belong() {
     let client = Client::start("gw_current_op").await;
     let session = Session::new();
     client.ok(session.first(doc! {"insert": "c", "documents": [{"_id": 1}]})).await;
-    let shown = client.run_on("admin", doc! {"currentOp": 1}).await;
+    let asked = doc! {"currentOp": 1, "type": "idleSession"};
+    let shown = client.run_on("admin", asked).await;
     let [only] = &shown.get_array("inprog").unwrap()[..] else { panic!("{shown}") };
     let only = only.as_document().unwrap();
     assert_eq!(only.get_document("lsid").unwrap(), &session.lsid);
     let parameters = only.get_document("transaction").unwrap().get_document("parameters").unwrap();
     assert_eq!(parameters.get_i64("txnNumber").unwrap(), 1);
-    assert_eq!(code(&client.run_on("admin", doc! {"currentOp": 1, "active": true}).await), 115);
-    let stage = doc! {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": true}}], "cursor": {}};
-    assert_eq!(code(&client.run_on("admin", stage).await), 115);
+    // The command that asks is one of them.
+    let shown = client.run_on("admin", doc! {"currentOp": 1, "active": true}).await;
+    assert_eq!(shown.get_array("inprog").unwrap().len(), 1, "{shown}");
+    assert_eq!(code(&client.run_on("admin", doc! {"currentOp": 1, "$nonsense": 5}).await), 2);
+    let both = vec![doc! {"$currentOp": {"allUsers": true}}, doc! {"$match": {"type": "idleSession"}}];
+    let staged = client.run_on("admin", doc! {"aggregate": 1, "pipeline": both, "cursor": {}}).await;
+    let [staged] = &documents(&staged, "firstBatch")[..] else { panic!("{staged}") };
+    assert_eq!(staged.get_document("lsid").unwrap(), &session.lsid);
 
     let (gateway, ..) = guarded(&[("root@admin", "root"), ("writer@admin", "readWrite:d"), ("other@admin", "")]).await;
     let writer = User::log_in(&gateway, "writer").await;
     writer.run("d", session.first(doc! {"find": "c"})).await;
-    let own = doc! {"currentOp": 1, "$ownOps": true};
+    let idle = doc! {"currentOp": 1, "type": "idleSession"};
+    let mut own = idle.clone();
+    own.insert("$ownOps", true);
     for (name, command, wanted) in
-        [("writer", own.clone(), 1), ("other", own.clone(), 0), ("root", own, 0), ("root", doc! {"currentOp": 1}, 1)]
+        [("writer", own.clone(), 1), ("other", own.clone(), 0), ("root", own, 0), ("root", idle, 1)]
     {
         let shown = User::log_in(&gateway, name).await.run("admin", command).await;
         assert_eq!(shown.get_array("inprog").unwrap().len(), wanted, "{name}: {shown}");

@@ -10,6 +10,7 @@ use super::{generic::Generic, read_concern::ReadLevel};
 use crate::{
     access::User,
     api::Api,
+    connection::Connection,
     context::Context,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
@@ -20,6 +21,7 @@ use crate::{
 /// A command.
 pub(crate) struct Call<'a> {
     pub(crate) context: &'a Context,
+    pub(crate) connection: &'a Connection,
     pub(crate) db: &'a str,
     pub(crate) name: &'a str,
     /// Its own fields; the first one is its name.

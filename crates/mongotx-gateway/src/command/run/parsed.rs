@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     failure::{Answer, Failure, PANICKED, codes},
     fields::is_asked,
+    request::Request,
     session::info::Mode,
 };
 
@@ -23,6 +24,7 @@ use crate::{
 pub(super) struct Parsed<'a> {
     pub(super) context: &'a Context,
     pub(super) connection: &'a Connection,
+    pub(super) request: &'a Arc<Request>,
     pub(super) command: &'static Command,
     /// Name of the command, as the client spelled it.
     pub(super) name: &'a str,
@@ -43,7 +45,7 @@ impl<'a> Parsed<'a> {
         let mode = Mode::take(&mut body)?.of_user(user.as_deref())?;
         let generic = Generic::take(&mut body)?;
         let (name, db) = (request.name(), request.database());
-        Ok(Self { context, connection, command, name, db, body, generic, mode, user })
+        Ok(Self { context, connection, request, command, name, db, body, generic, mode, user })
     }
 
     /// The command to be carried out once: its fields are taken out.
@@ -61,6 +63,7 @@ impl<'a> Parsed<'a> {
     fn call_with(&self, body: Document) -> Call<'_> {
         Call {
             context: self.context,
+            connection: self.connection,
             db: self.db,
             name: self.name,
             body,
@@ -139,8 +142,9 @@ pub(super) async fn handle_within<H: Handler>(
     ends: Ends<'_, impl Future<Output = ()> + Send>,
 ) -> Answer<Made> {
     // Where it is: a future that is handed on has its room twice.
+    let watch = call.connection.doing().watch.clone();
     let handled = pin!(handle::<H>(call));
-    within_limits(ends, handled).await
+    within_limits(ends, watch.over(handled)).await
 }
 
 /// [`handle`] for whoever carries commands out again and again, which need not be there once for each command.

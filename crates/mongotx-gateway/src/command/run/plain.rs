@@ -24,7 +24,8 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>)
     let slot = interruptible.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
     let ends = parsed.ends(slot.as_deref().map(Slot::interruption));
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
-        let running = validated_read::run(parsed, level, handle_boxed::<H>).boxed();
+        let watch = &parsed.connection.doing().watch;
+        let running = watch.over(validated_read::run(parsed, level, handle_boxed::<H>).boxed());
         return within_limits(ends, running).await.map(Made::Body).map_err(Failure::outside);
     }
     let mut call = parsed.call();

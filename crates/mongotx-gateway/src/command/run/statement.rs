@@ -1,11 +1,15 @@
 //! A command that is part of a transaction: a statement, or its end.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use mongotx::{Concern, TransactionOptions};
 
 use super::parsed::{Handler, Parsed, handle_within};
 use crate::{
+    activity::transactions::OpenTransaction,
     command::{
         allowed::check_statement,
         end_transaction::{self, Ending},
@@ -37,11 +41,14 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     let event = if begins { Event::Begin } else { Event::Continue };
     let older = work.machine.newest();
     if work.machine.on(number, event)? == Step::Open {
-        if work.roll_back_older().await {
-            end::tell(&state.metrics, &lsid, older, AbortReason::Superseded, None);
+        if let Some(shown) = work.roll_back_older().await {
+            state.audience().tell(&lsid, older, AbortReason::Superseded, None, Some(shown));
         }
         state.cursors.kill_of_transactions(&lsid);
-        begin(&mut work, parsed.context, &parsed.generic).await?;
+        let who = parsed.connection.doing().who();
+        let shown = OpenTransaction::new(&state.transactions, lsid.to_string(), number, who);
+        slot.show(&shown);
+        begin(&mut work, parsed.context, &parsed.generic, shown).await?;
     }
     check_api(&work, parsed)?;
     let made = in_transaction::<H>(&mut work, parsed, &lsid, interruption).await;
@@ -58,8 +65,11 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     if number == work.machine.newest() && [State::Open, State::InDoubt, State::Committed].contains(&before) {
         check_api(&work, parsed)?;
     }
+    let shown = work.open.as_ref().map(|open| Arc::clone(&open.shown));
     let ended = end_one(&mut work, parsed, number, commits).await;
-    end::count(&state.metrics, &lsid, number, commits, (before, work.machine.state()), ended.as_ref().err());
+    let after = work.machine.state();
+    let shown = shown.filter(|_| after == State::Aborted).map(|shown| shown.now());
+    end::count(state.audience(), &lsid, number, commits, (before, after), ended.as_ref().err(), shown);
     state.cursors.kill_of_transactions(&lsid);
     named(&work, parsed, ended)
 }
@@ -96,7 +106,7 @@ async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits:
     ended
 }
 
-async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<()> {
+async fn begin(work: &mut Work, context: &Context, generic: &Generic, shown: Arc<OpenTransaction>) -> Answer<()> {
     work.id = None;
     work.api = generic.api;
     work.retry.clear();
@@ -117,7 +127,7 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic) -> Answer<
     let metrics = &context.tx.metrics;
     metrics.started.inc();
     let counted = Counted::in_gauge(&metrics.open);
-    work.open = Some(Open { session, since: Instant::now(), made: Vec::new(), _counted: counted });
+    work.open = Some(Open { session, since: shown.since, made: Vec::new(), shown, _counted: counted });
     Ok(())
 }
 
@@ -142,23 +152,26 @@ async fn in_transaction<H: Handler>(
         work.roll_back().await;
         return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
     };
-    let (context, connection, ends) = (parsed.context, parsed.connection, parsed.ends(Some(interruption)));
+    let (context, connection, request) = (parsed.context, parsed.connection, parsed.request);
+    let ends = parsed.ends(Some(interruption));
     let state = &context.tx;
     let active = Counted::in_gauge(&state.metrics.active);
     let mut call = Call { session: Some(&mut open.session), made: Some(&mut open.made), ..parsed.call() };
+    let runs = open.shown.runs(connection.doing(), request);
     let made = handle_within::<H>(&mut call, ends).await;
-    drop(active);
+    drop((active, runs));
     let is_refused = call.is_refused || made.is_err();
     if let Some(id) = open.session.id() {
         work.id = Some(id);
+        open.shown.is(id);
     }
     let is_lost = connection.is_gone();
     if is_refused || is_lost || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {
-        work.roll_back().await;
+        let shown = work.roll_back().await;
         let failure = made.as_ref().err();
         let otherwise = if is_lost { AbortReason::ConnectionLost } else { AbortReason::Refused };
         let reason = AbortReason::of(failure, otherwise);
-        end::tell(&state.metrics, lsid, work.machine.newest(), reason, failure);
+        state.audience().tell(lsid, work.machine.newest(), reason, failure, shown);
         state.cursors.kill_of_transactions(lsid);
     }
     match made.map_err(|failure| with_option(failure, context.options.lock_wait))? {

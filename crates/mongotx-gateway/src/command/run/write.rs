@@ -16,7 +16,7 @@ use crate::{
     metrics::{AbortReason, Repeated},
     options::RetryableWrites,
     session::{
-        Lsid, end,
+        Lsid,
         machine::{Event, Step},
         slot::Work,
     },
@@ -29,10 +29,10 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     let interruption = slot.interruption();
     let mut work = slot.check_out().await;
     begin_write(parsed.context, &lsid, number, &mut work).await?;
-    let ends = parsed.ends(Some(interruption));
+    let (ends, watch) = (parsed.ends(Some(interruption)), &parsed.connection.doing().watch);
     if parsed.context.options.retryable_writes == RetryableWrites::Durable {
         let running = durable::run(parsed, &lsid, number, &mut work, handle_boxed::<H>).boxed();
-        let made = within_limits(ends, running).await.map_err(retryable_failure)?;
+        let made = within_limits(ends, watch.over(running)).await.map_err(retryable_failure)?;
         let missed = match &parsed.generic.write {
             Some(concern) => concern.missed(&parsed.context.client).await,
             None => None,
@@ -46,7 +46,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
         call.is_answered();
         made
     });
-    within_limits(ends, noted).await.map_err(retryable_failure)
+    within_limits(ends, watch.over(noted)).await.map_err(retryable_failure)
 }
 
 /// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
@@ -58,8 +58,8 @@ pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
         work.retry.begins();
         return Ok(());
     }
-    if work.roll_back_older().await {
-        end::tell(&state.metrics, lsid, older, AbortReason::Superseded, None);
+    if let Some(shown) = work.roll_back_older().await {
+        state.audience().tell(lsid, older, AbortReason::Superseded, None, Some(shown));
     }
     state.cursors.kill_of_transactions(lsid);
     work.retry.clear();

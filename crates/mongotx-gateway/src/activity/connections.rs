@@ -1,0 +1,46 @@
+//! All connections of a gateway, for those who look at what runs on them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::Doing;
+
+/// The connections by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Connections(Mutex<BTreeMap<i64, Arc<Doing>>>);
+
+/// A connection is in the table as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    connections: Arc<Connections>,
+    number: i64,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.connections.locked().remove(&self.number);
+    }
+}
+
+impl Connections {
+    pub(crate) fn list(self: &Arc<Self>, doing: &Arc<Doing>) -> Listed {
+        self.locked().insert(doing.connection, Arc::clone(doing));
+        Listed { connections: Arc::clone(self), number: doing.connection }
+    }
+
+    /// Those that are wanted, the oldest first, and at most so many.
+    pub(crate) fn some(&self, most: usize, is_wanted: impl Fn(&Doing) -> bool) -> Vec<Arc<Doing>> {
+        self.locked().values().filter(|doing| is_wanted(doing)).take(most).cloned().collect()
+    }
+
+    /// The connection of this number.
+    pub(crate) fn find(&self, number: i64) -> Option<Arc<Doing>> {
+        self.locked().get(&number).cloned()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Doing>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,98 @@
+//! Who runs the transactions that are open at this gateway, told to the store for `mongotx ls` and `mongotx show`: they look at the store,
+//! and see there which documents a transaction holds, but not whose it is.
+//!
+//! A gateway has one record, which it replaces once a second while transactions hold documents that are older than a second, and removes
+//! when there are none. Nothing is decided by it; a record that cannot be written is not written. One that a dead gateway has left tells
+//! whose transactions it had, for half an hour.
+
+use std::time::{Duration, Instant};
+
+use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use tokio::time::timeout;
+
+use crate::{activity::transactions::OpenTransaction, session::records::ACTIVITY, state::State, upstream::Upstream};
+
+/// Transactions that are younger are not told: most are over before anybody could look.
+const YOUNG: Duration = Duration::from_secs(1);
+/// The most that are told, the oldest first.
+const MOST: usize = 100;
+/// How long the store may take.
+const LIMIT: Duration = Duration::from_secs(2);
+/// How long a record is kept that nobody replaces.
+const KEPT_SECONDS: i32 = 30 * 60;
+
+/// This gateway's record.
+pub(crate) struct ActivityRecord {
+    id: ObjectId,
+    database: String,
+    gateway: String,
+    /// It was written, and is there.
+    is_there: bool,
+    is_prepared: bool,
+}
+
+impl ActivityRecord {
+    pub(crate) fn new(database: &str, gateway: String) -> Self {
+        let id = ObjectId::new();
+        Self { id, database: database.to_owned(), gateway, is_there: false, is_prepared: false }
+    }
+
+    /// Replaces the record, if there is something to tell, or there was.
+    pub(crate) async fn write(&mut self, state: &State, upstream: &Upstream) {
+        let now = Instant::now();
+        let mut open = state.transactions.all();
+        open.retain(|open| now.saturating_duration_since(open.since) >= YOUNG);
+        open.sort_by_key(|open| open.since);
+        let more = open.len().saturating_sub(MOST);
+        let told: Vec<Bson> = open.iter().take(MOST).map(|open| describe(open, now).into()).collect();
+        if told.is_empty() {
+            return self.remove(upstream).await;
+        }
+        if !self.is_prepared {
+            let index = doc! {"key": {"at": 1}, "name": "at", "expireAfterSeconds": KEPT_SECONDS};
+            self.is_prepared = self.send(upstream, doc! {"createIndexes": ACTIVITY, "indexes": [index]}).await;
+        }
+        let fields = doc! {"gateway": &self.gateway, "transactions": told, "more": more as i64};
+        let change = doc! {"$set": fields, "$currentDate": {"at": true}};
+        let statement = doc! {"q": {"_id": self.id}, "u": change, "upsert": true};
+        self.is_there |= self.send(upstream, doc! {"update": ACTIVITY, "updates": [statement]}).await;
+    }
+
+    /// Removes it.
+    pub(crate) async fn remove(&mut self, upstream: &Upstream) {
+        if self.is_there {
+            let statement = doc! {"q": {"_id": self.id}, "limit": 1};
+            self.is_there = !self.send(upstream, doc! {"delete": ACTIVITY, "deletes": [statement]}).await;
+        }
+    }
+
+    /// Whether the server has done it.
+    async fn send(&self, upstream: &Upstream, command: Document) -> bool {
+        let sent = timeout(LIMIT, upstream.run_document(&self.database, &command)).await;
+        let is_done = matches!(&sent, Ok(Ok(reply)) if reply.is_ok());
+        if !is_done {
+            tracing::debug!("what transactions are open could not be told to the store");
+        }
+        is_done
+    }
+}
+
+fn describe(open: &OpenTransaction, now: Instant) -> Document {
+    let shown = open.now();
+    let who = &shown.who;
+    let open_ms = i64::try_from(now.saturating_duration_since(open.since).as_millis()).unwrap_or(i64::MAX);
+    let since = DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(open_ms));
+    let mut told = doc! {
+        "id": shown.id.map(|id| id.to_string()), "session": &open.session, "number": open.number, "since": since,
+        "openMs": open_ms, "host": &who.host, "runs": shown.runs,
+    };
+    let texts = [
+        ("user", who.user.as_ref().map(ToString::to_string)),
+        ("application", who.application.clone()),
+        ("namespace", shown.statement.namespace()),
+        ("shape", shown.statement.shape()),
+        ("waitsFor", open.wait().map(|wait| wait.rival.to_string())),
+    ];
+    told.extend(texts.into_iter().filter_map(|(field, text)| Some((field.to_owned(), Bson::from(text?)))));
+    told
+}

@@ -1,0 +1,162 @@
+//! What goes on at this gateway now: commands that run, and transactions that wait for their next one.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bson::RawBsonRef;
+use mongotx::{TxId, Wait};
+
+use crate::{
+    activity::{
+        Doing, Who, shape,
+        transactions::{OpenTransaction, Statement},
+    },
+    session::Lsid,
+    state::State,
+};
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Digest of the user whose operations they are. `None`: everybody's.
+    pub(crate) user: Option<&'a [u8]>,
+    /// Connections on which nothing runs, too.
+    pub(crate) idle_connections: bool,
+    /// Open transactions in which nothing runs, too.
+    pub(crate) idle_transactions: bool,
+    /// The most operations.
+    pub(crate) most: usize,
+}
+
+/// Something that goes on, or waits to go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    pub(crate) who: Arc<Who>,
+    /// The command that runs, or that was the last one of a transaction.
+    pub(crate) statement: Statement,
+    /// How long the command has been running; without one how long the transaction, or the connection, is open.
+    pub(crate) lasts: Duration,
+    pub(crate) lsid: Option<Lsid>,
+    pub(crate) transaction: Option<Transaction>,
+    /// The transaction that it waits for.
+    pub(crate) wait: Option<Wait>,
+}
+
+/// What kind of operation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A command, by its number.
+    Command(i64),
+    /// A transaction in which no command runs.
+    Idle,
+    /// A connection on which no command runs.
+    Connection,
+}
+
+/// An open transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Transaction {
+    pub(crate) number: i64,
+    pub(crate) open: Duration,
+    /// The id under which the store knows it, once it has written something.
+    pub(crate) id: Option<TxId>,
+}
+
+impl Transaction {
+    fn of(shown: &OpenTransaction, now: Instant) -> Self {
+        let open = now.saturating_duration_since(shown.since);
+        Self { number: shown.number, open, id: shown.now().id }
+    }
+}
+
+/// Looks once, at a bounded number of things. Whoever looks holds nobody up for longer than it takes to copy a few references.
+pub(crate) fn look(state: &State, wanted: Wanted<'_>) -> Vec<Operation> {
+    let now = Instant::now();
+    let is_wanted = |who: &Who| {
+        let digest = || who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
+        wanted.user.is_none_or(|user| digest() == user)
+    };
+    let is_shown = |doing: &Doing| (wanted.idle_connections || doing.is_running()) && is_wanted(&doing.who());
+    let connections = state.connections.some(wanted.most, is_shown);
+    let mut all: Vec<Operation> =
+        connections.iter().filter_map(|doing| on_connection(state, doing, wanted.idle_connections, now)).collect();
+    if wanted.idle_transactions {
+        let seen: HashSet<Lsid> =
+            all.iter().filter(|one| one.transaction.is_some()).filter_map(|one| one.lsid.clone()).collect();
+        let is_other = |lsid: &Lsid| wanted.user.is_none_or(|user| lsid.user == user) && !seen.contains(lsid);
+        let open = state.sessions.shown(wanted.most.saturating_sub(all.len()), is_other);
+        all.extend(open.into_iter().map(|(lsid, shown)| idle(lsid, &shown, now)));
+    }
+    all
+}
+
+fn on_connection(state: &State, doing: &Doing, idle_too: bool, now: Instant) -> Option<Operation> {
+    let who = doing.who();
+    let Some(running) = doing.running() else {
+        let lasts = now.saturating_duration_since(doing.since);
+        let (kind, statement) = (Kind::Connection, Statement::None);
+        let none = Operation { kind, who, statement, lasts, lsid: None, transaction: None, wait: None };
+        return idle_too.then_some(none);
+    };
+    let body = running.request.body();
+    let user = who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
+    let lsid = Lsid::in_command(body, user);
+    let is_statement = matches!(body.get("autocommit"), Ok(Some(RawBsonRef::Boolean(false))));
+    let slot = lsid.as_ref().filter(|_| is_statement).and_then(|lsid| state.sessions.find(lsid));
+    let shown = slot.and_then(|slot| slot.shown());
+    Some(Operation {
+        kind: Kind::Command(running.opid(doing.connection)),
+        transaction: shown.map(|shown| Transaction::of(&shown, now)),
+        wait: doing.watch.wait(),
+        lasts: now.saturating_duration_since(running.since),
+        statement: Statement::Kept(running.request),
+        lsid,
+        who,
+    })
+}
+
+fn idle(lsid: Lsid, shown: &OpenTransaction, now: Instant) -> Operation {
+    let snapshot = shown.now();
+    let transaction = Transaction::of(shown, now);
+    Operation {
+        kind: Kind::Idle,
+        who: snapshot.who,
+        statement: snapshot.statement,
+        lasts: transaction.open,
+        lsid: Some(lsid),
+        transaction: Some(transaction),
+        wait: None,
+    }
+}
+
+impl Operation {
+    /// What it is about, as in `shop.orders`.
+    pub(crate) fn namespace(&self) -> Option<String> {
+        self.statement.namespace()
+    }
+
+    /// The name of its command.
+    pub(crate) fn command(&self) -> Option<&str> {
+        match &self.statement {
+            Statement::None => None,
+            Statement::Kept(request) => Some(request.name()),
+            Statement::Named(_, name) => Some(name),
+        }
+    }
+
+    /// The command without its values.
+    pub(crate) fn shape(&self) -> bson::Document {
+        match &self.statement {
+            Statement::Kept(request) => {
+                let mut shape = shape::of(request);
+                shape.insert("$db", request.database());
+                shape
+            }
+            Statement::None | Statement::Named(..) => bson::Document::new(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Users of the gateway log in to the page by HTTP Basic: a name and a password with each request, checked as for commands.
+//!
+//! To check a password costs as much work as it is meant to cost whoever guesses, so that one that was right is known for some minutes, by
+//! a digest under a key that nobody else has; and no more than a few are checked at a time.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hyper::{HeaderMap, StatusCode, header};
+use mongowire::scram::Mechanism;
+use tokio::{sync::Semaphore, time::timeout};
+
+use super::Refusal;
+use crate::{
+    access::{Roster, User, UserName},
+    context::Context,
+};
+
+/// How long a password that was right need not be checked again.
+const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// The most of them that are known.
+const MOST_KNOWN: usize = 64;
+/// Passwords that are checked at a time, and how long one more waits.
+const MOST_CHECKS: usize = 2;
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The answer to a wrong password takes so long at least.
+const PENALTY: Duration = Duration::from_secs(1);
+/// The longest header, in bytes.
+const LONGEST_BYTES: usize = 2 * 1024;
+
+/// Where a user belongs who names no database.
+const DEFAULT_DATABASE: &str = "admin";
+
+/// Those who have logged in lately.
+pub(super) struct Logins {
+    key: [u8; 32],
+    known: Mutex<HashMap<Vec<u8>, (Arc<User>, Instant)>>,
+    checks: Semaphore,
+}
+
+impl Default for Logins {
+    fn default() -> Self {
+        Self { key: rand::random(), known: Mutex::default(), checks: Semaphore::new(MOST_CHECKS) }
+    }
+}
+
+impl Logins {
+    /// The user whose name and password a request brings.
+    ///
+    /// # Errors
+    /// 401 for a user who is not there, and a wrong password; 503 when too many are checked.
+    pub(super) async fn check(
+        &self,
+        context: &Context,
+        users: &Roster,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+    ) -> Result<Arc<User>, Refusal> {
+        let unauthorized = || (StatusCode::UNAUTHORIZED, "log in as a user of the gateway".to_owned());
+        let brought = headers.get(header::AUTHORIZATION).ok_or_else(unauthorized)?.as_bytes();
+        let digest = Mechanism::ScramSha256.hmac(&self.key, brought);
+        if let Some(user) = self.known_user(&digest).filter(|user| users.is_current(user)) {
+            return Ok(user);
+        }
+        let (name, password) = parse(brought).ok_or_else(unauthorized)?;
+        let began = Instant::now();
+        let user = self.find(users, name.clone(), password).await?;
+        context.tx.metrics.login(user.is_some());
+        let Some(user) = user else {
+            tracing::warn!(%peer, user = ?name.to_string(), mechanism = "Basic", reason = "wrong user or password", "a login was refused");
+            tokio::time::sleep(PENALTY.saturating_sub(began.elapsed())).await;
+            return Err(unauthorized());
+        };
+        tracing::info!(%peer, user = ?name.to_string(), mechanism = "Basic", "logged in");
+        self.know(digest, &user);
+        Ok(user)
+    }
+
+    /// The user of that name, if the password is right. It takes the same time whether the user is there or not.
+    async fn find(&self, users: &Roster, name: UserName, password: String) -> Result<Option<Arc<User>>, Refusal> {
+        let busy = || (StatusCode::SERVICE_UNAVAILABLE, "too many log in at a time; try it again".to_owned());
+        let _permit = timeout(LONGEST_WAIT, self.checks.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())?;
+        let users = users.now();
+        let checked = tokio::task::spawn_blocking(move || {
+            let (user, credential) = users.find(Mechanism::ScramSha256, &name);
+            let is_right = credential.is_of(Mechanism::ScramSha256, &name.name, &password);
+            user.filter(|_| is_right)
+        });
+        checked.await.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the password cannot be checked".to_owned()))
+    }
+
+    fn known_user(&self, digest: &[u8]) -> Option<Arc<User>> {
+        let known = self.known();
+        let (user, since) = known.get(digest)?;
+        (since.elapsed() < KNOWN_FOR).then(|| Arc::clone(user))
+    }
+
+    fn know(&self, digest: Vec<u8>, user: &Arc<User>) {
+        let mut known = self.known();
+        known.retain(|_, (_, since)| since.elapsed() < KNOWN_FOR);
+        if known.len() >= MOST_KNOWN {
+            let oldest = known.iter().min_by_key(|(_, (_, since))| *since).map(|(digest, _)| digest.clone());
+            oldest.map(|digest| known.remove(&digest));
+        }
+        known.insert(digest, (Arc::clone(user), Instant::now()));
+    }
+
+    /// No code panics while it holds this lock.
+    fn known(&self) -> MutexGuard<'_, HashMap<Vec<u8>, (Arc<User>, Instant)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Name and password. A user of another database than `admin` is named `DATABASE/NAME`.
+fn parse(header: &[u8]) -> Option<(UserName, String)> {
+    let text = std::str::from_utf8(header).ok().filter(|text| text.len() <= LONGEST_BYTES)?;
+    let (scheme, encoded) = text.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64_STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    let (name, password) = decoded.split_once(':')?;
+    let (database, name) = name.split_once('/').unwrap_or((DEFAULT_DATABASE, name));
+    let name = UserName { database: database.to_owned(), name: name.to_owned() };
+    name.check().ok()?;
+    Some((name, password.to_owned()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn basic(text: &str) -> String {
+        format!("Basic {}", BASE64_STANDARD.encode(text))
+    }
+
+    #[test]
+    fn names_may_have_a_database() {
+        let parsed = |text: &str| parse(basic(text).as_bytes()).map(|(name, password)| (name.to_string(), password));
+        assert_eq!(parsed("ann:s:ecret").unwrap(), ("ann@admin".to_owned(), "s:ecret".to_owned()));
+        assert_eq!(parsed("shop/ann:").unwrap(), ("ann@shop".to_owned(), String::new()));
+        assert_eq!(parsed("admin/a/b:x").unwrap(), ("a/b@admin".to_owned(), "x".to_owned()));
+        for bad in ["", "ann", ":x", "a.b/ann:x", "/ann:x"] {
+            assert!(parsed(bad).is_none(), "{bad}");
+        }
+        for bad in ["", "Basic", "Basic !", "Bearer YTpi", &basic(&"x".repeat(LONGEST_BYTES))] {
+            assert!(parse(bad.as_bytes()).is_none(), "{bad}");
+        }
+    }
+}

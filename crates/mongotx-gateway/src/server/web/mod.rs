@@ -1,0 +1,267 @@
+//! A page for operators, over HTTP on a socket of its own: what is in flight, who waits for whom, what dead clients have left, rates and
+//! latencies; and buttons that end what is in the way.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | this one | connections, and what is asked of which part |
+//! | `guard` | who may ask at all: names of the host, origins (pure), and what browsers are told to refuse |
+//! | `login` | users of the gateway, by HTTP Basic |
+//! | `page` | the page itself, and what it needs: nothing comes from anywhere else |
+//! | `now` | what goes on at this gateway, as JSON |
+//! | `store` | the clients that the store knows, as JSON, looked at every other second while somebody has the page open |
+//! | `acts` | what the buttons do |
+//!
+//! Whoever asks here holds no client up: there are few connections at a time, what they send is short and has little time, and every list
+//! is bounded.
+
+mod acts;
+mod guard;
+mod login;
+mod now;
+mod page;
+mod store;
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{self, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+
+use self::{guard::Origin, login::Logins, store::Store};
+use super::{Server, serve::Socket, tls};
+use crate::{access::User, connection::Peer};
+
+/// Connections at the same time. One more is closed at once.
+const MOST_CONNECTIONS: usize = 64;
+/// How long a connection may be open. A browser opens another one.
+const LONGEST: Duration = Duration::from_secs(300);
+/// For a request's head, and for its body; a connection may be silent as long between two requests.
+const SLOWEST: Duration = Duration::from_secs(10);
+/// The longest body of a request.
+const MOST_BYTES: usize = 4 * 1024;
+/// What anything asked here may take.
+const LONGEST_ACT: Duration = Duration::from_secs(30);
+/// After it could not accept a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const JSON: &str = "application/json";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// A socket on which the page is served.
+pub(crate) struct Web {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// What all connections for the page share.
+struct Desk {
+    server: Arc<Server>,
+    names: Vec<String>,
+    /// What a page of this gateway knows, and a page of anybody else does not.
+    token: String,
+    logins: Logins,
+    store: Store,
+}
+
+type Answer = Response<Full<Bytes>>;
+/// What refuses a request: its status, and why.
+type Refusal = (StatusCode, String);
+
+impl Web {
+    /// # Errors
+    /// There is no listening there.
+    pub(crate) async fn listen(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where, with the port that was taken.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves the page until the gateway closes.
+    pub(crate) async fn run(self, server: Arc<Server>) {
+        let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let closing = server.closing.clone();
+        let names = server.context.options.web_names.clone();
+        let token = format!("{:032x}", rand::random::<u128>());
+        let desk = Arc::new(Desk { server, names, token, logins: Logins::default(), store: Store::default() });
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = closing.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let Ok(permit) = Arc::clone(&free).try_acquire_owned() else { continue };
+                    let (desk, closing, here) = (Arc::clone(&desk), closing.clone(), self.address);
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            _ = timeout(LONGEST, admit(stream, peer, here, desk)) => {}
+                            () = closing.cancelled() => {}
+                        }
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no connection for the page can be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+async fn admit(stream: TcpStream, peer: SocketAddr, here: SocketAddr, desk: Arc<Desk>) {
+    match desk.server.tls() {
+        None => converse(stream, peer, desk).await,
+        Some(tls) => {
+            let named = Peer::Tcp(peer, here);
+            if let Some(stream) = tls::shake_hands(&tls, stream, &named, SLOWEST).await {
+                converse(stream, peer, desk).await;
+            }
+        }
+    }
+}
+
+async fn converse(socket: impl Socket, peer: SocketAddr, desk: Arc<Desk>) {
+    let service = service_fn(move |request| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
+    });
+    let conversation = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SLOWEST)
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = conversation.await {
+        tracing::debug!(%error, "a connection for the page has ended");
+    }
+}
+
+impl Desk {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
+        let is_secure = self.server.tls().is_some();
+        let mut answer = match self.checked(request, peer, is_secure).await {
+            Ok(answer) => answer,
+            Err((status, why)) => self.refused(status, &why),
+        };
+        guard::seal(answer.headers_mut());
+        answer
+    }
+
+    fn refused(&self, status: StatusCode, why: &str) -> Answer {
+        let mut refused = reply(status, PLAIN, format!("{why}\n"));
+        if status == StatusCode::UNAUTHORIZED {
+            let asks = HeaderValue::from_static("Basic realm=\"MongoTx\", charset=\"UTF-8\"");
+            refused.headers_mut().insert(header::WWW_AUTHENTICATE, asks);
+        }
+        refused
+    }
+
+    async fn checked(&self, request: Request<Incoming>, peer: SocketAddr, is_secure: bool) -> Result<Answer, Refusal> {
+        let origin = Origin::of(request.headers(), is_secure, &self.names).map_err(refusal)?;
+        let path = request.uri().path().to_owned();
+        if path != "/" || request.method() != Method::GET {
+            origin.check_own(request.headers()).map_err(refusal)?;
+        }
+        let user = match &self.server.context.users {
+            None => None,
+            Some(users) => Some(self.logins.check(&self.server.context, users, request.headers(), peer).await?),
+        };
+        let acts = *request.method() == Method::POST;
+        if user.as_ref().is_some_and(|user| if acts { !may_act(user) } else { !may_see(user) }) {
+            return Err((StatusCode::FORBIDDEN, "the page is for users with the role root".to_owned()));
+        }
+        let by = user.as_deref();
+        match *request.method() {
+            Method::GET | Method::HEAD => self.show(&path, request.uri().query(), by).await,
+            Method::POST => {
+                guard::check_token(request.headers(), &self.token).map_err(refusal)?;
+                let body = read(request).await?;
+                let acting = self.act(&path, &body, by, peer);
+                let done = timeout(LONGEST_ACT, acting).await;
+                done.unwrap_or_else(|_| {
+                    let why = format!("it was not done within {LONGEST_ACT:?}; it may be going on");
+                    Err((StatusCode::GATEWAY_TIMEOUT, why))
+                })
+            }
+            _ => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and POST".to_owned())),
+        }
+    }
+
+    async fn show(&self, path: &str, query: Option<&str>, user: Option<&User>) -> Result<Answer, Refusal> {
+        let context = &self.server.context;
+        match path {
+            "/" => Ok(reply(StatusCode::OK, "text/html; charset=utf-8", page::page(&context.address(), &self.token))),
+            "/page.css" => Ok(reply(StatusCode::OK, "text/css; charset=utf-8", page::STYLE.to_owned())),
+            "/page.js" => Ok(reply(StatusCode::OK, "text/javascript; charset=utf-8", page::script())),
+            "/state" => {
+                let since = query.and_then(|query| query.strip_prefix("since=")?.parse().ok()).unwrap_or(0);
+                let clients = self.store.clients(context).await;
+                let state = now::state(context, since, user, &clients);
+                Ok(reply(StatusCode::OK, JSON, state.to_string()))
+            }
+            _ => Err((StatusCode::NOT_FOUND, "there is nothing here".to_owned())),
+        }
+    }
+
+    async fn act(&self, path: &str, body: &[u8], user: Option<&User>, peer: SocketAddr) -> Result<Answer, Refusal> {
+        let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+        let by = acts::By { user: user.map(|user| user.name.to_string()).unwrap_or_default(), peer };
+        let context = &self.server.context;
+        let said =
+            serde_json::from_slice(body).map_err(|error| bad(format!("the request is not understood: {error}")))?;
+        let done = match path {
+            "/abort" => acts::abort(context, &said, &by).await,
+            "/end" => acts::end(context, &said, &by),
+            "/holds" => acts::holds(context, &said).await,
+            "/repair" => acts::repair(context, &by).await,
+            _ => return Err((StatusCode::NOT_FOUND, "there is nothing here".to_owned())),
+        };
+        done.map(|done| reply(StatusCode::OK, JSON, done.to_string())).map_err(bad)
+    }
+}
+
+/// Whether a user may see what goes on.
+fn may_see(user: &User) -> bool {
+    user.is_root()
+}
+
+/// Whether a user may end what others do.
+fn may_act(user: &User) -> bool {
+    user.is_root()
+}
+
+/// The body of a request, if it is short.
+async fn read(request: Request<Incoming>) -> Result<Bytes, Refusal> {
+    let body = Limited::new(request.into_body(), MOST_BYTES);
+    match timeout(SLOWEST, body.collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) => Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the request cannot be read: {error}"))),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the request takes too long".to_owned())),
+    }
+}
+
+fn refusal(why: &'static str) -> Refusal {
+    (StatusCode::FORBIDDEN, why.to_owned())
+}
+
+fn reply(status: StatusCode, kind: &'static str, body: String) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

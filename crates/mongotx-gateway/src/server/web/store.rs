@@ -1,0 +1,66 @@
+//! The clients that the store knows, those of other gateways among them, as JSON for the page: who is alive, and what those who are not have
+//! left. However many pages are open, the store is asked once every other second, with one command.
+
+use std::time::{Duration, Instant};
+
+use mongotx::ClientInfo;
+use serde_json::{Value, json};
+use tokio::{sync::Mutex, time::timeout};
+
+use super::now::millis;
+use crate::context::Context;
+
+/// What was told of the store is as old as that, at most.
+const FRESH: Duration = Duration::from_secs(2);
+/// How long the store may take.
+const LIMIT: Duration = Duration::from_secs(2);
+/// The most clients that are shown, those first that were silent for the longest time.
+const MOST: usize = 100;
+/// The most collections of one client that are named.
+const MOST_NAMES: usize = 20;
+
+/// What was told last.
+#[derive(Default)]
+pub(super) struct Store {
+    told: Mutex<Option<(Instant, Value)>>,
+}
+
+impl Store {
+    /// The clients, as they were a moment ago.
+    pub(super) async fn clients(&self, context: &Context) -> Value {
+        let mut told = self.told.lock().await;
+        if let Some((at, clients)) = &*told
+            && at.elapsed() < FRESH
+        {
+            return clients.clone();
+        }
+        let clients = match timeout(LIMIT, context.client.open_clients(MOST + 1)).await {
+            Ok(Ok(found)) => {
+                let list: Vec<Value> = found.iter().take(MOST).map(client).collect();
+                json!({"list": list, "more": found.len() > MOST})
+            }
+            Ok(Err(error)) => json!({"list": [], "error": error.to_string()}),
+            Err(_) => json!({"list": [], "error": format!("the server does not answer within {LIMIT:?}")}),
+        };
+        *told = Some((Instant::now(), clients.clone()));
+        clients
+    }
+}
+
+fn client(info: &ClientInfo) -> Value {
+    let about = info.about.clone().unwrap_or_default();
+    let names: Vec<String> = info.namespaces.iter().take(MOST_NAMES).map(ToString::to_string).collect();
+    json!({
+        "id": info.id.to_string(),
+        "dead": info.expired || info.fenced,
+        "state": if info.fenced { "fenced" } else if info.expired { "expired" } else { "live" },
+        "application": about.application,
+        "host": about.host,
+        "process": about.process,
+        "silent_ms": millis(info.silent),
+        "lease_ms": millis(info.lease),
+        "unfinished": info.committed.len(),
+        "namespaces": names,
+        "more_namespaces": info.namespaces.len().saturating_sub(MOST_NAMES),
+    })
+}
