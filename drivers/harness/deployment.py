@@ -25,6 +25,8 @@ _given: set[int] = set()
 _giving = threading.Lock()
 FIND_MONGOD_LIMIT_S = 600
 REPLICA_SET = "rs0"
+# Before the address of a gateway's page, when it says where that is.
+PAGE_AT = "page at "
 # The data are in memory where there is room: suites make and drop a collection for every test, and nobody asks for the data afterwards.
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 * 1024**3
@@ -38,6 +40,12 @@ class Gateway:
     port: int
     process: subprocess.Popen
     log: Path
+
+    @property
+    def page(self) -> str:
+        """Where its page for operators is."""
+        said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return next(line for line in said if line.startswith(PAGE_AT)).removeprefix(PAGE_AT)
 
 
 @dataclass(frozen=True)
@@ -105,8 +113,8 @@ def data_folder(work: Path) -> Path:
 
 def _gateway(mongotx: Path, uri: str, port: int, work: Path, more: Sequence[str] = ()) -> Gateway:
     name, log = f"gateway {port}", work / f"gateway-{port}.log"
-    command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--enable-test-commands", *more]
-    return Gateway(name, port, _start(name, command, port, log), log)
+    command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--web", "127.0.0.1:0", "--enable-test-commands"]
+    return Gateway(name, port, _start(name, [*command, *more], port, log), log)
 
 
 def end_well(deployment: Deployment) -> None:

@@ -6,7 +6,7 @@ They run in a copy of their folder, so that nothing that a package manager or a 
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import venv
@@ -30,6 +30,8 @@ class Example:
     wants_replica_set: bool = False
     # What it says when the set's primary is to be killed.
     loses_primary_at: str | None = None
+    # What it is told besides.
+    environment: dict = field(default_factory=dict)
 
     def run(self, place: Place, source: Path) -> Result:
         """Runs it; what is wrong is the end of what it said."""
@@ -40,7 +42,7 @@ class Example:
         log = place.work / "example.log"
         deployment = place.deployment
         uri = deployment.uri_of_set if self.wants_replica_set else deployment.uri_of_both
-        environment = os.environ | {"MONGODB_URI": uri}
+        environment = os.environ | {"MONGODB_URI": uri} | self.environment
         meanwhile = (lambda process: self._lose_primary(place, process, log)) if self.loses_primary_at else None
         status = run_program(self.command, LIMIT_S, log, meanwhile, cwd=folder, env=environment)
         name = f"example in {self.name}"
@@ -82,6 +84,14 @@ def beanie(place: Place) -> list[Result]:
     ]
 
 
+def browser(place: Place) -> list[Result]:
+    """The part `browser`."""
+    interpreter = venv.with_requirements(place.source / "requirements.txt", place.cache, place.work / "install.log")
+    gateway = place.deployment.routers[0]
+    where = {"MONGODB_URI": f"mongodb://127.0.0.1:{gateway.port}/", "MONGOTX_PAGE": gateway.page}
+    return [Example("Chromium, the page", [interpreter, "page.py"], environment=where).run(place, place.source)]
+
+
 def node(place: Place) -> list[Result]:
     """The part `node`: one program as for a router, and one that names a replica set."""
     transfer = Example("Node with Mongoose", ["node", "transfer.mjs"], **NPM)
@@ -107,5 +117,13 @@ def java(place: Place) -> list[Result]:
 
 def mongosh(place: Place) -> list[Result]:
     """The part `mongosh`."""
-    shell = ["npx", "--no-install", "mongosh", "--quiet", "--norc", place.deployment.uri_of_both, "transfer.js"]
-    return [Example("mongosh", shell, **NPM).run(place, place.source)]
+    shell = ["npx", "--no-install", "mongosh", "--quiet", "--norc"]
+    # What runs is asked of the gateway at which it runs.
+    one = f"mongodb://127.0.0.1:{place.deployment.port}/"
+    return [
+        Example(name, [*shell, uri, script], **NPM).run(place, place.source)
+        for name, uri, script in [
+            ("mongosh", place.deployment.uri_of_both, "transfer.js"),
+            ("mongosh, what runs", one, "current_op.js"),
+        ]
+    ]

@@ -16,6 +16,8 @@ class Part:
 
     run: Callable[[Place], list[Result]]
     tools: tuple[str, ...] = ()
+    # One of these.
+    one_of: tuple[str, ...] = ()
     python: tuple[int, int] | None = None
     # The archive of its sources.
     archive: str | None = None
@@ -25,6 +27,8 @@ class Part:
     def lacks(self, suites: Path) -> str | None:
         """What of its tools and sources is not here."""
         missing = [tool for tool in self.tools if shutil.which(tool) is None]
+        if self.one_of and not any(shutil.which(tool) for tool in self.one_of):
+            missing.append(" or ".join(self.one_of))
         if self.python is not None and sys.version_info < self.python:
             missing.append(f"Python {self.python[0]}.{self.python[1]}")
         if self.archive and not (suites / self.archive).is_file():
@@ -36,6 +40,7 @@ PARTS = {
     "pymongo": Part(pymongo_suite.run, python=pymongo_suite.PYTHON),
     "python": Part(examples.python, python=pymongo_suite.PYTHON),
     "beanie": Part(examples.beanie, python=pymongo_suite.PYTHON, members=2),
+    "browser": Part(examples.browser, one_of=("chromium", "chromium-browser", "google-chrome"), python=pymongo_suite.PYTHON),
     "go": Part(go_suite.run, tools=("go",)),
     "node": Part(examples.node, tools=("node", "npm"), members=1),
     "payload": Part(examples.payload, tools=("node", "npm"), members=1),
