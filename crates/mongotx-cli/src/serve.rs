@@ -3,7 +3,8 @@
 //! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when nobody answers there.
 //! 2. The gateway listens, and says where.
 //! 3. SIGHUP: users and certificates are read again.
-//! 4. Another signal: commands that run are answered, then everything that was started goes. A second signal waits for nothing.
+//! 4. Another signal, or the end of standard input with `--end-with-stdin`: commands that run are
+//!    answered, then everything that was started goes. A second signal waits for nothing.
 
 pub(crate) mod config;
 mod hoarding;
@@ -12,6 +13,7 @@ mod logs;
 use std::{
     net::SocketAddr,
     path::PathBuf,
+    pin::pin,
     time::{Duration, Instant},
 };
 
@@ -20,6 +22,7 @@ use mongotx::{ClientOptions, Isolation};
 use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, StartError, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
+use tokio::io::AsyncReadExt;
 
 use self::{hoarding::HoardingOptions, logs::LogOptions};
 use crate::{
@@ -117,6 +120,10 @@ pub(crate) struct Options {
     /// How long commands that run are waited for at the end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u32,
+    /// Ends when standard input is closed: for programs that start a gateway and must not leave it
+    /// behind, however they end
+    #[arg(long)]
+    end_with_stdin: bool,
 }
 
 /// The isolation level of transactions that name none, as `--isolation` takes it.
@@ -160,14 +167,17 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     logs::start(&options.log)?;
     allow_open_files();
+    let mut input_closed = pin!(input_closed(options.end_with_stdin));
     let (server, gateway) = tokio::select! {
         started = start(&options) => started?,
+        () = &mut input_closed => return Ok(WELL),
         interrupted = interrupts.next() => return Err(interrupted),
     };
     tell(&options, &gateway);
     loop {
         tokio::select! {
             _ = interrupts.next() => break,
+            () = &mut input_closed => break,
             _ = hang_up.recv() => reload(&gateway).await,
         }
     }
@@ -180,6 +190,17 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     drop(server);
     ended?;
     Ok(WELL)
+}
+
+/// Waits until nobody holds the other end of standard input any more, if that is asked for. Bytes
+/// that come are dropped.
+async fn input_closed(is_asked: bool) {
+    if !is_asked {
+        return std::future::pending().await;
+    }
+    let mut input = tokio::io::stdin();
+    let mut dropped = [0; 512];
+    while let Ok(1..) = input.read(&mut dropped).await {}
 }
 
 /// Reads users and certificates again.

@@ -75,6 +75,24 @@ async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
 }
 
 #[tokio::test]
+async fn gateway_and_its_server_end_with_standard_input_when_asked() {
+    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    let mut command =
+        mongotx(["serve", "--listen", "127.0.0.1:0", "--uri", nobody, "--start-server", "--end-with-stdin"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on "), "{line}");
+    let servers = mongods_of(child.id());
+    assert_eq!((servers.len(), child.try_wait().unwrap()), (1, None));
+
+    drop(child.stdin.take());
+    common::until("the gateway ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!testkit::signal::exists(servers[0]));
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let uri = format!("mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=300");
