@@ -11,6 +11,7 @@ mod damage;
 mod demo;
 mod doctor;
 mod failure;
+mod generate;
 mod interrupt;
 mod leftovers;
 mod ls;
@@ -59,6 +60,9 @@ enum Command {
     User(user::Options),
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
+    /// Writes shell completions and manual pages
+    #[command(hide = true)]
+    Generate(generate::Options),
     #[command(hide = true)]
     DemoWorker(demo::worker::Options),
     /// Forwards messages to a server and does nothing else: what a gateway is measured against.
@@ -81,6 +85,7 @@ impl Command {
             Self::MongodPath => mongod_path::run(),
             Self::User(options) => user::run(options).await,
             Self::Bench(args) => bench::run(args).await,
+            Self::Generate(options) => generate::run(options, Cli::command()),
             Self::DemoWorker(options) => demo::worker::run(options).await,
             Self::BenchProxy(options) => bench::run_proxy(options).await,
             Self::BenchClients => {

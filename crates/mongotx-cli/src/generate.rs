@@ -1,0 +1,51 @@
+//! `mongotx generate`, which no help shows: shell completions and manual pages, for those who make
+//! packages. Both are made from the same description of the flags as `--help`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
+
+use crate::failure::{Context, Failure, Status, WELL};
+
+/// Name of the command that completions and pages are for.
+const NAME: &str = "mongotx";
+
+/// Options of `mongotx generate`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Writes the completions of a shell to standard output
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Writes a manual page for each command into a folder
+    Man {
+        /// The folder; it is created if there is none
+        folder: PathBuf,
+    },
+}
+
+/// Runs `mongotx generate` for this command line.
+pub(crate) fn run(options: Options, cli: clap::Command) -> Result<Status, Failure> {
+    match options.what {
+        What::Completions { shell } => write_completions(shell, cli),
+        What::Man { folder } => {
+            std::fs::create_dir_all(&folder).context("the folder cannot be created")?;
+            clap_mangen::generate_to(cli, &folder).context("the pages cannot be written")?;
+        }
+    }
+    Ok(WELL)
+}
+
+fn write_completions(shell: Shell, mut cli: clap::Command) {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli, NAME, &mut script);
+    crate::say::line(String::from_utf8_lossy(&script).trim_end());
+}
