@@ -13,6 +13,7 @@ mod dollar_fields;
 mod driver;
 mod durable_writes;
 mod error_words;
+mod example_programs;
 mod fail_points;
 mod handshake;
 mod histories;

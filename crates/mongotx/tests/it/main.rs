@@ -13,6 +13,7 @@ mod crash;
 mod differences;
 mod differential;
 mod doomed;
+mod examples;
 mod expressions;
 mod finishing;
 mod geo;

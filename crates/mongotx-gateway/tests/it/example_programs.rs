@@ -1,0 +1,12 @@
+//! Runs the programs of `examples/` against a real server. Each looks itself whether it has come
+//! out right.
+
+#[allow(dead_code, reason = "its main function is for `cargo run --example`")]
+#[path = "../../examples/embedded_gateway.rs"]
+mod embedded_gateway;
+
+#[tokio::test]
+async fn an_embedded_gateway_serves_the_official_driver() {
+    let server = testkit::shared_standalone().await.unwrap();
+    embedded_gateway::run(&server.uri()).await.unwrap();
+}
