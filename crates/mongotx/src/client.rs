@@ -1,4 +1,5 @@
-//! A client: the connection to one deployment, and everything that is asked about transactions as such.
+//! The client: the connection to one deployment, and questions about its transactions and locked
+//! documents.
 
 use std::{
     sync::{
@@ -45,35 +46,52 @@ use crate::{
     session::Session,
 };
 
-/// A client of one deployment. Cheap to clone; all clones share one client record and one connection pool.
+/// A client of one deployment. It is cheap to clone; all clones share one client record and one
+/// connection pool.
+///
+/// A program needs one client for each deployment. Make it on a Tokio runtime that lives as long as
+/// the client: signs of life, finishing and repairs run there in the background.
+///
+/// ```no_run
+/// # use bson::doc;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// let client = mongotx::Client::connect("mongodb://127.0.0.1:27017").await?;
+/// let accounts = client.database("bank").collection::<bson::Document>("accounts");
+/// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+/// client.shutdown().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     core: Arc<Core>,
 }
 
-/// A client record, as it can be shown to people.
+/// What the record of a client says, for people and tools: see [`Client::clients`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientInfo {
-    /// The client.
+    /// Id of the client.
     pub id: ClientId,
-    /// How long after its last sign of life rivals may roll back what it left undecided.
+    /// Time after the last sign of life from which rivals may roll back what the client left
+    /// undecided.
     pub lease: Duration,
-    /// How long ago that sign was, by the server's clock.
+    /// Time since the last sign of life, by the server's clock.
     pub silent: Duration,
-    /// Its lease has expired.
+    /// True when the lease has expired.
     pub expired: bool,
-    /// Nothing of it can be decided any more.
+    /// True when the record is fenced: none of its transactions can be decided any more.
     pub fenced: bool,
-    /// It is finished; the record is kept for its outcomes only.
+    /// True when the client has ended and all its documents are clean; the record is kept for
+    /// outcomes only.
     pub closed: bool,
-    /// Every number below this is decided and finished.
+    /// Low-water mark: every transaction number below it is decided and finished.
     pub low: u64,
-    /// Committed numbers that are not all finished.
+    /// Numbers of committed transactions that may not be finished yet.
     pub committed: Vec<u64>,
-    /// Numbers that will never be committed: rolled back by the client itself, or one by one by others.
+    /// Numbers of transactions that are rolled back, by the client itself or by others.
     pub rolled_back: Vec<u64>,
-    /// Collections it may have locked documents in.
+    /// Namespaces of the collections in which the client may have locked documents.
     pub namespaces: Vec<Namespace>,
     /// What it says about itself. `None`: it is of a version that says nothing.
     pub about: Option<About>,
@@ -112,7 +130,13 @@ pub struct LockedDocument {
 }
 
 impl Client {
-    /// Connects with default options.
+    /// Connects to the deployment of this connection string, with default options.
+    ///
+    /// ```no_run
+    /// # async fn example() -> mongotx::Result<()> {
+    /// let client = mongotx::Client::connect("mongodb://127.0.0.1:27017").await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Client::connect_with`].
@@ -120,7 +144,17 @@ impl Client {
         Self::connect_with(uri, ClientOptions::default()).await
     }
 
-    /// Connects and looks at what the server can do.
+    /// Connects to the deployment of this connection string, and asks the server whether
+    /// transactions are safe on it.
+    ///
+    /// ```no_run
+    /// # async fn example() -> mongotx::Result<()> {
+    /// use mongotx::{Client, ClientOptions, Isolation};
+    ///
+    /// let options = ClientOptions { isolation: Isolation::Serializable, ..ClientOptions::default() };
+    /// let client = Client::connect_with("mongodb://127.0.0.1:27017", options).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a malformed URI or declared shard key, or an option out of its bounds, [`ErrorKind::Unavailable`] when no server answers,
@@ -187,22 +221,69 @@ impl Client {
         Ok(Self { core })
     }
 
-    /// A database.
+    /// A handle on the database with this name. Sends nothing; the first insert creates the
+    /// database.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let accounts: mongotx::Collection = client.database("bank").collection("accounts");
+    /// # Ok(()) }
+    /// ```
     pub fn database(&self, name: &str) -> Database {
         Database::new(Arc::clone(&self.core), name)
     }
 
-    /// A session with default options.
+    /// A session whose transactions use the client's defaults. Sends nothing.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.delete_many(doc! {"closed": true}).session(&mut session).await?;
+    /// session.commit().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn session(&self) -> Session {
         self.session_with(TransactionOptions::default())
     }
 
-    /// A session whose transactions begin with these options.
+    /// A session whose transactions use these options, unless [`Session::begin_with`] names others.
+    /// Sends nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// use mongotx::{Isolation, TransactionOptions};
+    ///
+    /// let serializable = TransactionOptions { isolation: Some(Isolation::Serializable), ..TransactionOptions::default() };
+    /// let mut session = client.session_with(serializable);
+    /// # Ok(()) }
+    /// ```
     pub fn session_with(&self, options: TransactionOptions) -> Session {
         Session::new(Arc::clone(&self.core), options)
     }
 
-    /// What became of a transaction, whoever ran it. What is told is durable.
+    /// The outcome of a transaction of any client, by its id. `Committed` and `RolledBack` are
+    /// durable and final. Ask after [`ErrorKind::Indeterminate`], before anything is run again.
+    /// Outcomes are kept for 30 minutes.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// use mongotx::{ErrorKind, Fate};
+    ///
+    /// if let Err(error) = session.commit().await {
+    ///     match (error.kind(), error.transaction()) {
+    ///         (ErrorKind::Indeterminate, Some(id)) => match client.outcome(id).await? {
+    ///             Fate::Committed => println!("committed all the same"),
+    ///             Fate::RolledBack => println!("not committed, and never will be: run it again"),
+    ///             Fate::Active => println!("not decided yet: ask again"),
+    ///             _ => println!("nothing is known of it any more: look at the data"),
+    ///         },
+    ///         _ => return Err(error),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
@@ -210,7 +291,15 @@ impl Client {
         self.core.log.fate(id).await
     }
 
-    /// Rolls back a transaction that is not decided, whoever runs it, and tells what became of it.
+    /// Rolls back a transaction of any client if it is not decided, and answers its outcome.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
+    /// if client.kill(id).await? == mongotx::Fate::Committed {
+    ///     println!("too late: {id} is committed");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
@@ -224,13 +313,31 @@ impl Client {
         Ok(fate)
     }
 
-    /// Several servers keep the data: writes wait for the majority of them.
+    /// True when the server is a member of a replica set: writes then wait for the majority of its
+    /// members.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// println!("writes wait for a majority: {}", client.is_replicated());
+    /// # Ok(()) }
+    /// ```
     pub fn is_replicated(&self) -> bool {
         self.core.server.nodes.are_several()
     }
 
-    /// Waits until everything that was acknowledged so far satisfies a write concern, as its document says it. Answers the
-    /// server's `writeConcernError` if that does not come true (in time, where it has a `wtimeout`).
+    /// Waits until all writes that were acknowledged so far satisfy a write concern, given as a
+    /// document. Answers the server's `writeConcernError` if they do not (in time, where the write
+    /// concern has a `wtimeout`).
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let all_members = doc! {"w": 3, "wtimeout": 5_000};
+    /// if let Some(error) = client.await_write_concern(all_members).await? {
+    ///     println!("not all three members have it: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a write concern that the server does not take, [`ErrorKind::Unavailable`] and
@@ -239,7 +346,16 @@ impl Client {
         self.core.records().await_concern(&self.core.server, concern).await
     }
 
-    /// Finishes or undoes what dead clients have left, now.
+    /// Looks for locks of dead clients in all collections that their records name, and finishes or
+    /// undoes them now. A client does so by itself at its start and every few leases, unless
+    /// [`ClientOptions::sweep`] is off.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let swept = client.sweep().await?;
+    /// println!("{swept:?}");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`]; what was done so far stays done.
@@ -247,7 +363,15 @@ impl Client {
         self.core.sweep().await
     }
 
-    /// The clients that have records.
+    /// All clients that have records, dead ones included.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// for info in client.clients().await? {
+    ///     println!("{}: silent for {:?}, expired: {}", info.id, info.silent, info.expired);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
@@ -266,7 +390,16 @@ impl Client {
         Ok(found.into_iter().map(ClientInfo::from).collect())
     }
 
-    /// One client's record, or `None` when there is none. Only looks: nothing is fenced or touched.
+    /// The record of one client, or `None` when there is none. Changes nothing: an expired client
+    /// is not fenced.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
+    /// if let Some(info) = client.client_info(id.client).await? {
+    ///     println!("{id} was begun by a client with {} committed transactions to finish", info.committed.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
@@ -279,6 +412,13 @@ impl Client {
     /// `mongotx.deployment`: at most 20, the one that was registered in last first. More than one is a mistake, unless
     /// their clients never meet.
     ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let databases = client.record_databases().await?;
+    /// assert!(databases.len() <= 1, "clients of one deployment keep their records in several databases: {databases:?}");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user read them.
     pub async fn record_databases(&self) -> Result<Vec<String>> {
@@ -286,6 +426,14 @@ impl Client {
     }
 
     /// The locked documents of a collection, at most `limit`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// for locked in client.locked_documents(accounts.namespace(), 100).await? {
+    ///     println!("{} {{_id: {}}} is locked: {:?}", locked.namespace, locked.id, locked.lock);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
@@ -298,6 +446,14 @@ impl Client {
     }
 
     /// The documents that a transaction holds, at most `limit` of each collection that its client's record names.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
+    /// if let Some(id) = session.id() {
+    ///     println!("{id} holds {} documents", client.documents_of(id, 1_000).await?.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
@@ -312,7 +468,15 @@ impl Client {
         self.core.held_by(id, &namespaces, limit).await
     }
 
-    /// Repairs every document of a collection whose locks are decided or dead; answers how many are free now.
+    /// Repairs every document of a collection whose transaction is decided, or whose client is
+    /// dead. Answers how many are free now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let freed = client.repair_collection(accounts.namespace()).await?;
+    /// println!("{freed} documents were locked by transactions that are over");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`]. For documents that cannot be repaired, when all others are: [`ErrorKind::Corruption`], and
@@ -322,7 +486,14 @@ impl Client {
         self.repair(namespace, Document::new()).await
     }
 
-    /// The same for the documents of one `_id`, as a read of it would do.
+    /// Repairs the documents of a collection that have this `_id`, as a read of them would. Answers
+    /// how many are free now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// client.repair_document(accounts.namespace(), &1.into()).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Client::repair_collection`].
@@ -344,6 +515,14 @@ impl Client {
 
     /// All collections that transactions may have touched and that exist, for tools: those that records name, and
     /// those of the deployment that have the index on pending documents or any locked document.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// for namespace in client.all_collections().await? {
+    ///     client.repair_collection(&namespace).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`].
@@ -374,25 +553,55 @@ impl Client {
     /// Why no transaction can lock a document of this collection, if none can: then nothing is ever pending in it, and
     /// what is stored there is what the application wrote. See `docs/special-collections.md`.
     ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// if let Some(reason) = client.cannot_lock(accounts.namespace()).await? {
+    ///     println!("transactions cannot write to {}: {reason}", accounts.namespace());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
     pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
         Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
     }
 
-    /// The counters so far.
+    /// The counters of this client, at this moment.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let metrics = client.metrics();
+    /// println!("{} commits, {} conflicts", metrics.commits, metrics.aborts_conflict);
+    /// # Ok(()) }
+    /// ```
     pub fn metrics(&self) -> Metrics {
         self.core.server.counters.snapshot()
     }
 
-    /// Waits until everything decided so far is finished: every document of this client's ended transactions is clean.
-    /// False when that takes longer than `limit`.
+    /// Waits until every document of this client's ended transactions is clean, for programs that
+    /// read the stored documents without MongoTx. Answers false when that takes longer than
+    /// `limit`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// assert!(client.flush(Duration::from_secs(10)).await, "documents are still locked after 10 seconds");
+    /// # Ok(()) }
+    /// ```
     pub async fn flush(&self, limit: Duration) -> bool {
         self.core.finisher.until_idle(limit).await
     }
 
     /// Finishes what is decided and closes the client record. Transactions still open are rolled back when their
     /// sessions are dropped, or by rivals when the lease ends.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// client.shutdown().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when that takes too long; a sweep will do what is left.

@@ -1,5 +1,8 @@
-//! A collection, with the driver's methods and options. Each method answers a builder; `.session(&mut session)` puts it
-//! into that session's transaction, `.await` runs it.
+//! The handle on a collection, with the official driver's methods and options.
+//!
+//! Each method answers an action: `.session(&mut session)` puts it into that session's transaction,
+//! options are set by further methods, and `.await` runs it. Without a session an action is a
+//! transaction of its own.
 
 mod actions;
 mod indexes;
@@ -25,6 +28,19 @@ use crate::{
 
 /// A collection of a database. Of [`Document`] or `RawDocumentBuf` it stores and answers documents to the byte; an
 /// application's own type goes through serde, as with the official driver: see `docs/bson.md`.
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+/// let accounts: mongotx::Collection = client.database("bank").collection("accounts");
+/// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?; // a transaction of its own
+///
+/// let mut session = client.session();
+/// session.begin()?;
+/// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?; // in the session's transaction
+/// session.commit().await?;
+/// # Ok(()) }
+/// ```
 pub struct Collection<T = Document> {
     core: Arc<Core>,
     namespace: Namespace,
@@ -42,13 +58,29 @@ impl<T> Collection<T> {
         Self { core, namespace, of: PhantomData }
     }
 
-    /// Database and collection.
+    /// Namespace of the collection: the names of its database and of itself.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// println!("collection {}", accounts.namespace());
+    /// # Ok(()) }
+    /// ```
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
     /// The committed document with this `_id`, as bytes; outside transactions. It answers what [`Collection::find_one`] answers
     /// to the filter `{_id: {$eq: id}}` without a session, and takes less of the processor: a proxy passes many documents on.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use bson::RawBsonRef;
+    ///
+    /// if let Some(account) = accounts.find_by_id_raw(RawBsonRef::Int32(1)).await? {
+    ///     println!("{} bytes", account.as_bytes().len());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// The same errors as [`Collection::find_one`] without a session.
@@ -59,6 +91,13 @@ impl<T> Collection<T> {
     /// Inserts a document that is bytes; outside transactions. It does what [`Collection::insert_one`] does without a session, and takes less of
     /// the processor: a proxy passes many documents on. Answers the `_id`, made here if the document has none.
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let id = accounts.insert_one_raw(&bson::rawdoc! {"_id": 1, "balance": 100}).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// The same errors as [`Collection::insert_one`] without a session.
     pub async fn insert_one_raw(&self, document: &RawDocument) -> Result<Bson> {
@@ -67,6 +106,16 @@ impl<T> Collection<T> {
 
     /// Changes the document with this `_id` by operators, or replaces it, with the update as bytes; outside transactions. It does what
     /// [`Collection::update_one`] and [`Collection::replace_one`] do for the filter `{_id: {$eq: id}}` without a session.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use bson::{RawBsonRef, rawdoc};
+    ///
+    /// let done = accounts.update_by_id_raw(RawBsonRef::Int32(1), &rawdoc! {"$inc": {"balance": 5}}).await?;
+    /// assert_eq!(done.matched_count, 1);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// The same errors as [`Collection::update_one`] without a session.
@@ -77,62 +126,139 @@ impl<T> Collection<T> {
     /// Deletes the document with this `_id`; outside transactions. It does what [`Collection::delete_one`] does for the filter `{_id: {$eq: id}}`
     /// without a session, and answers how many documents were deleted: one, or none.
     ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let deleted = accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// The same errors as [`Collection::delete_one`] without a session.
     pub async fn delete_by_id_raw(&self, id: RawBsonRef<'_>) -> Result<u64> {
         point_write::delete(&self.core, &self.namespace, id).await
     }
 
-    /// How many documents match. Exact.
+    /// Counts the documents that match, exactly.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let overdrawn: u64 = accounts.count_documents(doc! {"balance": {"$lt": 0}}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn count_documents(&self, filter: Document) -> Count<'_> {
         Count::new(&self.core, &self.namespace, filter)
     }
 
-    /// How many documents there are, by the collection's metadata.
+    /// Answers how many documents the collection has according to its metadata: quick, and not
+    /// exact beside transactions under way.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let about = accounts.estimated_document_count().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn estimated_document_count(&self) -> EstimatedCount<'_> {
         EstimatedCount::new(&self.core, &self.namespace)
     }
 
-    /// What a pipeline makes of the collection. `$out` and `$merge` write outside transactions only; `$changeStream` is
-    /// refused. See `docs/aggregation.md`.
+    /// Runs an aggregation pipeline on the collection. `$out` and `$merge` write outside
+    /// transactions only; `$changeStream` is refused. See `docs/aggregation.md`.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let by_branch = [doc! {"$group": {"_id": "$branch", "total": {"$sum": "$balance"}}}];
+    /// let totals = accounts.aggregate(by_branch).await?.try_collect().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
         Aggregate::new(&self.core, Cow::Borrowed(&self.namespace), pipeline.into_iter().collect())
     }
 
-    /// The different values of a field.
+    /// Answers the distinct values of a field in the documents that match.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let branches = accounts.distinct("branch", doc! {}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn distinct(&self, field: &str, filter: Document) -> Distinct<'_> {
         Distinct::new(&self.core, &self.namespace, field, filter)
     }
 
-    /// Updates the first document that matches.
+    /// Updates the first document that matches, by operators or a pipeline.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let by_operators = doc! {"$inc": {"balance": 5}, "$currentDate": {"changed": true}};
+    /// accounts.update_one(doc! {"_id": 1}, by_operators).await?;
+    ///
+    /// let by_pipeline = vec![doc! {"$set": {"balance": {"$round": ["$balance", 2]}}}];
+    /// let done = accounts.update_one(doc! {"_id": 2}, by_pipeline).await?;
+    /// println!("matched {}, modified {}", done.matched_count, done.modified_count);
+    /// # Ok(()) }
+    /// ```
     pub fn update_one(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
         let (update, raw) = update.into().parse();
         UpdateAction::new(&self.core, &self.namespace, filter, update, raw, false)
     }
 
-    /// Updates every document that matches.
+    /// Updates every document that matches, by operators or a pipeline.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let interest = doc! {"$mul": {"balance": 1.01}};
+    /// let done = accounts.update_many(doc! {"kind": "savings"}, interest).await?;
+    /// println!("modified {}", done.modified_count);
+    /// # Ok(()) }
+    /// ```
     pub fn update_many(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
         let (update, raw) = update.into().parse();
         UpdateAction::new(&self.core, &self.namespace, filter, update, raw, true)
     }
 
     /// Deletes the first document that matches.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let deleted: u64 = accounts.delete_one(doc! {"_id": 1}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn delete_one(&self, filter: Document) -> Delete<'_> {
         Delete::new(&self.core, &self.namespace, filter, false)
     }
 
     /// Deletes every document that matches.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let deleted: u64 = accounts.delete_many(doc! {"closed": true}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn delete_many(&self, filter: Document) -> Delete<'_> {
         Delete::new(&self.core, &self.namespace, filter, true)
     }
 
-    /// Drops the collection with its indexes; one that is not there is no error. Takes effect at once, also while the caller
-    /// has a transaction open, and stays when that is rolled back.
+    /// Drops the collection with its indexes; a collection that does not exist is no error. Takes
+    /// effect at once, also while the caller has a transaction open, and stays when that is rolled
+    /// back.
     ///
     /// Waits until no document is locked by a living transaction, the caller's own included, up to the client's
     /// `write_wait`. A document that is locked between the last look and the drop goes with the collection: its
     /// transaction is not told and may commit, as if it had done so right before the drop; what it writes afterwards
     /// makes the collection anew.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// accounts.drop().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the holders;
@@ -165,7 +291,24 @@ impl<T> Collection<T> {
         self.core.rename_collection(&self.namespace, to, drops_target).await
     }
 
-    /// Several writes. Outside a transaction they are one of their own.
+    /// Runs several writes of several kinds. Outside a transaction they are a transaction of their
+    /// own: all take effect, or none.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use mongotx::WriteModel;
+    ///
+    /// let done = accounts
+    ///     .bulk_write([
+    ///         WriteModel::InsertOne { document: doc! {"_id": 3, "balance": 0} },
+    ///         WriteModel::UpdateOne { filter: doc! {"_id": 1}, update: doc! {"$inc": {"balance": -5}}.into(), upsert: false },
+    ///         WriteModel::DeleteMany { filter: doc! {"closed": true} },
+    ///     ])
+    ///     .await?;
+    /// println!("inserted {}, modified {}, deleted {}", done.inserted_count, done.modified_count, done.deleted_count);
+    /// # Ok(()) }
+    /// ```
     pub fn bulk_write(&self, models: impl IntoIterator<Item = WriteModel>) -> BulkWrite<'_> {
         BulkWrite::new(&self.core, &self.namespace, models.into_iter().collect())
     }
@@ -187,19 +330,36 @@ impl<T> Collection<T> {
     /// After a dropped future each of the writes may be done.
     ///
     /// # Errors
-    /// The server cannot be reached, or cannot be asked what kind of collection it is: nothing was done. Whatever else goes wrong is in the answer.
+    /// [`crate::ErrorKind::Unavailable`] when the server cannot be reached, or cannot be asked what
+    /// kind of collection it is: nothing was done. All other errors are in the answer.
     pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<FirstWrites> {
         each::run(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
     }
 }
 
 impl<T: Serialize> Collection<T> {
-    /// Inserts a document. Answers its `_id`, made here if it has none.
+    /// Inserts a document. Answers its `_id`; if the document has none, the library makes an
+    /// `ObjectId`.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let id = accounts.insert_one(&doc! {"balance": 100}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn insert_one(&self, document: &T) -> InsertOne<'_> {
         InsertOne::new(&self.core, &self.namespace, encode(document))
     }
 
-    /// Inserts documents. Answers their `_id`s.
+    /// Inserts documents. Answers their `_id`s. Outside a transaction they are a transaction of
+    /// their own.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let ids = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn insert_many<'d>(&self, documents: impl IntoIterator<Item = &'d T>) -> InsertMany<'_>
     where
         T: 'd,
@@ -207,7 +367,14 @@ impl<T: Serialize> Collection<T> {
         InsertMany::new(&self.core, &self.namespace, documents.into_iter().map(encode).collect())
     }
 
-    /// Replaces the first document that matches; its `_id` stays.
+    /// Replaces the first document that matches; the `_id` stays.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// accounts.replace_one(doc! {"_id": 1}, &doc! {"balance": 0, "closed": true}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn replace_one(&self, filter: Document, replacement: &T) -> UpdateAction<'_> {
         let (update, raw) = replacement_of(replacement);
         UpdateAction::new(&self.core, &self.namespace, filter, update, raw, false)
@@ -215,30 +382,78 @@ impl<T: Serialize> Collection<T> {
 }
 
 impl<T: DeserializeOwned + 'static> Collection<T> {
-    /// The documents that match.
+    /// Finds the documents that match.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let mut richest = accounts.find(doc! {"kind": "savings"}).sort(doc! {"balance": -1}).limit(10).await?;
+    /// while let Some(account) = richest.next().await? {
+    ///     println!("{account}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn find(&self, filter: Document) -> Find<'_, T> {
         Find::new(&self.core, &self.namespace, filter)
     }
 
-    /// The first document that matches.
+    /// Finds the first document that matches.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// if let Some(account) = accounts.find_one(doc! {"_id": 1}).await? {
+    ///     println!("{account}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
         FindOne::new(&self.core, &self.namespace, filter)
     }
 
-    /// Updates the first document in the order asked for, and answers it.
+    /// Updates the first document that matches, in the order of `sort`, and answers the document as
+    /// it was before or is afterwards.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// use mongotx::ReturnDocument;
+    ///
+    /// let next = tickets
+    ///     .find_one_and_update(doc! {"state": "open"}, doc! {"$set": {"state": "taken"}})
+    ///     .sort(doc! {"opened": 1})
+    ///     .return_document(ReturnDocument::After)
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
     pub fn find_one_and_update(&self, filter: Document, update: impl Into<Modification>) -> FindOneAndUpdate<'_, T> {
         let (update, raw) = update.into().parse();
         FindOneAndUpdate::new(&self.core, &self.namespace, filter, update, raw)
     }
 
-    /// Deletes the first document in the order asked for, and answers it.
+    /// Deletes the first document that matches, in the order of `sort`, and answers the document.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
         FindOneAndDelete::new(&self.core, &self.namespace, filter)
     }
 }
 
 impl<T: Serialize + DeserializeOwned + 'static> Collection<T> {
-    /// Replaces the first document in the order asked for, and answers it.
+    /// Replaces the first document that matches, in the order of `sort`, and answers the document
+    /// as it was before or is afterwards.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// let before = tickets.find_one_and_replace(doc! {"_id": 7}, &doc! {"state": "open"}).upsert(true).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn find_one_and_replace(&self, filter: Document, replacement: &T) -> FindOneAndUpdate<'_, T> {
         let (update, raw) = replacement_of(replacement);
         FindOneAndUpdate::new(&self.core, &self.namespace, filter, update, raw)

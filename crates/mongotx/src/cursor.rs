@@ -1,4 +1,4 @@
-//! A cursor: the documents of an answer, one after the other.
+//! The cursor: the documents of an answer, one after the other.
 
 use std::marker::PhantomData;
 
@@ -23,14 +23,31 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
 
     /// The next document, or `None` at the end.
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let mut found = accounts.find(doc! {"balance": {"$lt": 0}}).await?;
+    /// while let Some(account) = found.next().await? {
+    ///     println!("{account}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// [`crate::ErrorKind::Unavailable`] when the server cannot be asked for more, [`crate::ErrorKind::Invalid`] when a
-    /// document is not a `T`.
+    /// [`crate::ErrorKind::Unavailable`] when the server cannot be asked for more documents: run
+    /// the query again. [`crate::ErrorKind::Invalid`] when a document is not a `T`.
     pub async fn next(&mut self) -> Result<Option<T>> {
         self.documents.next_as().await.transpose()
     }
 
-    /// All documents that are left.
+    /// Collects all documents that are left. For answers that fit into memory.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let all = accounts.find(doc! {}).sort(doc! {"_id": 1}).await?.try_collect().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Cursor::next`].

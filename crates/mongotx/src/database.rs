@@ -1,4 +1,4 @@
-//! A database: where collections are.
+//! The handle on a database.
 
 mod collections;
 
@@ -15,7 +15,7 @@ use crate::{
     options::{Namespace, Verbosity},
 };
 
-/// A database of a client.
+/// A handle on a database, made by [`crate::Client::database`]. It is cheap to clone.
 #[derive(Clone)]
 pub struct Database {
     core: Arc<Core>,
@@ -27,18 +27,48 @@ impl Database {
         Self { core, name: name.to_owned() }
     }
 
-    /// Its name.
+    /// Name of the database.
+    ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// println!("database {}", shop.name());
+    /// # Ok(()) }
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A collection of documents of type `T` (`Document`, or anything with serde's traits).
+    /// A handle on the collection with this name, whose documents are of type `T`: `Document`,
+    /// `RawDocumentBuf`, or a type with serde's traits. Sends nothing; the first insert creates the
+    /// collection.
+    ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// #[derive(serde::Deserialize, serde::Serialize)]
+    /// struct Product {
+    ///     #[serde(rename = "_id")]
+    ///     number: i64,
+    ///     title: String,
+    /// }
+    ///
+    /// let products = shop.collection::<Product>("products");
+    /// products.insert_one(&Product { number: 1, title: "book".to_owned() }).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
         Collection::new(Arc::clone(&self.core), Namespace::new(&self.name, name))
     }
 
     /// A pipeline that begins without a collection: `$documents`, `$currentOp` and their like. The collections that it reads
     /// on its way are read as by [`Collection::aggregate`].
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// let made = shop.aggregate([doc! {"$documents": [{"n": 1}, {"n": 2}]}, doc! {"$match": {"n": {"$gt": 1}}}]);
+    /// assert_eq!(made.await?.try_collect().await?, [doc! {"n": 2}]);
+    /// # Ok(()) }
+    /// ```
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
         let ns = Cow::Owned(Namespace::new(&self.name, ""));
         Aggregate::new(&self.core, ns, pipeline.into_iter().collect())
@@ -49,6 +79,16 @@ impl Database {
     /// for such a command may be more: [`crate::collection::Find::explain`] and [`Aggregate::explain`] tell.
     ///
     /// `verbosity`: none for an `aggregate` with the option `explain`.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// use mongotx::Verbosity;
+    ///
+    /// let find = doc! {"find": "products", "filter": {"title": "book"}};
+    /// println!("{}", shop.explain(find, Some(Verbosity::QueryPlanner)).await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// The server's; [`crate::ErrorKind::Invalid`] for a condition on a reserved field.

@@ -81,6 +81,15 @@ pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
 
 /// The document of these bytes, if it becomes the same bytes again.
 ///
+/// ```
+/// use bson::rawdoc;
+///
+/// let document = mongotx::document::exact(&rawdoc! {"_id": 1}).unwrap();
+/// assert_eq!(document, bson::doc! {"_id": 1});
+/// // A field that is there twice would be lost.
+/// assert!(mongotx::document::exact(&rawdoc! {"a": 1, "a": 2}).is_err());
+/// ```
+///
 /// # Errors
 /// 22 (InvalidBSON), naming the field: text that is not UTF-8, a field that is there twice, an array whose places are not
 /// numbered.

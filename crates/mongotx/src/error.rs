@@ -1,4 +1,18 @@
-//! What can go wrong, sorted by what the caller has to do about it.
+//! Errors, sorted by what the caller has to do about them.
+//!
+//! ```no_run
+//! use mongotx::{ErrorKind, Session};
+//!
+//! # async fn example(mut session: Session) -> mongotx::Result<()> {
+//! if let Err(error) = session.commit().await {
+//!     match error.kind() {
+//!         ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable => println!("not committed, run it again: {error}"),
+//!         ErrorKind::Indeterminate => println!("ask Client::outcome about {:?}", error.transaction()),
+//!         _ => return Err(error),
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
 //!
 //! | kind | what the caller does | label | code |
 //! | --- | --- | --- | --- |
@@ -19,58 +33,68 @@ use sd2v::index::shown_key;
 
 use crate::{coordinator::server::as_i64, options::Namespace};
 
-/// The result of everything in this crate.
+/// A `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The label on errors after which the whole transaction may be run again.
+/// Label of errors after which the whole transaction may be run again.
 pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
-/// The label on errors after which nobody knows yet whether the transaction is committed.
+/// Label of errors after which it is not known whether the transaction is committed.
 pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
 /// What sets how many documents a transaction may be about, as errors name it.
 pub const MAX_DOCUMENTS: &str = "ClientOptions::max_documents";
 /// MongoDB's code `TransactionTooLarge`.
 const TRANSACTION_TOO_LARGE: i32 = 257;
 
-/// What the caller has to do. See the table above.
+/// The kind of an error, which says what the caller has to do: see the table of [`crate::error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A rival is in the way; this transaction is rolled back and may be run again.
+    /// Another transaction holds a document, or has changed what was read. This transaction is
+    /// rolled back: run it again.
     Conflict,
-    /// The transaction outlived its lease or its maximum life, or somebody rolled it back: it is not committed.
+    /// The transaction was open for longer than its lease, its maximum life or its idle limit, or
+    /// another client rolled it back. It is not committed: run it again, and keep it shorter if
+    /// that happens often.
     Expired,
-    /// The server did not answer; what was asked may or may not have happened.
+    /// The server did not answer, and what was asked may have happened. Ask
+    /// [`crate::Client::outcome`] with [`Error::transaction`] before anything is run again; outside
+    /// a transaction, read the documents.
     Indeterminate,
-    /// The server cannot be reached; nothing was committed.
+    /// The server cannot be reached, or not in time. Nothing was committed: wait for the server,
+    /// then run the transaction again.
     Unavailable,
-    /// The request is wrong; the server (or this library, in the server's place) refused it.
+    /// The request is wrong, and the message names the field or the limit. Correct the request: run
+    /// again, it is refused again.
     Invalid,
-    /// The request is right but MongoTx cannot do it, and says why.
+    /// The request is valid MongoDB, but MongoTx does not support it. The message says why;
+    /// `docs/limits.md` says what to do instead.
     Unsupported,
-    /// A stored document or record has a shape that MongoTx never writes.
+    /// A stored document or record has a form that MongoTx never writes: another program has
+    /// changed it. Look at it with `mongotx doctor`.
     Corruption,
-    /// The transaction is over, or the client is shut down.
+    /// The transaction has ended, or the client is shut down: begin a new transaction, or connect
+    /// again.
     Closed,
 }
 
-/// Whom a transaction met.
+/// The document and the other transaction of an [`ErrorKind::Conflict`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// Namespace of the document that both wanted.
+    /// Namespace of the document that both transactions want.
     pub namespace: Namespace,
-    /// On which document.
+    /// `_id` of the document.
     pub id: Bson,
-    /// Which transaction holds it.
+    /// Transaction that holds the document.
     pub rival: TxId,
 }
 
-/// The key that another document has already.
+/// The key of a duplicate-key error: another document has it already.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DuplicateKey {
-    /// The index's key pattern.
+    /// Key pattern of the unique index.
     pub pattern: Document,
-    /// The key.
+    /// Value of the key.
     pub value: Document,
     /// It is the unsafe version of another document that has it, according to the mirrored index.
     pub(crate) pending: bool,
@@ -94,13 +118,13 @@ impl DuplicateKey {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WriteError {
-    /// Its place in what was asked.
+    /// Position of the document or write in the request, from 0.
     pub index: usize,
-    /// The server's code.
+    /// Error code of the server, 0 if there is none.
     pub code: i32,
-    /// The server's words.
+    /// Message of the error.
     pub message: String,
-    /// The whole error.
+    /// The error itself, with its kind.
     pub error: Error,
 }
 
@@ -134,28 +158,29 @@ struct Inner {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What a server has done that it may lose again, because too few others have it: a primary that is cut off, say.
+/// A write that a server has done and may lose again, because too few members of its replica set
+/// have it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Unreplicated {
     /// The server's `writeConcernError`.
     pub concern_error: Document,
-    /// The server's whole answer, which tells what it has done.
+    /// The server's whole answer, with the counts of what it has done.
     pub answer: Document,
 }
 
-/// What a write of several had done when it stopped.
+/// Counts of what a write of several documents had done when it stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Documents inserted.
+    /// Number of documents inserted.
     pub inserted: u64,
-    /// Documents matched.
+    /// Number of documents that matched.
     pub matched: u64,
-    /// Documents modified.
+    /// Number of documents modified.
     pub modified: u64,
-    /// Documents deleted.
+    /// Number of documents deleted.
     pub deleted: u64,
-    /// Documents upserted.
+    /// Number of documents inserted by upserts.
     pub upserted: u64,
 }
 
@@ -309,17 +334,40 @@ impl Error {
         self
     }
 
-    /// What went wrong, in words, without code and transaction.
+    /// Message of the error, without its code and its transaction.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// println!("refused: {}", error.message());
+    /// # }
+    /// ```
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What the server told besides (`errInfo`): which rule of the collection's own validator a document breaks, say.
+    /// Details from the server (`errInfo`), such as the rule of the collection's validator that a
+    /// document breaks.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// if let Some(details) = error.info() {
+    ///     println!("the validator says: {details}");
+    /// }
+    /// # }
+    /// ```
     pub fn info(&self) -> Option<&Document> {
         self.0.info.as_ref()
     }
 
     /// The key of a duplicate-key error (code 11000), as far as the server told it.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// if let Some(duplicate) = error.duplicate_key() {
+    ///     println!("{} is taken, by the index on {}", duplicate.value, duplicate.pattern);
+    /// }
+    /// # }
+    /// ```
     pub fn duplicate_key(&self) -> Option<&DuplicateKey> {
         self.0.duplicate.as_ref()
     }
@@ -335,42 +383,106 @@ impl Error {
         self.is_duplicate_key() && self.0.duplicate.as_ref().is_some_and(|duplicate| duplicate.pending)
     }
 
-    /// What the caller has to do.
+    /// Kind of the error, which says what the caller has to do.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// if error.kind() == mongotx::ErrorKind::Conflict {
+    ///     println!("run the transaction again");
+    /// }
+    /// # }
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// MongoDB's code for it, where there is one.
+    /// MongoDB's error code, if there is one.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// let is_duplicate = error.code() == Some(11000);
+    /// # }
+    /// ```
     pub fn code(&self) -> Option<i32> {
         self.0.code
     }
 
-    /// The collection, document and rival of a [`ErrorKind::Conflict`].
+    /// Collection, document and other transaction of an [`ErrorKind::Conflict`].
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// if let Some(conflict) = error.conflict() {
+    ///     println!("{} holds {{_id: {}}} of {}", conflict.rival, conflict.id, conflict.namespace);
+    /// }
+    /// # }
+    /// ```
     pub fn conflict(&self) -> Option<&Conflict> {
         self.0.conflict.as_ref()
     }
 
-    /// The transaction it happened to, if it had written anything: what [`crate::Client::outcome`] takes.
+    /// Id of the transaction in which the error happened, if it had written anything.
+    /// [`crate::Client::outcome`] takes it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, error: mongotx::Error) -> mongotx::Result<()> {
+    /// if let Some(id) = error.transaction() {
+    ///     println!("{:?}", client.outcome(id).await?);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn transaction(&self) -> Option<TxId> {
         self.0.transaction
     }
 
-    /// Which documents of an `insert_many` or `bulk_write` were refused.
+    /// The documents of an `insert_many`, or writes of a `bulk_write`, that were refused, each with
+    /// its own error.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// for refused in error.write_errors() {
+    ///     println!("document {}: {} ({})", refused.index, refused.message, refused.code);
+    /// }
+    /// # }
+    /// ```
     pub fn write_errors(&self) -> &[WriteError] {
         &self.0.write_errors
     }
 
-    /// What the server has done and may lose again, outside a transaction. The kind is [`ErrorKind::Indeterminate`].
+    /// The write that the server has done outside a transaction and may lose again. The kind is
+    /// [`ErrorKind::Indeterminate`].
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// if let Some(unreplicated) = error.unreplicated_answer() {
+    ///     println!("done, and may be lost again: {}", unreplicated.concern_error);
+    /// }
+    /// # }
+    /// ```
     pub fn unreplicated_answer(&self) -> Option<&Unreplicated> {
         self.0.unreplicated.as_ref().filter(|_| self.0.kind == ErrorKind::Indeterminate)
     }
 
-    /// What an `insert_many` or `bulk_write` had done when it stopped; what a single write has done that may be lost again.
+    /// Counts of what an `insert_many` or `bulk_write` had done when it stopped, or of a single
+    /// write that may be lost again.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// if let Some(progress) = error.progress() {
+    ///     println!("{} documents were inserted before", progress.inserted);
+    /// }
+    /// # }
+    /// ```
     pub fn progress(&self) -> Option<Progress> {
         self.0.progress
     }
 
     /// MongoDB's error labels.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// println!("labels: {:?}", error.labels());
+    /// # }
+    /// ```
     pub fn labels(&self) -> &'static [&'static str] {
         match self.0.kind {
             ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable => &[TRANSIENT_TRANSACTION_ERROR],
@@ -379,7 +491,15 @@ impl Error {
         }
     }
 
-    /// Does it carry this label?
+    /// True when the error carries this label.
+    ///
+    /// ```
+    /// # fn example(error: mongotx::Error) {
+    /// use mongotx::error::TRANSIENT_TRANSACTION_ERROR;
+    ///
+    /// let may_run_again = error.contains_label(TRANSIENT_TRANSACTION_ERROR);
+    /// # }
+    /// ```
     pub fn contains_label(&self, label: &str) -> bool {
         self.labels().contains(&label)
     }
@@ -420,7 +540,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What the official driver has to say, without its states and labels, which are for whoever works on the driver.
+/// The message of an error of the official driver, without its internal states and labels.
 pub fn driver_words(error: &mongodb::error::Error) -> String {
     use mongodb::error::ErrorKind as Kind;
     let words = match error.kind.as_ref() {

@@ -10,13 +10,28 @@ use crate::error::{Error, Result};
 /// Makes an `insert`, `update` or `findAndModify` store no reserved field, whatever the server
 /// computes.
 ///
+/// ```
+/// # use bson::doc;
+/// let mut command = doc! {"insert": "logs", "documents": [{"_unsafe": 1}]};
+/// let refused = mongotx::guard::guard_command("insert", &mut command).unwrap_err();
+/// assert_eq!(refused.code(), Some(2));
+/// ```
+///
 /// # Errors
 /// [`crate::ErrorKind::Invalid`] (2), naming the field, when the command has it in its words.
 pub fn guard_command(name: &str, command: &mut Document) -> Result<()> {
     Ok(guard::guard_command(name, command)?)
 }
 
-/// In a server's answer to such a command: what it was refused for, in MongoTx's words.
+/// Puts MongoTx's message and code into a server's answer to such a command, where the server
+/// refused a reserved field.
+///
+/// ```
+/// # use bson::doc;
+/// let mut answer = doc! {"n": 1, "ok": 1};
+/// mongotx::guard::explain_answer(&mut answer);
+/// assert_eq!(answer, doc! {"n": 1, "ok": 1});
+/// ```
 pub fn explain_answer(answer: &mut Document) {
     explain(answer);
     if let Ok(errors) = answer.get_array_mut("writeErrors") {

@@ -1,4 +1,4 @@
-//! Counters: what a client did, and why transactions ended.
+//! Counters of a client: its transactions, why they ended, and the commands it sent.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// The counters of a client, at one moment.
+        /// The counters of a client at one moment, as [`crate::Client::metrics`] answers them.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {
@@ -47,21 +47,21 @@ counters! {
     aborts_unavailable,
     /// Commits whose outcome was not known when they were answered.
     indeterminate,
-    /// Documents of others that were rolled forward.
+    /// Documents of other clients' transactions that were finished here.
     rolled_forward,
-    /// Documents of others that were rolled back.
+    /// Documents of other clients' transactions that were rolled back here.
     rolled_back,
-    /// Records of dead clients that were fenced.
+    /// Records of dead clients that were fenced here.
     fenced,
     /// Transactions run again by `with_transaction`, and single calls repeated after a conflict.
     retries,
-    /// Times somebody waited for a rival's lock.
+    /// Waits for a lock of another transaction.
     waits,
     /// Writes to the client record.
     record_writes,
-    /// Times a reader that had lost its validation again and again asked for quiet.
+    /// Requests for quiet, made by transactions that had failed their validation repeatedly.
     quiets,
-    /// Decisions that were held back because a reader had asked for quiet.
+    /// Decisions held back because another transaction had asked for quiet.
     held_back,
     /// Transactions that were validated again because a serializable reader had passed them by.
     validated_again,
@@ -87,7 +87,12 @@ impl Counters {
 }
 
 impl Metrics {
-    /// All commands sent.
+    /// Number of all commands sent to the server; 0 if they are not counted.
+    ///
+    /// ```
+    /// let metrics = mongotx::Metrics::default();
+    /// assert_eq!(metrics.commands_sent(), 0);
+    /// ```
     pub fn commands_sent(&self) -> u64 {
         self.commands.values().sum()
     }

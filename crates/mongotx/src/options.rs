@@ -1,4 +1,4 @@
-//! What a caller may choose, and the limits that hold when nothing is chosen.
+//! Options of clients and transactions, with their defaults.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -9,12 +9,12 @@ use crate::{
     steps::StepHook,
 };
 
-/// A collection's full name.
+/// The full name of a collection, `db.coll`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Namespace {
-    /// The database.
+    /// Name of the database.
     pub db: String,
-    /// The collection.
+    /// Name of the collection.
     pub coll: String,
 }
 
@@ -23,7 +23,17 @@ impl Namespace {
         Self { db: db.to_owned(), coll: coll.to_owned() }
     }
 
-    /// Reads `db.coll`; the collection may contain dots.
+    /// Reads `db.coll`. The name of the collection may contain dots. `None` when one of the names
+    /// is empty.
+    ///
+    /// ```
+    /// use mongotx::Namespace;
+    ///
+    /// let namespace = Namespace::parse_namespace("shop.orders.2026").unwrap();
+    /// assert_eq!((namespace.db.as_str(), namespace.coll.as_str()), ("shop", "orders.2026"));
+    /// assert_eq!(namespace.to_string(), "shop.orders.2026");
+    /// assert!(Namespace::parse_namespace("shop").is_none());
+    /// ```
     pub fn parse_namespace(text: &str) -> Option<Self> {
         text.split_once('.')
             .filter(|(db, coll)| !db.is_empty() && !coll.is_empty())
@@ -37,35 +47,45 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// What a transaction is protected from. See `docs/isolation.md` for the anomalies that each level forbids.
+/// The isolation level of a transaction. `docs/isolation.md` says which anomalies each level
+/// forbids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Isolation {
     /// No dirty writes, no dirty reads; every read sees the latest committed documents. Readers never wait or abort.
     ReadCommitted,
-    /// Besides, a document once read does not change until the transaction ends. Readers take read locks.
+    /// As read committed; besides, a document that was read does not change until the transaction
+    /// ends. Readers take read locks.
     RepeatableRead,
-    /// What a transaction that commits has read was so at one moment, and nobody has changed since then what it writes: no lost
-    /// updates, no read skew, no phantoms. Readers take no locks; the commit reads again what was read.
+    /// All that a transaction that commits has read was so at one moment, and no other transaction
+    /// has changed since then what it writes: no lost updates, no read skew, no phantoms. Readers
+    /// take no locks; the commit reads again what was read.
     #[default]
     Snapshot,
-    /// Besides, the transactions that commit have an order in which they could have run one after the other, and it is that of
-    /// real time. A commit waits for, or gives way to, rivals that are about to change what it has read.
+    /// As snapshot; besides, the transactions that commit have an order in which they could have
+    /// run one after the other, and it agrees with real time. A commit waits for, or gives way to,
+    /// transactions that are about to change what it has read.
     Serializable,
 }
 
 impl Isolation {
-    /// Is what was read validated at the commit?
+    /// True for the levels at which the commit validates what was read.
+    ///
+    /// ```
+    /// use mongotx::Isolation;
+    ///
+    /// assert!(Isolation::Snapshot.validates() && !Isolation::ReadCommitted.validates());
+    /// ```
     pub fn validates(self) -> bool {
         matches!(self, Self::Snapshot | Self::Serializable)
     }
 }
 
-/// How the fate of transactions is stored.
+/// The form in which the outcome of transactions is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// One record per client, decisions in groups.
+    /// One record for each client; transactions that commit at the same time share a write to it.
     #[default]
     ClientRecord,
     /// One record per transaction, inserted at its first write and removed at its end, as in section 4.1 of paper 000.
@@ -75,16 +95,16 @@ pub enum Layout {
     Published,
 }
 
-/// How much an `explain` tells.
+/// The level of detail of an `explain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verbosity {
-    /// The plan that wins; the query is not run.
+    /// The winning plan; the query is not run.
     #[default]
     QueryPlanner,
-    /// Besides, what running it took.
+    /// The winning plan, and the figures of running it.
     ExecutionStats,
-    /// Besides, what trying the other plans took.
+    /// The winning plan, and the figures of running it and of trying the other plans.
     AllPlansExecution,
 }
 
@@ -99,20 +119,36 @@ impl Verbosity {
 }
 
 /// Options of one transaction.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mongotx::{Isolation, TransactionOptions};
+///
+/// let options = TransactionOptions {
+///     isolation: Some(Isolation::Serializable),
+///     lock_wait: Duration::from_millis(200),
+///     max_life: Some(Duration::from_secs(30)),
+///     ..TransactionOptions::default()
+/// };
+/// # assert!(options.isolation.unwrap().validates());
+/// ```
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {
-    /// What it is protected from. Default: the client's.
+    /// Isolation level. Default: the client's.
     pub isolation: Option<Isolation>,
-    /// What a commit waits for before it is answered: the journal, by default. Where several servers keep the data it waits for
-    /// the majority of them at least, and for its journals, whatever is asked: with less, half of a commit could be lost.
+    /// Write concern of the commit: what the server waits for before it answers. Default: the
+    /// journal. On a replica set it waits for the journals of a majority at least, whatever is
+    /// asked: with less, half of a commit could be lost.
     pub concern: Concern,
-    /// How long a write (and a repeatable read) waits for an active rival before it fails with a conflict. Zero, the
-    /// default, fails at once.
+    /// Time that a write (and a repeatable read) waits for another transaction that holds its
+    /// document, before it fails with a conflict. Default: zero, it fails at once.
     pub lock_wait: Duration,
-    /// How long after the client's last sign of life rivals have to leave the transaction alone. Default: the
-    /// client's lease.
+    /// Time after the client's last sign of life for which other clients leave the transaction
+    /// alone. Default: the client's lease.
     pub lease: Option<Duration>,
-    /// The transaction is rolled back when it is used, or committed, later than this after its beginning. Default: none.
+    /// Longest time between the beginning of the transaction and its commit; one that is used later
+    /// is rolled back. Default: none.
     pub max_life: Option<Duration>,
     /// The transaction is rolled back by its client when it has a number (it has written, or read at repeatable read) and
     /// no statement was sent in it for so long; its next statement fails with [`crate::ErrorKind::Expired`]. Reading on
@@ -134,29 +170,46 @@ impl Default for TransactionOptions {
 }
 
 /// Options of a client.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mongotx::{ClientOptions, Isolation};
+///
+/// let options = ClientOptions {
+///     isolation: Isolation::Serializable,
+///     write_wait: Duration::from_secs(5),
+///     ..ClientOptions::default()
+/// };
+/// # assert_eq!(options.lease, Duration::from_secs(10));
+/// ```
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// The database that holds the collection `txs`. Every client of a deployment must use the same one.
+    /// Name of the database that holds the client records. Every client and gateway of a deployment
+    /// must use the same one. Default: `mongotx`.
     pub tx_database: String,
     /// Name of the application, for people who look at what is in flight: it is stored in the client's record, with the machine's name
     /// and the number of the process. `None`: `appName` of the connection string.
     pub application: Option<String>,
-    /// How the fate of transactions is stored.
+    /// Form in which the outcome of transactions is stored. Leave the default.
     pub layout: Layout,
-    /// What transactions are protected from that choose nothing else: snapshot.
+    /// Isolation level of transactions that choose none. Default: snapshot.
     pub isolation: Isolation,
-    /// The default lease: rivals may roll back what a client left undecided when it has given no sign of life for so
-    /// long, by the server's clock. Signs of life come three times as often.
+    /// Lease: when the client has given no sign of life for this time, by the server's clock, other
+    /// clients may roll back its undecided transactions. Signs of life come three times as often.
+    /// Default: 10 seconds.
     pub lease: Duration,
     /// How long a transaction that may hold locks can be left without a statement before the client rolls it back: see
     /// [`TransactionOptions::idle_limit`]. The client's signs of life are for all of its transactions, so that the lease does not
     /// end for one that is forgotten. 60 seconds.
     pub idle_limit: Duration,
-    /// How long a write outside a transaction waits for a transaction that holds its document.
+    /// Time that a write outside a transaction waits for a transaction that holds its document.
+    /// Default: 20 seconds.
     pub write_wait: Duration,
-    /// How long a commit is tried before it is answered as indeterminate.
+    /// Time for which a commit is tried before it is answered as indeterminate. Default: 30
+    /// seconds.
     pub commit_timeout: Duration,
-    /// The longest time that `with_transaction` goes on retrying.
+    /// Longest time for which `with_transaction` runs a transaction again. Default: 120 seconds.
     pub retry_limit: Duration,
     /// How long the documents of a committed transaction stay locked so that those of several
     /// transactions are made free by one command: until nothing was committed in their collection for
@@ -166,12 +219,15 @@ pub struct ClientOptions {
     /// what became of them, which costs them commands; once they have, nothing stays locked for a
     /// second. Zero to 10 seconds; 50 milliseconds.
     pub finish_delay: Duration,
-    /// How many documents one transaction may hold, and one repeatable read may lock.
+    /// Number of documents that one transaction may hold, and one repeatable read may lock.
+    /// Default: 100,000.
     pub max_documents: usize,
-    /// Look for leftovers of dead clients when the client starts, and every few leases.
+    /// Whether the client looks for locks of dead clients when it starts and every few leases.
+    /// Default: yes.
     pub sweep: bool,
-    /// Count the commands that are sent, by name ([`crate::Metrics::commands`]). For that the driver decodes each command and each answer
-    /// once more that goes over it: a gateway, which passes many documents on, does without.
+    /// Whether commands that are sent are counted, by name ([`crate::Metrics::commands`]). For that
+    /// the driver decodes each of its commands and answers once more, so a gateway does without.
+    /// Default: yes.
     pub count_commands: bool,
     /// The shard keys of collections, as dotted paths: every command about a document of theirs carries its values, and
     /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its

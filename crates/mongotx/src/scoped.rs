@@ -31,6 +31,14 @@ pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F
 ///
 /// In a transaction this holds for the statements in `work` only. What they have written is finished at the commit as it is;
 /// a later statement that changes such a document is judged.
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// // A document of a form that the validator does not allow any more.
+/// mongotx::without_validation(accounts.insert_one(&doc! {"_id": 1, "balance": "none"})).await?;
+/// # Ok(()) }
+/// ```
 pub async fn without_validation<F: IntoFuture>(work: F) -> F::Output {
     BYPASSES_VALIDATION.scope(true, work.into_future()).await
 }

@@ -1,4 +1,4 @@
-//! A session: where transactions begin and end.
+//! The session, in which transactions begin and end.
 
 use std::{
     sync::Arc,
@@ -19,7 +19,24 @@ use crate::{
     options::TransactionOptions,
 };
 
-/// One transaction at a time. Dropping a session rolls back what it has not committed, in the background, on the runtime
+/// A sequence of transactions, one at a time. Made by [`crate::Client::session`].
+///
+/// [`Session::with_transaction`] begins, commits and retries; [`Session::begin`],
+/// [`Session::commit`] and [`Session::rollback`] leave that to the caller. An action is in the
+/// transaction when it is given the session by `.session(&mut session)`.
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// let mut session = client.session();
+/// session.begin()?;
+/// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": -10}}).session(&mut session).await?;
+/// accounts.update_one(doc! {"_id": 2}, doc! {"$inc": {"balance": 10}}).session(&mut session).await?;
+/// session.commit().await?;
+/// # Ok(()) }
+/// ```
+///
+/// Dropping a session rolls back what it has not committed, in the background, on the runtime
 /// that its client was made on. If that has ended, the client's signs of life have ended with it, and the locks go with the
 /// lease.
 ///
@@ -46,12 +63,26 @@ impl Session {
         Self { core, defaults, state: State::Idle, attempts: Attempts::default() }
     }
 
-    /// How the last transactions have ended, for a session that goes on with the same work.
+    /// How the last transactions of this session have ended, to be handed to another session with
+    /// [`Session::after`]: one that has lost its validation twice in a row asks its rivals for
+    /// quiet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
+    /// let next = client.session().after(session.attempts());
+    /// # Ok(()) }
+    /// ```
     pub fn attempts(&self) -> Attempts {
         self.attempts.clone()
     }
 
-    /// This session, as the one that goes on after those attempts of another.
+    /// This session, which goes on with the work of another one: see [`Session::attempts`].
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
+    /// let next = client.session().after(session.attempts());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn after(mut self, attempts: Attempts) -> Self {
         self.attempts = attempts;
@@ -60,13 +91,28 @@ impl Session {
 
     /// Begins a transaction with the session's options. Sends nothing.
     ///
+    /// ```no_run
+    /// # async fn example(mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// session.begin()?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when one is open, or when the options ask for what this deployment cannot do.
     pub fn begin(&mut self) -> Result<()> {
         self.begin_with(self.defaults.clone())
     }
 
-    /// Begins a transaction with these options.
+    /// Begins a transaction with these options. Sends nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let patient = mongotx::TransactionOptions { lock_wait: Duration::from_secs(1), ..Default::default() };
+    /// session.begin_with(patient)?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Session::begin`].
@@ -80,13 +126,25 @@ impl Session {
         Ok(())
     }
 
-    /// Commits. When this answers `Ok`, everybody sees all of the transaction, for ever.
+    /// Commits the open transaction. When this answers `Ok`, the transaction is durable and every
+    /// client sees all of it.
     ///
     /// If the future is dropped after the commit was sent, the transaction may or may not be committed; its id tells.
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// session.begin()?;
+    /// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?;
+    /// session.commit().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// [`ErrorKind::Expired`], [`ErrorKind::Unavailable`]: not committed. [`ErrorKind::Indeterminate`]: ask
-    /// [`crate::Client::outcome`] with [`Error::transaction`]. [`ErrorKind::Closed`]: nothing is open.
+    /// [`ErrorKind::Conflict`], [`ErrorKind::Expired`], [`ErrorKind::Unavailable`]: not committed;
+    /// run the transaction again. [`ErrorKind::Indeterminate`]: ask [`crate::Client::outcome`] with
+    /// [`Error::transaction`] before anything is run again. [`ErrorKind::Closed`]: no transaction
+    /// is open.
     pub async fn commit(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Open(parking) => self.core.commit(*parking.take()?).await,
@@ -95,12 +153,23 @@ impl Session {
         }
     }
 
-    /// Makes sure now that what the transaction has read is so at one moment, as its commit will: before something is done outside
-    /// the database because of it. At read committed and repeatable read it asks nothing.
+    /// Checks now, as the commit will, that all that the transaction has read was so at one moment.
+    /// Call it before something is done outside the database because of what was read. At read
+    /// committed and repeatable read it checks nothing.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// session.begin()?;
+    /// let owed = accounts.count_documents(doc! {"balance": {"$lt": 0}}).session(&mut session).await?;
+    /// session.validate().await?;
+    /// println!("{owed} reminders are printed now, and belong to one moment");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`]: something has changed since it was read, and the transaction is rolled back.
-    /// [`ErrorKind::Closed`]: nothing is open.
+    /// [`ErrorKind::Conflict`]: something has changed since it was read, and the transaction is
+    /// rolled back; run it again. [`ErrorKind::Closed`]: no transaction is open.
     pub async fn validate(&mut self) -> Result<()> {
         let checked = match self.statement() {
             Ok(None) => return Err(closed(None)),
@@ -123,10 +192,20 @@ impl Session {
         }
     }
 
-    /// Rolls back. Harmless when the transaction has ended with an error before.
+    /// Rolls the open transaction back. Does nothing when the transaction has ended with an error
+    /// before.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// session.begin()?;
+    /// accounts.delete_many(doc! {}).session(&mut session).await?;
+    /// session.rollback().await?; // all accounts are still there
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] when nothing was begun.
+    /// [`ErrorKind::Closed`] when no transaction was begun.
     pub async fn rollback(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Open(parking) => {
@@ -142,12 +221,29 @@ impl Session {
         }
     }
 
-    /// Is a transaction open?
+    /// True while a transaction is open.
+    ///
+    /// ```no_run
+    /// # async fn example(mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// session.begin()?;
+    /// assert!(session.is_open());
+    /// # Ok(()) }
+    /// ```
     pub fn is_open(&self) -> bool {
         matches!(&self.state, State::Open(parking) if !parking.is_reaped())
     }
 
     /// The id of the open transaction, once it has written (or read-locked) something.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// session.begin()?;
+    /// assert!(session.id().is_none());
+    /// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?;
+    /// println!("transaction {:?}", session.id());
+    /// # Ok(()) }
+    /// ```
     pub fn id(&self) -> Option<TxId> {
         match &self.state {
             State::Open(parking) => parking.id(),
@@ -207,6 +303,20 @@ impl Session {
     /// The future of an async closure that borrows cannot be proven `Send` by today's compilers: where that is needed
     /// (`tokio::spawn`), use [`Session::run_transaction`].
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let (from, to, amount) = (1, 2, 10);
+    /// session
+    ///     .with_transaction(async |session| {
+    ///         accounts.update_one(doc! {"_id": from}, doc! {"$inc": {"balance": -amount}}).session(session).await?;
+    ///         accounts.update_one(doc! {"_id": to}, doc! {"$inc": {"balance": amount}}).session(session).await?;
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// What `body` returns, unless it is transient; the last transient error when the limit is reached;
     /// [`ErrorKind::Indeterminate`] when the outcome could not be learned in time.
@@ -222,6 +332,23 @@ impl Session {
     }
 
     /// [`Session::with_transaction`] with a boxed future and a context that is handed to every attempt.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # fn example(client: mongotx::Client, accounts: mongotx::Collection) {
+    /// tokio::spawn(async move {
+    ///     let mut session = client.session();
+    ///     session
+    ///         .run_transaction(accounts, |session, accounts| {
+    ///             Box::pin(async move {
+    ///                 accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(session).await?;
+    ///                 Ok(())
+    ///             })
+    ///         })
+    ///         .await
+    /// });
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Session::with_transaction`].

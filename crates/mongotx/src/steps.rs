@@ -68,6 +68,12 @@ impl Step {
     ];
 
     /// The step with this name, as `{:?}` prints it.
+    ///
+    /// ```
+    /// use mongotx::Step;
+    ///
+    /// assert_eq!(Step::from_name("AfterDecision"), Some(Step::AfterDecision));
+    /// ```
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| format!("{step:?}") == name)
     }

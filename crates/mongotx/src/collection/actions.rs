@@ -41,7 +41,8 @@ macro_rules! setters {
             self
         })*
 
-        /// In this session's transaction.
+        /// Runs the action in this session's open transaction. If none is open, the action is a
+        /// transaction of its own.
         pub fn session(mut self, session: &'a mut Session) -> Self {
             self.session = Some(session);
             self
@@ -71,12 +72,20 @@ pub use self::{
     update::UpdateAction,
 };
 
-/// An update: operators, or a pipeline.
+/// An update, made from a `Document` of operators or a `Vec` of pipeline stages.
+///
+/// ```
+/// use bson::doc;
+/// use mongotx::Modification;
+///
+/// let by_operators: Modification = doc! {"$inc": {"n": 1}}.into();
+/// let by_pipeline: Modification = vec![doc! {"$set": {"n": {"$add": ["$n", 1]}}}].into();
+/// ```
 #[derive(Clone, Debug)]
 pub enum Modification {
-    /// `{$set: …}` and its like.
+    /// Update operators: `{$set: …, $inc: …}`.
     Operators(Document),
-    /// `[{$set: …}, …]`.
+    /// Stages of an aggregation pipeline: `[{$set: …}, …]`.
     Pipeline(Vec<Document>),
 }
 
@@ -102,12 +111,12 @@ impl Modification {
     }
 }
 
-/// Which state of a document to answer.
+/// State of the document that a `findAndModify` answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReturnDocument {
-    /// As it was found.
+    /// The document as it was before the change.
     #[default]
     Before,
-    /// As it is afterwards.
+    /// The document as it is after the change.
     After,
 }

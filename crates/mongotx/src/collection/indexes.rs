@@ -8,6 +8,15 @@ use super::Collection;
 use crate::error::{Error, Result};
 
 /// An index: a key pattern and options, as in MongoDB's `createIndexes`.
+///
+/// ```
+/// use bson::doc;
+/// use mongotx::IndexModel;
+///
+/// let by_email = IndexModel::new(doc! {"email": 1}).name("by_email").unique(true).sparse(true);
+/// assert_eq!(by_email.keys(), doc! {"email": 1});
+/// assert_eq!(by_email.spec(), &doc! {"key": {"email": 1}, "name": "by_email", "unique": true, "sparse": true});
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexModel {
     spec: Document,
@@ -22,70 +31,142 @@ impl From<Document> for IndexModel {
 
 impl IndexModel {
     /// An index with this key pattern: `{field: 1}`, `{field: "2dsphere"}`, …
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"place": "2dsphere"});
+    /// ```
     pub fn new(keys: Document) -> Self {
         Self { spec: doc! {"key": keys}, mirrored: false }
     }
 
-    /// Its name; the server's usual one if none is given.
+    /// Sets the name of the index. Default: the server's, `field_1` for `{field: 1}`.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"email": 1}).name("by_email");
+    /// ```
     pub fn name(self, name: &str) -> Self {
         self.option("name", name)
     }
 
-    /// No two documents may have the same key.
+    /// Makes the index unique: no two documents may have the same key.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"email": 1}).unique(true);
+    /// ```
     pub fn unique(self, unique: bool) -> Self {
         self.option("unique", unique)
     }
 
-    /// Documents without any of its fields are not in it.
+    /// Makes the index sparse: documents that have none of its fields are not in it.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"nickname": 1}).sparse(true);
+    /// ```
     pub fn sparse(self, sparse: bool) -> Self {
         self.option("sparse", sparse)
     }
 
-    /// The server removes documents so long after the time in the field.
+    /// Makes it a TTL index: the server removes a document when this time has passed since the date
+    /// in the indexed field.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// use std::time::Duration;
+    ///
+    /// let index = mongotx::IndexModel::new(doc! {"last_seen": 1}).expire_after(Duration::from_secs(3600));
+    /// assert_eq!(index.spec().get_i64("expireAfterSeconds").unwrap(), 3600);
+    /// ```
     pub fn expire_after(self, time: Duration) -> Self {
         self.option("expireAfterSeconds", i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
     }
 
-    /// Only documents that match are in it.
+    /// Makes the index partial: only documents that match this filter are in it.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"email": 1}).unique(true).partial_filter(doc! {"active": true});
+    /// ```
     pub fn partial_filter(self, filter: Document) -> Self {
         self.option("partialFilterExpression", filter)
     }
 
-    /// How its strings compare.
+    /// Sets the collation by which the index compares strings.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"name": 1}).collation(doc! {"locale": "en", "strength": 2});
+    /// ```
     pub fn collation(self, collation: Document) -> Self {
         self.option("collation", collation)
     }
 
-    /// Any other option, by MongoDB's name.
+    /// Sets any other option of `createIndexes`, by MongoDB's name.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"name": 1}).option("hidden", true);
+    /// ```
     pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.spec.insert(name, value.into());
         self
     }
 
-    /// Index unsafe versions, too, so that queries find pending documents through it: pays where many documents are
-    /// pending at a time. Unique, geospatial and hashed indexes, and those of several fields, always do.
+    /// Indexes unsafe versions, too, so that queries find pending documents through it: pays where
+    /// many documents are pending at a time. Unique, geospatial and hashed indexes, and those of
+    /// several fields, always do.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"state": 1}).mirrored(true);
+    /// ```
     pub fn mirrored(mut self, mirrored: bool) -> Self {
         self.mirrored = mirrored;
         self
     }
 
-    /// Its key pattern.
+    /// Key pattern of the index.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"a": 1, "b": -1});
+    /// assert_eq!(index.keys(), doc! {"a": 1, "b": -1});
+    /// ```
     pub fn keys(&self) -> Document {
         self.spec.get_document("key").cloned().unwrap_or_default()
     }
 
-    /// Everything the server knows of it: `{v, key, name, …}`.
+    /// Description of the index as the server has it: `{v, key, name, …}`.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// let index = mongotx::IndexModel::new(doc! {"a": 1}).name("a");
+    /// assert_eq!(index.spec(), &doc! {"key": {"a": 1}, "name": "a"});
+    /// ```
     pub fn spec(&self) -> &Document {
         &self.spec
     }
 }
 
 impl<T> Collection<T> {
-    /// Creates an index, and the collection if there is none; an equal one is no error. Answers its name. Takes effect at
-    /// once, also while the caller has a transaction open.
+    /// Creates an index, and the collection if there is none; an equal index is no error. Answers
+    /// its name. Takes effect at once, also while the caller has a transaction open.
     ///
     /// A unique index waits for transactions under way in the collection, up to the client's `write_wait`, and about ten
     /// seconds if other clients work on it.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use mongotx::IndexModel;
+    ///
+    /// accounts.create_index(doc! {"branch": 1}).await?;
+    /// accounts.create_index(IndexModel::new(doc! {"email": 1}).unique(true)).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// The server's; 85 and 86 for an index that is there under another name or with other options; 67 for a name that is
@@ -97,6 +178,15 @@ impl<T> Collection<T> {
 
     /// Creates indexes, one after the other. Answers their names.
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use mongotx::IndexModel;
+    ///
+    /// let names = accounts.create_indexes([IndexModel::new(doc! {"branch": 1}), IndexModel::new(doc! {"email": 1})]).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`Collection::create_index`]; those created before stay.
     pub async fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> Result<Vec<String>> {
@@ -106,13 +196,25 @@ impl<T> Collection<T> {
 
     /// Drops an index by its name or its key pattern.
     ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// accounts.drop_index("branch_1").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// 27 (IndexNotFound); 72 for the index on `_id`.
     pub async fn drop_index(&self, index: impl Into<Bson>) -> Result<()> {
         self.core.drop_index(&self.namespace, &index.into()).await
     }
 
-    /// Drops every index but that on `_id`.
+    /// Drops all indexes except that on `_id`.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// accounts.drop_indexes().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
@@ -120,7 +222,15 @@ impl<T> Collection<T> {
         self.core.drop_indexes(&self.namespace).await
     }
 
-    /// The indexes, as they were created. None where there is no collection.
+    /// Lists the indexes, as they were created. Where there is no collection the list is empty.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// for index in accounts.list_indexes().await? {
+    ///     println!("{}", index.keys());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
@@ -129,7 +239,13 @@ impl<T> Collection<T> {
         Ok(listed.into_iter().map(|(spec, mirrored)| IndexModel { spec, mirrored }).collect())
     }
 
-    /// Their names.
+    /// Lists the names of the indexes.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// assert!(accounts.list_index_names().await?.contains(&"branch_1".to_owned()));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Collection::list_indexes`].

@@ -64,21 +64,21 @@ struct Statement<'a> {
     change: Change<'a>,
 }
 
-/// What a bulk write did.
+/// The result of a bulk write.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BulkWriteResult {
-    /// Documents inserted by insert models.
+    /// Number of documents inserted by insert models.
     pub inserted_count: u64,
-    /// Documents matched by update and replace models.
+    /// Number of documents matched by update and replace models.
     pub matched_count: u64,
-    /// Documents modified by them.
+    /// Number of documents modified by update and replace models.
     pub modified_count: u64,
-    /// Documents deleted by delete models.
+    /// Number of documents deleted by delete models.
     pub deleted_count: u64,
-    /// `_id`s of inserted documents, by the model's place.
+    /// `_id`s of inserted documents, each with the position of its model.
     pub inserted_ids: Vec<(usize, Bson)>,
-    /// `_id`s of upserted documents, by the model's place.
+    /// `_id`s of upserted documents, each with the position of its model.
     pub upserted_ids: Vec<(usize, Bson)>,
 }
 

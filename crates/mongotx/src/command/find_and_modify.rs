@@ -50,13 +50,13 @@ pub(crate) struct FindAndModify {
     pub(crate) after: bool,
 }
 
-/// What it did.
+/// The result of a `findAndModify`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Modified {
     /// The document, as it was or as it is, whichever was asked for.
     pub value: Option<Document>,
-    /// A document was there, and was changed or removed.
+    /// True when a document matched, and was changed or removed.
     pub matched: bool,
     /// The `_id` of the document that was inserted because none matched.
     pub upserted_id: Option<Bson>,

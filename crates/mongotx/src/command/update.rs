@@ -44,13 +44,13 @@ pub(crate) struct UpdateCommand {
     pub(crate) terms: Terms,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct UpdateResult {
-    /// Documents that matched the filter.
+    /// Number of documents that matched the filter.
     pub matched_count: u64,
-    /// Documents that are different now.
+    /// Number of documents that were changed.
     pub modified_count: u64,
     /// The `_id` of the document that was inserted because none matched.
     pub upserted_id: Option<Bson>,

@@ -55,8 +55,16 @@ pub(crate) async fn note_database(server: &Server, database: &str) {
     }
 }
 
-/// Drops a database that had client records, and the note that it had them: for tools that keep their records in a database of
-/// their own, and have closed all clients that use it.
+/// Drops a database of client records, and the note in `mongotx.deployment` that it had them. For
+/// tools and tests that keep their records in a database of their own: shut all clients down
+/// before.
+///
+/// ```no_run
+/// # async fn example(driver: mongodb::Client, client: mongotx::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// client.shutdown().await?;
+/// mongotx::drop_record_database(&driver, "records_of_a_test").await?;
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
 /// Those of the driver.

@@ -40,9 +40,9 @@ const PASSES: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swept {
-    /// Records fenced.
+    /// Number of client records that were fenced.
     pub fenced: usize,
-    /// Records whose documents are all clean now.
+    /// Number of client records whose documents are all clean now.
     pub retired: usize,
     /// Documents repaired.
     pub repaired: usize,

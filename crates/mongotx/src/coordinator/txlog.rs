@@ -23,14 +23,14 @@ pub(crate) struct Started {
     pub(crate) epoch: u64,
 }
 
-/// What anybody who knows an id is told.
+/// The outcome of a transaction, as [`crate::Client::outcome`] answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// Still undecided, and its client is alive.
+    /// Not decided yet, and the client is alive: ask again.
     Active,
-    /// Committed, durably.
+    /// Committed. The answer is durable.
     Committed,
-    /// Not committed, and never will be.
+    /// Not committed, and never will be: the transaction may be run again.
     RolledBack,
     /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes), or
     /// its client keeps its record in another database.

@@ -8,19 +8,19 @@ use futures_util::future::BoxFuture;
 use super::Database;
 use crate::{error::Result, options::Namespace};
 
-/// A collection as its application made it.
+/// A collection or a view, as the application made it: see [`Database::list_collections`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CollectionInfo {
-    /// Its name.
+    /// Name of the collection.
     pub name: String,
     /// `collection`, `view` or `timeseries`.
     pub kind: String,
-    /// The options that it was made with: `validator`, `capped`, `viewOn`, …
+    /// Options that the collection was made with: `validator`, `capped`, `viewOn`, …
     pub options: Document,
 }
 
-/// A collection to be made.
+/// A collection that is to be created: see [`Database::create_collection`].
 #[must_use = "nothing happens before it is awaited"]
 pub struct CreateCollection<'a> {
     database: &'a Database,
@@ -29,8 +29,8 @@ pub struct CreateCollection<'a> {
 }
 
 impl CreateCollection<'_> {
-    /// An option of MongoDB's `create`, by its name: `validator`, `validationLevel`, `capped`, `size`, `collation`,
-    /// `clusteredIndex`, `timeseries`, `viewOn`, `pipeline`, …
+    /// Sets an option of MongoDB's `create`, by its name: `validator`, `validationLevel`, `capped`,
+    /// `size`, `collation`, `clusteredIndex`, `timeseries`, `viewOn`, `pipeline`, …
     pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.options.insert(name, value.into());
         self
@@ -47,7 +47,7 @@ impl<'a> IntoFuture for CreateCollection<'a> {
     }
 }
 
-/// Options of a collection to be changed.
+/// Options of a collection that are to be changed: see [`Database::modify_collection`].
 #[must_use = "nothing happens before it is awaited"]
 pub struct ModifyCollection<'a> {
     database: &'a Database,
@@ -56,7 +56,8 @@ pub struct ModifyCollection<'a> {
 }
 
 impl ModifyCollection<'_> {
-    /// An option of MongoDB's `collMod`, by its name: `validator`, `validationLevel`, `viewOn`, `pipeline`, …
+    /// Sets an option of MongoDB's `collMod`, by its name: `validator`, `validationLevel`,
+    /// `viewOn`, `pipeline`, …
     pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.options.insert(name, value.into());
         self
@@ -77,6 +78,14 @@ impl Database {
     /// Creates a collection, a time series or a view. Takes effect at once, also while the caller has a transaction open,
     /// and stays when that is rolled back. (An ordinary collection need not be created: the first insert does.)
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// let positive = doc! {"price": {"$gt": 0}};
+    /// shop.create_collection("products").option("validator", positive).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// The server's: 48 (NamespaceExists), 73 (InvalidNamespace), 72 (InvalidOptions);
     /// [`crate::ErrorKind::Unsupported`] for a validator that could not be asked of uncommitted versions.
@@ -88,6 +97,12 @@ impl Database {
     /// Takes effect at once, as in [`Database::create_collection`]; what transactions have written before is not judged by a new
     /// validator. Answers what was changed of the index: `hidden_old`, `hidden_new`, `expireAfterSeconds_old`, …
     ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// shop.modify_collection("products").option("validationLevel", "moderate").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// The server's: 26 (NamespaceNotFound), 27 (IndexNotFound), 72 (InvalidOptions); [`crate::ErrorKind::Unsupported`] for an
     /// index that is to become unique, and for a validator that could not be asked of uncommitted versions.
@@ -97,6 +112,14 @@ impl Database {
 
     /// The collections and views, as they were made. What MongoTx stores for itself is not listed: neither what it made of
     /// validators nor its scratch collections.
+    ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// for collection in shop.list_collections().await? {
+    ///     println!("{} ({})", collection.name, collection.kind);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
@@ -113,8 +136,15 @@ impl Database {
             .collect())
     }
 
-    /// The same, each with all that the server tells of it, of those that match a filter on that. (A validator is
-    /// matched in its stored form.)
+    /// The collections and views whose descriptions match a filter, each with everything that the
+    /// server says of it. (A validator is matched in its stored form.)
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// let views = shop.describe_collections(doc! {"type": "view"}).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Database::list_collections`]; the server's for a malformed filter.
@@ -122,7 +152,15 @@ impl Database {
         self.core.list_collections(&self.name, Some(filter)).await
     }
 
-    /// Their names.
+    /// Names of the collections and views.
+    ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// if !shop.list_collection_names().await?.contains(&"products".to_owned()) {
+    ///     shop.create_collection("products").await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Database::list_collections`].
@@ -130,10 +168,17 @@ impl Database {
         self.core.list_collection_names(&self.name).await
     }
 
-    /// Drops the database with all that is in it, as [`crate::Collection::drop`] drops each collection.
+    /// Drops the database with all its collections, each as [`crate::Collection::drop`] does.
+    ///
+    /// ```no_run
+    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// shop.drop().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// As there; [`crate::ErrorKind::Unsupported`] for the database with the records of clients.
+    /// As [`crate::Collection::drop`]; [`crate::ErrorKind::Unsupported`] for the database with the
+    /// records of clients.
     pub async fn drop(&self) -> Result<()> {
         self.core.drop_database(&self.name).await
     }

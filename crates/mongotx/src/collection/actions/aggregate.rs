@@ -19,7 +19,26 @@ use crate::{
     session::Session,
 };
 
-/// `aggregate`.
+/// An aggregation pipeline, made by [`crate::Collection::aggregate`] and
+/// [`crate::Database::aggregate`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// #[derive(serde::Deserialize)]
+/// struct Total {
+///     #[serde(rename = "_id")]
+///     branch: String,
+///     total: i64,
+/// }
+///
+/// let group = doc! {"$group": {"_id": "$branch", "total": {"$sum": "$balance"}}};
+/// let totals = accounts.aggregate([group]).with_type::<Total>().batch_size(100).await?.try_collect().await?;
+/// for Total { branch, total } in totals {
+///     println!("{branch}: {total}");
+/// }
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct Aggregate<'a, T = Document> {
     core: &'a Arc<Core>,
@@ -38,27 +57,37 @@ impl<'a> Aggregate<'a> {
 
 impl<'a, T> Aggregate<'a, T> {
     setters! {
-        /// Documents per batch.
+        /// Sets how many documents the server sends at a time.
         batch_size(size: u32) => command.batch_size = Some(size);
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Constants for `$$name` in expressions.
+        /// Sets variables that expressions can use as `$$name`.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
-        /// Whether the server may write to temporary files when memory is short; it may unless forbidden here.
+        /// Sets whether the server may use temporary files when its memory is short. Default: yes.
         allow_disk_use(allowed: bool) => command.allow_disk_use = allowed;
-        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
+        /// and, as a rule, costs one command.
         max_staleness(age: Duration) => command.terms.staleness = Some(age);
-        /// Words for the server's logs and profile.
+        /// Sets a comment, which the server shows in its log, its profiler and `currentOp`.
         comment(comment: impl Into<Bson>) => command.comment = Some(comment.into());
     }
 
     /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
     /// nothing is locked.
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use mongotx::Verbosity;
+    ///
+    /// println!("{}", accounts.aggregate([doc! {"$match": {"branch": 1}}]).explain(Verbosity::QueryPlanner).await?);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// As awaiting it.
+    /// The errors of the action itself.
     pub async fn explain(self, verbosity: Verbosity) -> Result<Document> {
         let Self { core, ns, command, session, .. } = self;
         in_session!(session, |tx| {
@@ -67,7 +96,14 @@ impl<'a, T> Aggregate<'a, T> {
         })
     }
 
-    /// The documents of the answer are of this type.
+    /// Sets the type of the documents that are answered. Default: `Document`.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let bytes = accounts.aggregate([doc! {"$limit": 1}]).with_type::<bson::RawDocumentBuf>().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn with_type<U>(self) -> Aggregate<'a, U> {
         let Self { core, ns, command, session, .. } = self;
         Aggregate { core, ns, command, session, of: PhantomData }

@@ -18,21 +18,21 @@ use crate::{
     session::Session,
 };
 
-/// One write of a bulk.
+/// One write of a [`crate::Collection::bulk_write`].
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the methods with the same names")]
 pub enum WriteModel {
-    /// As [`crate::Collection::insert_one`].
+    /// The write of [`crate::Collection::insert_one`].
     InsertOne { document: Document },
-    /// As [`crate::Collection::update_one`].
+    /// The write of [`crate::Collection::update_one`].
     UpdateOne { filter: Document, update: Modification, upsert: bool },
-    /// As [`crate::Collection::update_many`].
+    /// The write of [`crate::Collection::update_many`].
     UpdateMany { filter: Document, update: Modification, upsert: bool },
-    /// As [`crate::Collection::replace_one`].
+    /// The write of [`crate::Collection::replace_one`].
     ReplaceOne { filter: Document, replacement: Document, upsert: bool },
-    /// As [`crate::Collection::delete_one`].
+    /// The write of [`crate::Collection::delete_one`].
     DeleteOne { filter: Document },
-    /// As [`crate::Collection::delete_many`].
+    /// The write of [`crate::Collection::delete_many`].
     DeleteMany { filter: Document },
 }
 
@@ -67,7 +67,20 @@ impl WriteModel {
     }
 }
 
-/// `bulk_write`.
+/// Several writes, made by [`crate::Collection::bulk_write`].
+///
+/// ```no_run
+/// # async fn example(accounts: mongotx::Collection, models: Vec<mongotx::WriteModel>) -> mongotx::Result<()> {
+/// match accounts.bulk_write(models).ordered(false).await {
+///     Ok(done) => println!("modified {}", done.modified_count),
+///     Err(error) => {
+///         for refused in error.write_errors() {
+///             println!("write {}: {}", refused.index, refused.message);
+///         }
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct BulkWrite<'a> {
     core: &'a Arc<Core>,
@@ -83,7 +96,7 @@ impl<'a> BulkWrite<'a> {
     }
 
     setters! {
-        /// Stop at the first write that is refused (the default), or go on.
+        /// Sets whether to stop at the first write that is refused. Default: yes.
         ordered(ordered: bool) => ordered = ordered;
     }
 }

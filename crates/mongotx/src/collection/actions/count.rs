@@ -13,7 +13,14 @@ use crate::{
     session::Session,
 };
 
-/// An exact count.
+/// An exact count, made by [`crate::Collection::count_documents`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// let at_most_1000 = accounts.count_documents(doc! {"branch": 1}).limit(1_000).hint("branch_1").await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct Count<'a> {
     core: &'a Arc<Core>,
@@ -28,15 +35,16 @@ impl<'a> Count<'a> {
     }
 
     setters! {
-        /// Documents passed over first.
+        /// Sets how many documents are skipped first.
         skip(skip: u64) => query.skip = skip;
-        /// The most documents to count; 0 is no limit.
+        /// Sets how many documents are counted at most; 0 is no limit.
         limit(limit: u64) => query.limit = limit;
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => query.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
-        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
+        /// and, as a rule, costs one command.
         max_staleness(age: Duration) => query.terms.staleness = Some(age);
     }
 }
@@ -51,7 +59,13 @@ impl<'a> IntoFuture for Count<'a> {
     }
 }
 
-/// A count by metadata.
+/// A count by metadata, made by [`crate::Collection::estimated_document_count`].
+///
+/// ```no_run
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// let about = accounts.estimated_document_count().await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct EstimatedCount<'a> {
     core: &'a Arc<Core>,

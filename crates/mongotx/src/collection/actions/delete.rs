@@ -17,7 +17,16 @@ use crate::{
     session::Session,
 };
 
-/// `delete`.
+/// A deletion, made by [`crate::Collection::delete_one`] and [`crate::Collection::delete_many`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection, mut session: mongotx::Session) -> mongotx::Result<()> {
+/// session.begin()?;
+/// let deleted = accounts.delete_many(doc! {"closed": true}).hint("closed_1").session(&mut session).await?;
+/// session.commit().await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct Delete<'a> {
     core: &'a Arc<Core>,
@@ -32,17 +41,17 @@ impl<'a> Delete<'a> {
     }
 
     setters! {
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Constants for `$$name` in `$expr`.
+        /// Sets variables that `$expr` can use as `$$name`.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }
 
 impl<'a> IntoFuture for Delete<'a> {
-    /// How many were deleted.
+    /// Number of documents deleted.
     type Output = Result<u64>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 

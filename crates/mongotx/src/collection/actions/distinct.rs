@@ -14,7 +14,15 @@ use crate::{
     session::Session,
 };
 
-/// `distinct`.
+/// The distinct values of a field, made by [`crate::Collection::distinct`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// let ignoring_case = doc! {"locale": "en", "strength": 2};
+/// let names = accounts.distinct("owner.name", doc! {"branch": 1}).collation(ignoring_case).await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct Distinct<'a> {
     core: &'a Arc<Core>,
@@ -36,9 +44,10 @@ impl<'a> Distinct<'a> {
     }
 
     setters! {
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => query.terms.collation = Some(collation);
-        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
+        /// and, as a rule, costs one command.
         max_staleness(age: Duration) => query.terms.staleness = Some(age);
     }
 }

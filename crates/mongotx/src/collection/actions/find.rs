@@ -16,7 +16,24 @@ use crate::{
     session::Session,
 };
 
-/// `find`.
+/// A query, made by [`crate::Collection::find`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection, mut session: mongotx::Session) -> mongotx::Result<()> {
+/// session.begin()?;
+/// let overdrawn = accounts
+///     .find(doc! {"balance": {"$lt": 0}})
+///     .sort(doc! {"balance": 1})
+///     .projection(doc! {"owner": 1})
+///     .limit(100)
+///     .session(&mut session)
+///     .await?
+///     .try_collect()
+///     .await?;
+/// session.commit().await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct Find<'a, T> {
     core: &'a Arc<Core>,
@@ -38,46 +55,76 @@ impl<'a, T> Find<'a, T> {
     }
 
     setters! {
-        /// The order.
+        /// Sets the order of the answer: `{field: 1}` ascending, `{field: -1}` descending.
         sort(sort: Document) => query.sort = Some(sort);
-        /// Documents passed over first.
+        /// Sets how many documents are skipped first.
         skip(skip: u64) => query.skip = skip;
-        /// The most documents to answer; 0 is no limit.
+        /// Sets how many documents are answered at most; 0 is no limit.
         limit(limit: u64) => query.limit = limit;
-        /// Which fields to answer.
+        /// Sets the projection: which fields are answered.
         projection(projection: Document) => query.projection = Some(projection);
-        /// Documents per batch.
+        /// Sets how many documents the server sends at a time.
         batch_size(size: u32) => query.batch_size = Some(size);
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => query.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
-        /// Constants for `$$name` in `$expr`.
+        /// Sets variables that `$expr` can use as `$$name`.
         let_vars(variables: Document) => query.terms.variables = Some(variables);
-        /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+        /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
+        /// and, as a rule, costs one command.
         max_staleness(age: Duration) => query.terms.staleness = Some(age);
     }
 
-    /// The key of the hinted index at which reading begins. This option and the next three are refused after an own write in the
-    /// collection, beside documents that cannot be finished, and on views.
+    /// Sets the key of the hinted index at which reading begins. This option and the next three are
+    /// refused after an own write in the collection, beside documents that cannot be finished, and
+    /// on views.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let range = accounts.find(doc! {}).hint("branch_1").min(doc! {"branch": 10}).max(doc! {"branch": 20}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn min(mut self, key: Document) -> Self {
         self.find_only().min = Some(key);
         self
     }
 
-    /// The key of the hinted index before which reading ends.
+    /// Sets the key of the hinted index before which reading ends.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let range = accounts.find(doc! {}).hint("branch_1").max(doc! {"branch": 20}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn max(mut self, key: Document) -> Self {
         self.find_only().max = Some(key);
         self
     }
 
-    /// Answers the keys of the index that is used, in place of the documents.
+    /// Asks for the keys of the index that is used, in place of the documents.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let keys = accounts.find(doc! {"branch": 1}).hint("branch_1").return_key().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn return_key(mut self) -> Self {
         self.find_only().return_key = true;
         self
     }
 
-    /// Answers each document with `$recordId`: where the server stores it.
+    /// Asks for each document with `$recordId`, the number under which the server stores it.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let numbered = accounts.find(doc! {}).show_record_id().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn show_record_id(mut self) -> Self {
         self.find_only().show_record_id = true;
         self
@@ -90,8 +137,17 @@ impl<'a, T> Find<'a, T> {
     /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
     /// nothing is locked.
     ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// use mongotx::Verbosity;
+    ///
+    /// println!("{}", accounts.find(doc! {"branch": 1}).explain(Verbosity::ExecutionStats).await?);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// As awaiting it.
+    /// The errors of the action itself.
     pub async fn explain(self, verbosity: Verbosity) -> Result<Document> {
         let Self { core, ns, query, session, .. } = self;
         in_session!(session, |tx| {
@@ -111,7 +167,14 @@ impl<'a, T: DeserializeOwned + 'static> IntoFuture for Find<'a, T> {
     }
 }
 
-/// `find` of one document.
+/// A query for one document, made by [`crate::Collection::find_one`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// let oldest = accounts.find_one(doc! {"branch": 1}).sort(doc! {"opened": 1}).projection(doc! {"owner": 1}).await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct FindOne<'a, T>(Find<'a, T>);
 
@@ -120,42 +183,44 @@ impl<'a, T> FindOne<'a, T> {
         Self(Find::new(core, ns, filter).limit(1))
     }
 
-    /// The order.
+    /// Sets the order of the answer: `{field: 1}` ascending, `{field: -1}` descending.
     pub fn sort(self, sort: Document) -> Self {
         Self(self.0.sort(sort))
     }
 
-    /// Documents passed over first.
+    /// Sets how many documents are skipped first.
     pub fn skip(self, skip: u64) -> Self {
         Self(self.0.skip(skip))
     }
 
-    /// Which fields to answer.
+    /// Sets the projection: which fields are answered.
     pub fn projection(self, projection: Document) -> Self {
         Self(self.0.projection(projection))
     }
 
-    /// How strings compare.
+    /// Sets the collation by which strings compare.
     pub fn collation(self, collation: Document) -> Self {
         Self(self.0.collation(collation))
     }
 
-    /// The index to use: a name or a key pattern.
+    /// Sets the index to use, by its name or its key pattern.
     pub fn hint(self, hint: impl Into<Bson>) -> Self {
         Self(self.0.hint(hint))
     }
 
-    /// Constants for `$$name` in `$expr`.
+    /// Sets variables that `$expr` can use as `$$name`.
     pub fn let_vars(self, variables: Document) -> Self {
         Self(self.0.let_vars(variables))
     }
 
-    /// The answer may be this old: then the read takes no lock, waits for nobody and, as a rule, costs one command.
+    /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
+    /// and, as a rule, costs one command.
     pub fn max_staleness(self, age: Duration) -> Self {
         Self(self.0.max_staleness(age))
     }
 
-    /// In this session's transaction.
+    /// Runs the action in this session's open transaction. If none is open, the action is a
+    /// transaction of its own.
     pub fn session(self, session: &'a mut Session) -> Self {
         Self(self.0.session(session))
     }

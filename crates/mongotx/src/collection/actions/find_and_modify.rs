@@ -21,7 +21,21 @@ use crate::{
     session::Session,
 };
 
-/// `findAndModify` with an update or a replacement.
+/// `findAndModify` with an update or a replacement, made by
+/// [`crate::Collection::find_one_and_update`] and [`crate::Collection::find_one_and_replace`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(counters: mongotx::Collection) -> mongotx::Result<()> {
+/// use mongotx::ReturnDocument;
+///
+/// let next = counters
+///     .find_one_and_update(doc! {"_id": "orders"}, doc! {"$inc": {"n": 1}})
+///     .upsert(true)
+///     .return_document(ReturnDocument::After)
+///     .await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct FindOneAndUpdate<'a, T> {
     core: &'a Arc<Core>,
@@ -58,30 +72,42 @@ impl<'a, T> FindOneAndUpdate<'a, T> {
     }
 
     setters! {
-        /// Which document is the first.
+        /// Sets the order that decides which of the matching documents is the first.
         sort(sort: Document) => sort = Some(sort);
-        /// Which fields to answer.
+        /// Sets the projection: which fields are answered.
         projection(projection: Document) => projection = Some(projection);
-        /// Which state to answer.
+        /// Sets whether the document is answered as it was before or as it is afterwards. Default:
+        /// before.
         return_document(shown: ReturnDocument) => shown = shown;
-        /// Insert a document when none matches.
+        /// Sets whether a document is inserted when none matches. Default: no.
         upsert(upsert: bool) => command.upsert = upsert;
-        /// Which array elements `$[name]` means.
+        /// Sets the filters that say which array elements `$[name]` means.
         array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Constants for `$$name` in `$expr` and pipelines.
+        /// Sets variables that `$expr` and pipelines can use as `$$name`.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }
 
 impl<T> FindOneAndUpdate<'_, T> {
-    /// Runs it, and answers besides the document whether there was one, as `lastErrorObject` does in MongoDB.
+    /// Runs the action, and answers with the document whether one was found or inserted, as
+    /// `lastErrorObject` does in MongoDB.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(counters: mongotx::Collection) -> mongotx::Result<()> {
+    /// let done = counters.find_one_and_update(doc! {"_id": "orders"}, doc! {"$inc": {"n": 1}}).upsert(true).in_full().await?;
+    /// if let Some(id) = done.upserted_id {
+    ///     println!("{id} is new");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// As awaiting it.
+    /// The errors of the action itself.
     pub async fn in_full(self) -> Result<Modified> {
         let Self { core, ns, update, mut command, sort, projection, shown, session, .. } = self;
         command.update = update?;
@@ -104,7 +130,14 @@ fn decode<T: DeserializeOwned + 'static>(done: Modified) -> Result<Option<T>> {
     done.value.map(document::of_document).transpose()
 }
 
-/// `findAndModify` that deletes.
+/// `findAndModify` that deletes, made by [`crate::Collection::find_one_and_delete`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+/// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct FindOneAndDelete<'a, T> {
     core: &'a Arc<Core>,
@@ -123,24 +156,33 @@ impl<'a, T> FindOneAndDelete<'a, T> {
     }
 
     setters! {
-        /// Which document is the first.
+        /// Sets the order that decides which of the matching documents is the first.
         sort(sort: Document) => sort = Some(sort);
-        /// Which fields to answer.
+        /// Sets the projection: which fields are answered.
         projection(projection: Document) => projection = Some(projection);
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Constants for `$$name` in `$expr`.
+        /// Sets variables that `$expr` can use as `$$name`.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }
 
 impl<T> FindOneAndDelete<'_, T> {
-    /// Runs it, and answers besides the document whether there was one, as `lastErrorObject` does in MongoDB.
+    /// Runs the action, and answers with the document whether one was found or inserted, as
+    /// `lastErrorObject` does in MongoDB.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// let done = tickets.find_one_and_delete(doc! {"state": "done"}).in_full().await?;
+    /// println!("found one: {}", done.matched);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// As awaiting it.
+    /// The errors of the action itself.
     pub async fn in_full(self) -> Result<Modified> {
         let Self { core, ns, command, sort, projection, session, .. } = self;
         let command = FindAndModify { modify: Modify::Delete(Box::new(command)), sort, projection, after: false };

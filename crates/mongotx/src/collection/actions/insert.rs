@@ -14,7 +14,16 @@ use crate::{
     session::Session,
 };
 
-/// `insert` of one document.
+/// The insertion of one document, made by [`crate::Collection::insert_one`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection, mut session: mongotx::Session) -> mongotx::Result<()> {
+/// session.begin()?;
+/// accounts.insert_one(&doc! {"_id": 3, "balance": 0}).session(&mut session).await?;
+/// session.commit().await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct InsertOne<'a> {
     core: &'a Arc<Core>,
@@ -56,7 +65,17 @@ impl<'a> IntoFuture for InsertOne<'a> {
     }
 }
 
-/// `insert` of several documents.
+/// The insertion of several documents, made by [`crate::Collection::insert_many`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// let done = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 1}, doc! {"_id": 2}]).ordered(false).await;
+/// if let Err(error) = done {
+///     assert_eq!(error.write_errors()[0].index, 1); // the second document: its `_id` is taken
+/// }
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct InsertMany<'a> {
     core: &'a Arc<Core>,
@@ -72,7 +91,7 @@ impl<'a> InsertMany<'a> {
     }
 
     setters! {
-        /// Stop at the first document that is refused (the default), or go on.
+        /// Sets whether to stop at the first document that is refused. Default: yes.
         ordered(ordered: bool) => ordered = ordered;
     }
 }

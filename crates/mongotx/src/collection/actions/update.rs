@@ -17,7 +17,19 @@ use crate::{
     session::Session,
 };
 
-/// `update` and `replace`.
+/// An update or a replacement, made by [`crate::Collection::update_one`],
+/// [`crate::Collection::update_many`] and [`crate::Collection::replace_one`].
+///
+/// ```no_run
+/// # use bson::doc;
+/// # async fn example(orders: mongotx::Collection) -> mongotx::Result<()> {
+/// let late = doc! {"line.due": {"$lt": bson::DateTime::now()}};
+/// orders
+///     .update_many(doc! {"state": "open"}, doc! {"$set": {"lines.$[line].late": true}})
+///     .array_filters([late])
+///     .await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct UpdateAction<'a> {
     core: &'a Arc<Core>,
@@ -46,15 +58,15 @@ impl<'a> UpdateAction<'a> {
     }
 
     setters! {
-        /// Insert a document when none matches.
+        /// Sets whether a document is inserted when none matches. Default: no.
         upsert(upsert: bool) => command.upsert = upsert;
-        /// Which array elements `$[name]` means.
+        /// Sets the filters that say which array elements `$[name]` means.
         array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
-        /// How strings compare.
+        /// Sets the collation by which strings compare.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// The index to use: a name or a key pattern.
+        /// Sets the index to use, by its name or its key pattern.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Constants for `$$name` in `$expr` and pipelines.
+        /// Sets variables that `$expr` and pipelines can use as `$$name`.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }
