@@ -59,3 +59,8 @@ pub use self::{
     state::State,
     upstream::Upstream,
 };
+
+/// The code of the crate's readme, as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

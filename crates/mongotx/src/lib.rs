@@ -20,6 +20,8 @@
 //! and `coordinator` (how a transaction runs).
 
 mod about;
+#[cfg(doctest)]
+mod book;
 pub mod client;
 pub mod collection;
 mod command;

@@ -11,6 +11,7 @@ mod bench_queries;
 mod bench_report;
 mod common;
 mod demo;
+mod doc_links;
 mod failover;
 mod mongod_path;
 mod serve;
