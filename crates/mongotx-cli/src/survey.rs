@@ -228,7 +228,7 @@ pub(crate) async fn all_collections(driver: &mongodb::Client, tx_database: &str)
         }
         let filter = doc! {"type": "collection"};
         for coll in driver.database(&db).list_collection_names().filter(filter).await? {
-            let records = db == tx_database && coll == "txs";
+            let records = db == tx_database && ["txs", "guards"].contains(&coll.as_str());
             if !coll.starts_with("system.") && !records {
                 all.push(Namespace { db: db.clone(), coll });
             }

@@ -11,6 +11,7 @@
 //! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
 //! - [`raw`]: documents and updates that are bytes still, and may stay so.
 //! - [`shard`]: shard keys, which every command about one document carries.
+//! - [`unheld`]: updates by `_id` that the server refuses where the document is held.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
 //! - [`text`]: text searches in a transaction's own view, and what a text index refuses.
@@ -32,6 +33,7 @@ pub mod shard;
 pub mod statement;
 pub mod stored;
 pub mod text;
+pub mod unheld;
 pub mod update;
 pub mod validator;
 pub mod view;

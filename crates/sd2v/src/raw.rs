@@ -29,10 +29,16 @@ pub fn is_plain_update(update: &RawDocument) -> bool {
     }
 }
 
-/// The document with this `_id`, if nobody holds it: [`crate::statement::unlocked`] as bytes. The `_id` is a value that is no condition.
-pub fn unlocked(id: RawBsonRef<'_>) -> RawDocumentBuf {
+/// The document with this `_id`. The `_id` is a value that is no condition.
+pub fn only(id: RawBsonRef<'_>) -> RawDocumentBuf {
     let mut filter = rawdoc! {};
     filter.append(cstr!("_id"), id);
+    filter
+}
+
+/// The document with this `_id`, if nobody holds it: [`crate::statement::unlocked`] as bytes. The `_id` is a value that is no condition.
+pub fn unlocked(id: RawBsonRef<'_>) -> RawDocumentBuf {
+    let mut filter = only(id);
     for name in ABSENT {
         filter.append(name, rawdoc! {"$exists": false});
     }

@@ -23,7 +23,7 @@ pub(crate) const ACTIVITY: &str = "activity";
 
 /// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
-    ["txs", COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
+    ["txs", "guards", COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
 }
 
 /// The records, and what a gateway knows of their collection.

@@ -2,8 +2,8 @@
 //! alone: see [`super::direct`].
 //!
 //! 1. Take the first ones of one kind that name their documents by `_id`, and for which no pending value of a unique index counts.
-//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails*
-//!    ([`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id` that is taken. The server
+//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails* ([`sd2v::unheld`] where the server is
+//!    trusted to refuse such updates, else [`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id` that is taken. The server
 //!    names the statements that have failed, and has not begun with those behind one of an ordered command.
 //! 3. A statement that is not named is carried out. One that may have met a lock has changed nothing, and is left to the caller, who sends
 //!    it alone. All others that are named are refused, as they would be alone.
@@ -15,10 +15,10 @@ use std::{
     sync::Arc,
 };
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBson, doc};
 use sd2v::{
     filter::{is_only_id, pinned_ids},
-    statement,
+    statement, unheld,
 };
 
 use super::{
@@ -34,7 +34,7 @@ use crate::{
     options::Namespace,
 };
 
-/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails.
+/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails. (Where its update is guarded, any error may be that.)
 const FAILED: i32 = 241;
 
 /// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed, CommandNotFound, InvalidOptions,
@@ -89,6 +89,8 @@ struct Batch<'a> {
     operations: &'a [Operation],
     statements: Vec<Document>,
     ids: Vec<Bson>,
+    /// The server may be sent updates with the guard.
+    is_trusted: bool,
 }
 
 /// Carries out as many of the first operations as one command can.
@@ -103,9 +105,16 @@ pub(crate) async fn run(
         return Ok(FirstWrites::default());
     }
     let collection = core.catalog.look_up(&core.server, ns).await?;
-    let Some(mut batch) = Batch::of(&collection, operations, ordered) else { return Ok(FirstWrites::default()) };
+    let line = match operations.first() {
+        Some(Operation::Update(_)) => core.server.guarded_line(&core.options.tx_database).await?,
+        _ => None,
+    };
+    let is_trusted = line.as_ref().is_some_and(|(_, is_trusted)| *is_trusted);
+    let Some(mut batch) = Batch::of(&collection, operations, ordered, is_trusted) else {
+        return Ok(FirstWrites::default());
+    };
     let command = batch.kind.command(ns, std::mem::take(&mut batch.statements), ordered);
-    match core.server.write_several_directly(&ns.db, command).await {
+    match core.server.write_several_directly(&ns.db, command, line.map(|(line, _)| line)).await {
         Ok(answer) => batch.judge(core, ns, &collection, answer, ordered).await,
         // Alone, each is refused where it stands.
         Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(FirstWrites::default()),
@@ -122,11 +131,11 @@ pub(crate) async fn run(
 
 impl<'a> Batch<'a> {
     /// `None`: fewer than two can go together.
-    fn of(collection: &Collection, operations: &'a [Operation], ordered: bool) -> Option<Self> {
+    fn of(collection: &Collection, operations: &'a [Operation], ordered: bool, is_trusted: bool) -> Option<Self> {
         let kind = Kind::of(operations.first()?)?;
         let (mut statements, mut ids, mut bytes, mut seen) = (Vec::new(), Vec::new(), 0, HashSet::new());
         for operation in operations.iter().take(BATCH).take_while(|operation| Kind::of(operation) == Some(kind)) {
-            let Some((id, statement)) = statement_of(collection, operation) else { break };
+            let Some((id, statement)) = statement_of(collection, operation, is_trusted) else { break };
             bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
             // Those of one document are carried out in their order, whatever the others' is: the one behind is not sent before the one in
             // front of it, which may be left, has been carried out.
@@ -138,7 +147,7 @@ impl<'a> Batch<'a> {
             ids.push(id);
         }
         let operations = &operations[..ids.len()];
-        (ids.len() > 1).then_some(Self { kind, operations, statements, ids })
+        (ids.len() > 1).then_some(Self { kind, operations, statements, ids, is_trusted })
     }
 
     async fn judge(
@@ -184,6 +193,8 @@ impl<'a> Batch<'a> {
         match self.operations.get(place) {
             Some(Operation::Insert(_)) => error.is_duplicate_id(),
             Some(Operation::Update(command)) if command.upsert && error.is_duplicate_key() => true,
+            // Its operators may have failed because of what a document has in it that is held.
+            Some(Operation::Update(command)) if self.is_trusted && guarded(command).is_some() => true,
             _ => error.code() == Some(FAILED),
         }
     }
@@ -216,7 +227,7 @@ impl<'a> Batch<'a> {
 }
 
 /// The `_id` that a write names, and its statement in a command of several. `None`: it has to be carried out alone.
-fn statement_of(collection: &Collection, operation: &Operation) -> Option<(Bson, Document)> {
+fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool) -> Option<(Bson, Document)> {
     operation.check().ok()?;
     match operation {
         Operation::Insert(document) => (!collection.needs_transaction(None)).then(|| with_id(document.clone())),
@@ -227,6 +238,10 @@ fn statement_of(collection: &Collection, operation: &Operation) -> Option<(Bson,
                 return None;
             }
             let id = only_id(filter)?;
+            if let Some(update) = is_trusted.then(|| guarded(command)).flatten() {
+                let statement = doc! {"q": {"_id": &id}, "u": update};
+                return Some((id, statement));
+            }
             // An upsert knows no expressions, and meets the `_id` of whatever it does not match.
             let query = if *upsert { direct::unlocked(filter) } else { unlocked_or_failing(filter) };
             Some((id, command.statement(query, *upsert)))
@@ -246,6 +261,13 @@ fn statement_of(collection: &Collection, operation: &Operation) -> Option<(Bson,
 fn only_id(filter: &Document) -> Option<Bson> {
     let mut ids = pinned_ids(filter).filter(|ids| is_only_id(filter) && ids.len() == 1)?;
     ids.pop()
+}
+
+/// The update that the server refuses where the document is held, if it can be written so.
+fn guarded(command: &UpdateCommand) -> Option<Document> {
+    let id = RawBson::try_from(only_id(&command.filter)?).ok()?;
+    let is_point = !command.upsert && unheld::has_no_fields(id.as_raw_bson_ref());
+    command.raw.as_document().filter(|_| is_point).and_then(unheld::guarded)
 }
 
 fn unlocked_or_failing(filter: &Document) -> Document {

@@ -1,6 +1,9 @@
 //! Writes of one document outside transactions, as bytes: one conditional command, as in [`super::direct`], made without reading the
 //! document or the update into values first.
 //!
+//! An update by operators is sent without a condition, where the server refuses it if the document is held
+//! ([`crate::coordinator::server::guarded`]).
+//!
 //! Whatever is out of the ordinary takes the way of [`insert`], [`update`] and [`delete`], which sends the write (again): a name that has to be
 //! looked at, a unique index, a server that is not alone, a document that is held, one that is not there. Nothing was done before that,
 //! for the first attempt was not sent, changed nothing, or was refused.
@@ -51,11 +54,14 @@ pub(crate) async fn update(
         && raw::is_plain_update(update)
         && is_exact(update)
         && is_quick(core, ns).await?
-        && let Some(answer) = core.server.update_raw(ns, id, update).await?
+        && let Some(sent) = core.server.update_raw(ns, id, update, &core.options.tx_database).await?
     {
-        let answer = answer.ok()?;
-        if answer.n > 0 {
-            return Ok(result_of(&answer));
+        match sent.answer.ok() {
+            // The document is held, or the server refuses the update itself: nothing was done.
+            Err(_) if sent.is_guarded => {}
+            // A guarded statement that matches nothing has met no lock: there is no such document.
+            Ok(answer) if answer.n > 0 || sent.is_guarded => return Ok(result_of(&answer)),
+            answer => drop(answer?),
         }
     }
     Box::pin(async {

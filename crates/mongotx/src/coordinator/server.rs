@@ -8,8 +8,11 @@
 //! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command is under way.
 //! - [`repair`]: what decided transactions have left. Its statements take decided writers only.
 //! - [`direct`]: outside transactions, and the records of transactions.
+//!
+//! What [`guarded`] asks a server with is in a collection of its own, which no transaction writes to.
 
 pub(crate) mod direct;
+pub(crate) mod guarded;
 pub(crate) mod lean;
 pub(crate) mod live;
 pub(crate) mod repair;
@@ -31,6 +34,7 @@ use mongowire::{Failure, Refusal};
 use sd2v::{guard::refused_field, index, validator, words::shown};
 
 use self::{
+    guarded::Trust,
     lean::{Lean, Line},
     stream::{LeanCursor, Stream},
 };
@@ -144,6 +148,8 @@ pub(crate) struct Server {
     connections: Arc<AtomicU64>,
     /// How many servers keep the data.
     pub(crate) nodes: Arc<Nodes>,
+    /// Whether the server was seen to refuse updates of documents that are held.
+    trust: Trust,
 }
 
 impl Server {
@@ -155,7 +161,7 @@ impl Server {
         connections: Arc<AtomicU64>,
         nodes: Arc<Nodes>,
     ) -> Self {
-        Self { driver, lean, counters, hook, connections, nodes }
+        Self { driver, lean, counters, hook, connections, nodes, trust: Trust::default() }
     }
 
     /// Another number than before: something may have been answered by another server process.

@@ -50,6 +50,7 @@ mod sweeping;
 mod taking_over;
 mod text;
 mod unfinishable;
+mod unheld;
 mod upsert_races;
 mod validation;
 mod waiting;

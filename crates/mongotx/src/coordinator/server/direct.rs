@@ -1,14 +1,15 @@
 //! Writes outside transactions, and writes to the records of transactions. Neither changes a document that a transaction holds:
-//! the first demand that the document has no lock, the second are in a collection that no transaction writes to.
+//! the first demand that the document has no lock, or are refused if it has one, the second are in a collection that no transaction writes to.
 
 use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
 use sd2v::{
     names::{READERS, WRITER},
     raw,
     statement::is_unlocked_or_failing,
+    unheld,
 };
 
-use super::{Server, WriteAnswer, interrupted, kept};
+use super::{Server, WriteAnswer, interrupted, kept, lean::Line};
 use crate::{
     coordinator::{orphans::ORPHANS, records::TXS, strangers::DEPLOYMENT},
     document,
@@ -25,16 +26,18 @@ pub(super) fn is_write(command: &Document) -> bool {
     command.keys().next().is_some_and(|name| WRITES.contains(&name.as_str()))
 }
 
-/// Does every statement demand that its document has no lock, or that there is none?
+/// Does every statement demand that its document has no lock, or that there is none, or fail where it has one?
 fn spares_locked(command: &Document) -> bool {
-    let statements = ["updates", "deletes"].into_iter().filter_map(|list| command.get_array(list).ok()).flatten();
-    let filters = statements.map(|statement| statement.as_document().and_then(|statement| statement.get("q")));
-    let mut filters = filters.chain(command.get("query").map(Some));
-    filters.all(|filter| {
-        filter
-            .and_then(Bson::as_document)
-            .is_some_and(|filter| is_unlocked(filter) || is_unlocked_or_failing(filter) || is_nowhere(filter))
-    })
+    let mut statements = ["updates", "deletes"].into_iter().filter_map(|list| command.get_array(list).ok()).flatten();
+    let spares = |filter: &Bson| {
+        let filter = filter.as_document();
+        filter.is_some_and(|filter| is_unlocked(filter) || is_unlocked_or_failing(filter) || is_nowhere(filter))
+    };
+    let all_spare = statements.all(|statement| {
+        let statement = statement.as_document();
+        statement.is_some_and(|one| one.get("q").is_some_and(spares) || unheld::is_guarded(one))
+    });
+    all_spare && command.get("query").is_none_or(spares)
 }
 
 fn is_unlocked(filter: &Document) -> bool {
@@ -64,13 +67,23 @@ impl Server {
         self.as_asked(db, command).await
     }
 
-    /// As [`Server::write_directly`], for a command of several statements, of which some may be done when the server gives it up.
-    pub(crate) async fn write_several_directly(&self, db: &str, mut command: Document) -> Result<WriteAnswer> {
+    /// As [`Server::write_directly`], for a command of several statements, of which some may be done when the server gives it up. `line`: the connection
+    /// that it was made for, if any.
+    pub(crate) async fn write_several_directly(
+        &self,
+        db: &str,
+        mut command: Document,
+        line: Option<Line<'_>>,
+    ) -> Result<WriteAnswer> {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         let name = command.keys().next().cloned().unwrap_or_default();
-        let answer = self.send(db, command).await.map_err(interrupted).map_err(Error::or_indeterminate)?;
+        let answer = match line {
+            Some(mut line) => line.ask(db, &command).await.and_then(|answer| document::parse(&answer)),
+            None => self.send(db, command).await,
+        };
+        let answer = answer.map_err(interrupted).map_err(Error::or_indeterminate)?;
         judge_several(&name, answer)
     }
 
@@ -79,39 +92,51 @@ impl Server {
     pub(crate) async fn insert_raw(&self, ns: &Namespace, document: &RawDocument) -> Result<Option<WriteAnswer>> {
         let mut documents = RawArrayBuf::new();
         documents.push(document);
-        self.send_raw(&ns.db, "insert", rawdoc! {"insert": &*ns.coll, "documents": documents}).await
+        let Some(line) = self.raw_line().await? else { return Ok(None) };
+        send_raw(line, &ns.db, "insert", rawdoc! {"insert": &*ns.coll, "documents": documents}).await.map(Some)
     }
 
-    /// Updates the document with this `_id` outside a transaction, if nobody holds it. `None`: as [`Server::insert_raw`].
+    /// Updates the document with this `_id` outside a transaction, if nobody holds it. `home`: the database of the records. `None`: as
+    /// [`Server::insert_raw`].
     pub(crate) async fn update_raw(
         &self,
         ns: &Namespace,
         id: RawBsonRef<'_>,
         update: &RawDocument,
-    ) -> Result<Option<WriteAnswer>> {
-        let mut statement = rawdoc! {"q": raw::unlocked(id)};
-        statement.append(cstr!("u"), update);
+        home: &str,
+    ) -> Result<Option<PointUpdate>> {
+        if scoped::bypasses_validation() {
+            return Ok(None);
+        }
+        let guarded = if unheld::has_no_fields(id) { unheld::guarded_raw(update) } else { None };
+        let line = match guarded {
+            Some(_) => self.guarded_line(home).await?,
+            None => self.line().await?.map(|line| (line, false)),
+        };
+        let Some((line, is_trusted)) = line else { return Ok(None) };
+        let guarded = guarded.filter(|_| is_trusted);
+        let mut statement = RawDocumentBuf::new();
+        statement.append(cstr!("q"), if guarded.is_some() { raw::only(id) } else { raw::unlocked(id) });
+        statement.append(cstr!("u"), guarded.as_deref().unwrap_or(update));
         let mut statements = RawArrayBuf::new();
         statements.push(statement);
-        self.send_raw(&ns.db, "update", rawdoc! {"update": &*ns.coll, "updates": statements}).await
+        let update = rawdoc! {"update": &*ns.coll, "updates": statements};
+        let answer = send_raw(line, &ns.db, "update", update).await?;
+        Ok(Some(PointUpdate { answer, is_guarded: guarded.is_some() }))
     }
 
     /// Deletes the document with this `_id` outside a transaction, if nobody holds it. `None`: as [`Server::insert_raw`].
     pub(crate) async fn delete_raw(&self, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<WriteAnswer>> {
         let mut statements = RawArrayBuf::new();
         statements.push(rawdoc! {"q": raw::unlocked(id), "limit": 1});
-        self.send_raw(&ns.db, "delete", rawdoc! {"delete": &*ns.coll, "deletes": statements}).await
+        let Some(line) = self.raw_line().await? else { return Ok(None) };
+        send_raw(line, &ns.db, "delete", rawdoc! {"delete": &*ns.coll, "deletes": statements}).await.map(Some)
     }
 
-    /// Over a connection of this library's own, which leads to a server that keeps the data alone: no write concern is named.
-    async fn send_raw(&self, db: &str, name: &str, command: RawDocumentBuf) -> Result<Option<WriteAnswer>> {
+    /// A connection for a write as bytes.
+    async fn raw_line(&self) -> Result<Option<Line<'_>>> {
         // The document is written by the other way, which has the option.
-        if scoped::bypasses_validation() {
-            return Ok(None);
-        }
-        let Some(mut line) = self.line().await? else { return Ok(None) };
-        let answer = line.ask_raw(db, &command).await.map_err(Error::or_indeterminate)?;
-        judge(name, document::parse(&answer)?).map(Some)
+        if scoped::bypasses_validation() { Ok(None) } else { self.line().await }
     }
 
     /// As [`Server::write_directly`], for other commands of the application's own that write.
@@ -169,6 +194,19 @@ impl Server {
         }
         self.send_kept(db, command).await
     }
+}
+
+/// The server's answer to an update of one `_id`.
+pub(crate) struct PointUpdate {
+    pub(crate) answer: WriteAnswer,
+    /// The server has refused the statement, if the document is held. Otherwise it has matched nothing.
+    pub(crate) is_guarded: bool,
+}
+
+/// Over a connection of this library's own, which leads to a server that keeps the data alone: no write concern is named.
+async fn send_raw(mut line: Line<'_>, db: &str, name: &str, command: RawDocumentBuf) -> Result<WriteAnswer> {
+    let answer = line.ask_raw(db, &command).await.map_err(Error::or_indeterminate)?;
+    judge(name, document::parse(&answer)?)
 }
 
 /// What a write of the application's own has done, by its answer, and whether that may be lost again.
@@ -230,6 +268,9 @@ mod tests {
             assert!(spares_locked(&doc! {"findAndModify": "c", "query": filter, "remove": true}));
         }
         assert!(spares_locked(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+        let guarded = unheld::guarded(&doc! {"$set": {"n": 2}}).unwrap();
+        assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": guarded}]}));
+        assert!(!spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]}));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::{Document, RawArray, RawDocument, RawDocumentBuf, doc};
+use bson::{Document, RawArray, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 use mongodb::options::ClientOptions as DriverOptions;
 use mongowire::{Address, Failure, Lent, Pool, PoolLimits, Refusal, Settings};
 use tokio::runtime::Handle;
@@ -189,6 +189,11 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// The server process at the other end; `None`: it does not tell.
+    pub(super) fn process(&self) -> Option<ObjectId> {
+        self.lent.greeting().process_id
+    }
+
     /// The runtime that connections live in.
     pub(super) fn runtime(&self) -> &Handle {
         self.lean.pool.runtime()
@@ -205,7 +210,15 @@ impl Line<'_> {
             counters.count_command(first.key().as_str());
         }
         let commented = scoped::commented(command)?;
-        let command = commented.as_deref().unwrap_or(command);
+        self.exchange(db, commented.as_deref().unwrap_or(command)).await
+    }
+
+    /// As [`Line::ask`], for what this library wants to know for itself: it is not counted, and no comment of the application's goes along.
+    pub(super) async fn ask_aside(&mut self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
+        self.exchange(db, &RawDocumentBuf::try_from(command)?).await
+    }
+
+    async fn exchange(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
         let answer = self.lent.run(Some(db), command, &[], LONGEST_ANSWER).await;
         let answer = answer.map_err(|failure| {
             if !matches!(failure, Failure::TooLong { .. }) {

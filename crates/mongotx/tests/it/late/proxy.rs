@@ -43,6 +43,8 @@ struct State {
     request: i32,
     /// The answer to it is not handed on.
     loses_answer: bool,
+    /// A field that the server does not see where it is to be renamed.
+    hidden: Option<&'static str>,
 }
 
 /// Dropped, it accepts no more connections.
@@ -64,7 +66,7 @@ impl Proxy {
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State { left: None, name: String::new(), request: 0, loses_answer: false };
+        let state = State { left: None, name: String::new(), request: 0, loses_answer: false, hidden: None };
         let shared = Shared {
             state: Arc::new(Mutex::new(state)),
             stage: watch::Sender::new(Stage::Awaited),
@@ -87,6 +89,11 @@ impl Proxy {
     /// Holds nothing that comes from now on.
     pub(crate) fn hold_nothing(&self) {
         self.shared.state.lock().unwrap().left = None;
+    }
+
+    /// From now on no `$rename` finds this field.
+    pub(crate) fn hide_from_renames(&self, name: &'static str) {
+        self.shared.state.lock().unwrap().hidden = Some(name);
     }
 
     /// The name of the command that is held, once one is.
@@ -142,7 +149,8 @@ impl Shared {
         let mut state = self.state.lock().unwrap();
         match state.left {
             Some(0) => {
-                *state = State { left: None, name, request: number(message, 4), loses_answer: false };
+                let hidden = state.hidden;
+                *state = State { left: None, name, request: number(message, 4), loses_answer: false, hidden };
                 true
             }
             Some(left) => {
@@ -150,6 +158,20 @@ impl Shared {
                 false
             }
             None => false,
+        }
+    }
+
+    fn hide_from_renames(&self, message: &mut [u8]) {
+        let Some(name) = self.state.lock().unwrap().hidden else { return };
+        let (rename, field) = (b"\x03$rename\0", [b"\x02", name.as_bytes(), b"\0"].concat());
+        let mut from = 0;
+        while let Some(found) = message[from..].windows(rename.len()).position(|bytes| bytes == rename) {
+            from += found + rename.len();
+            let targets = from..from + number(message, from) as usize;
+            let place = message[targets.clone()].windows(field.len()).position(|bytes| bytes == field);
+            if let Some(place) = place {
+                message[targets.start + place + 1] = b'z';
+            }
         }
     }
 
@@ -181,7 +203,8 @@ async fn accept(listener: TcpListener, server: SocketAddr, shared: Shared) {
 }
 
 async fn pass_commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: Shared) {
-    while let Some(message) = read_message(&mut from).await {
+    while let Some(mut message) = read_message(&mut from).await {
+        shared.hide_from_renames(&mut message);
         let held = shared.is_held(&message);
         if held {
             shared.stage.send_replace(Stage::Held);
