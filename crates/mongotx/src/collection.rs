@@ -202,8 +202,7 @@ impl<T> Collection<T> {
     /// # Ok(()) }
     /// ```
     pub fn update_one(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
-        let (update, raw) = update.into().parse();
-        UpdateAction::new(&self.core, &self.namespace, filter, update, raw, false)
+        UpdateAction::new(&self.core, &self.namespace, filter, update.into().parse(), false)
     }
 
     /// Updates every document that matches, by operators or a pipeline.
@@ -217,8 +216,7 @@ impl<T> Collection<T> {
     /// # Ok(()) }
     /// ```
     pub fn update_many(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
-        let (update, raw) = update.into().parse();
-        UpdateAction::new(&self.core, &self.namespace, filter, update, raw, true)
+        UpdateAction::new(&self.core, &self.namespace, filter, update.into().parse(), true)
     }
 
     /// Deletes the first document that matches.
@@ -376,8 +374,7 @@ impl<T: Serialize> Collection<T> {
     /// # Ok(()) }
     /// ```
     pub fn replace_one(&self, filter: Document, replacement: &T) -> UpdateAction<'_> {
-        let (update, raw) = replacement_of(replacement);
-        UpdateAction::new(&self.core, &self.namespace, filter, update, raw, false)
+        UpdateAction::new(&self.core, &self.namespace, filter, replacement_of(replacement), false)
     }
 }
 
@@ -427,8 +424,7 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     /// # Ok(()) }
     /// ```
     pub fn find_one_and_update(&self, filter: Document, update: impl Into<Modification>) -> FindOneAndUpdate<'_, T> {
-        let (update, raw) = update.into().parse();
-        FindOneAndUpdate::new(&self.core, &self.namespace, filter, update, raw)
+        FindOneAndUpdate::new(&self.core, &self.namespace, filter, update.into().parse())
     }
 
     /// Deletes the first document that matches, in the order of `sort`, and answers the document.
@@ -455,16 +451,12 @@ impl<T: Serialize + DeserializeOwned + 'static> Collection<T> {
     /// # Ok(()) }
     /// ```
     pub fn find_one_and_replace(&self, filter: Document, replacement: &T) -> FindOneAndUpdate<'_, T> {
-        let (update, raw) = replacement_of(replacement);
-        FindOneAndUpdate::new(&self.core, &self.namespace, filter, update, raw)
+        FindOneAndUpdate::new(&self.core, &self.namespace, filter, replacement_of(replacement))
     }
 }
 
 type Encoded = Result<Document>;
 
-fn replacement_of<T: Serialize>(replacement: &T) -> (Result<Update>, Bson) {
-    match encode(replacement) {
-        Ok(document) => (Update::replacement(document.clone()).map_err(Into::into), Bson::Document(document)),
-        Err(error) => (Err(error), Bson::Null),
-    }
+fn replacement_of<T: Serialize>(replacement: &T) -> Result<Update> {
+    Ok(Update::replacement(encode(replacement)?)?)
 }

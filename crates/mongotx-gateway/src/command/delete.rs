@@ -49,9 +49,9 @@ impl Statement {
         Ok(statement)
     }
 
-    async fn send(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<u64> {
+    async fn send(&mut self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<u64> {
         let collection = call.collection::<Document>(namespace);
-        let filter = self.filter.clone();
+        let filter = std::mem::take(&mut self.filter);
         let mut action = if self.multi { collection.delete_many(filter) } else { collection.delete_one(filter) };
         if let Some(collation) = &self.collation {
             action = action.collation(collation.clone());
@@ -75,7 +75,7 @@ impl statements::Statement for Statement {
         Some(if self.multi { WriteModel::DeleteMany { filter } } else { WriteModel::DeleteOne { filter } })
     }
 
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
+    async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
         if tally.retried(call, n)? {
             return Ok(true);
         }
@@ -120,8 +120,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());
     }
-    let Deletes { statements, is_ordered } = Deletes::parse(call.fields("delete"))?;
+    let Deletes { mut statements, is_ordered } = Deletes::parse(call.fields("delete"))?;
     let mut tally = Tally::new(is_ordered);
-    run_all(call, &namespace, &statements, &mut tally).await?;
+    run_all(call, &namespace, &mut statements, &mut tally).await?;
     tally.finish(call).await.map(Made::Body)
 }

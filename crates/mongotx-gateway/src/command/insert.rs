@@ -42,8 +42,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     }
     let Inserts { documents, is_ordered } = Inserts::parse(call.fields("insert"))?;
     let mut tally = Tally::new(is_ordered);
-    let insertions: Vec<Insertion> = documents.into_iter().map(Insertion).collect();
-    let Some(inserted) = insert_first(call, &namespace, &insertions, &mut tally).await? else {
+    let mut insertions: Vec<Insertion> = documents.into_iter().map(Insertion).collect();
+    let Some(inserted) = insert_first(call, &namespace, &mut insertions, &mut tally).await? else {
         return tally.finish(call).await.map(Made::Body);
     };
     let mut waiting = Vec::new();
@@ -66,7 +66,7 @@ impl statements::Statement for Insertion {
         Some(WriteModel::InsertOne { document: self.0.clone() })
     }
 
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
+    async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
         match call.collection::<Document>(namespace).insert_one(&self.0).await {
             Err(error) => tally.refused(call, n, &error),
             Ok(_) => {
@@ -82,7 +82,7 @@ impl statements::Statement for Insertion {
 async fn insert_first(
     call: &mut Call<'_>,
     namespace: &Namespace,
-    insertions: &[Insertion],
+    insertions: &mut [Insertion],
     tally: &mut Tally,
 ) -> Answer<Option<usize>> {
     let (mut inserted, mut pace) = (0, Pace::default());

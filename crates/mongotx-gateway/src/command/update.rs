@@ -1,5 +1,7 @@
 //! `update`.
 
+use std::mem::{replace, take};
+
 use bson::{Bson, Document};
 use mongotx::{Namespace, UpdateResult, WriteModel};
 
@@ -65,26 +67,26 @@ impl Statement {
         Ok(())
     }
 
-    async fn send(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<UpdateResult> {
+    async fn send(&mut self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<UpdateResult> {
         let collection = call.collection::<Document>(namespace);
-        let filter = self.filter.clone();
-        let mut action = match &self.update {
-            Update::Change(change) if self.multi => collection.update_many(filter, change.clone()),
-            Update::Change(change) => collection.update_one(filter, change.clone()),
-            Update::Replacement(document) => collection.replace_one(filter, document),
+        let filter = take(&mut self.filter);
+        let mut action = match replace(&mut self.update, Update::Replacement(Document::new())) {
+            Update::Change(change) if self.multi => collection.update_many(filter, change),
+            Update::Change(change) => collection.update_one(filter, change),
+            Update::Replacement(document) => collection.replace_one(filter, &document),
         }
         .upsert(self.upsert);
-        if let Some(filters) = &self.array_filters {
-            action = action.array_filters(filters.clone());
+        if let Some(filters) = self.array_filters.take() {
+            action = action.array_filters(filters);
         }
-        if let Some(collation) = &self.collation {
-            action = action.collation(collation.clone());
+        if let Some(collation) = self.collation.take() {
+            action = action.collation(collation);
         }
-        if let Some(hint) = &self.hint {
-            action = action.hint(hint.clone());
+        if let Some(hint) = self.hint.take() {
+            action = action.hint(hint);
         }
         if !self.variables.is_empty() {
-            action = action.let_vars(self.variables.clone());
+            action = action.let_vars(take(&mut self.variables));
         }
         within!(call, action).await
     }
@@ -104,7 +106,7 @@ impl statements::Statement for Statement {
         })
     }
 
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
+    async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool> {
         if tally.retried(call, n)? {
             return Ok(true);
         }
@@ -148,8 +150,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());
     }
-    let Updates { statements, is_ordered } = Updates::parse(call.fields("update"))?;
+    let Updates { mut statements, is_ordered } = Updates::parse(call.fields("update"))?;
     let mut tally = Tally::of_updates(is_ordered);
-    run_all(call, &namespace, &statements, &mut tally).await?;
+    run_all(call, &namespace, &mut statements, &mut tally).await?;
     tally.finish(call).await.map(Made::Body)
 }

@@ -102,12 +102,12 @@ impl From<Vec<Document>> for Modification {
 }
 
 impl Modification {
-    pub(in crate::collection) fn parse(self) -> (Result<Update>, Bson) {
-        let raw = match self {
+    pub(in crate::collection) fn parse(self) -> Result<Update> {
+        let update = match self {
             Self::Operators(operators) => Bson::Document(operators),
             Self::Pipeline(stages) => Bson::Array(stages.into_iter().map(Bson::Document).collect()),
         };
-        (Update::parse_update(raw.clone()).map_err(Into::into), raw)
+        Ok(Update::parse_update(update)?)
     }
 }
 

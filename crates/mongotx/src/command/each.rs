@@ -19,6 +19,7 @@ use bson::{Bson, Document, RawBson, doc};
 use sd2v::{
     filter::{is_only_id, pinned_ids},
     statement, unheld,
+    update::Update,
 };
 
 use super::{
@@ -267,7 +268,10 @@ fn only_id(filter: &Document) -> Option<Bson> {
 fn guarded(command: &UpdateCommand) -> Option<Document> {
     let id = RawBson::try_from(only_id(&command.filter)?).ok()?;
     let is_point = !command.upsert && unheld::has_no_fields(id.as_raw_bson_ref());
-    command.raw.as_document().filter(|_| is_point).and_then(unheld::guarded)
+    match &command.update {
+        Update::Operators(operators) if is_point => unheld::guarded(operators),
+        _ => None,
+    }
 }
 
 fn unlocked_or_failing(filter: &Document) -> Document {

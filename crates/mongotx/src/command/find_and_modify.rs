@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 use sd2v::{
     filter::has_special,
-    guard::guarded,
     projection::{as_stages, check_projection},
 };
 
@@ -96,7 +95,7 @@ impl FindAndModify {
         let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
         let terms = match &self.modify {
             Modify::Update(update) => {
-                ask.insert("update", guarded(&update.raw));
+                ask.insert("update", update.guarded_update());
                 ask.insert("upsert", upsert);
                 ask.insert("new", self.after);
                 if let Some(filters) = &update.array_filters {

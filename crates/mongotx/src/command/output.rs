@@ -113,18 +113,18 @@ impl One<'_> {
         self.new.get("_id").cloned().unwrap_or(Bson::ObjectId(ObjectId::new()))
     }
 
-    fn command(&self, raw: Bson, upsert: bool, variables: Option<Document>) -> Result<UpdateCommand> {
-        let update = match &raw {
-            Bson::Document(new) if self.merge.when_matched == WhenMatched::Replace => Update::replacement(new.clone())?,
-            raw => Update::parse_update(raw.clone())?,
+    fn command(&self, update: Bson, upsert: bool, variables: Option<Document>) -> Result<UpdateCommand> {
+        let update = match update {
+            Bson::Document(new) if self.merge.when_matched == WhenMatched::Replace => Update::replacement(new)?,
+            update => Update::parse_update(update)?,
         };
         let terms = Terms { variables, ..Terms::default() };
-        Ok(UpdateCommand { filter: self.filter()?, update, raw, multi: false, upsert, array_filters: None, terms })
+        Ok(UpdateCommand { filter: self.filter()?, update, multi: false, upsert, array_filters: None, terms })
     }
 
-    async fn update(&self, raw: Bson) -> Result<()> {
+    async fn update(&self, update: Bson) -> Result<()> {
         let upsert = self.merge.when_not_matched == WhenNotMatched::Insert;
-        let command = self.command(raw, upsert, None)?;
+        let command = self.command(update, upsert, None)?;
         let done = update::run(self.core, None, self.target, &command).await?;
         if done.matched_count == 0 && done.upserted_id.is_none() { self.not_matched() } else { Ok(()) }
     }
@@ -139,8 +139,8 @@ impl One<'_> {
 
     /// The update's pipeline reads the result as `$$new`; where no document is, the result itself is inserted.
     async fn change_or_insert(&self, stages: &[Document]) -> Result<()> {
-        let raw = Bson::Array(stages.iter().cloned().map(Bson::Document).collect());
-        let command = self.command(raw, false, Some(self.constants()))?;
+        let update = Bson::Array(stages.iter().cloned().map(Bson::Document).collect());
+        let command = self.command(update, false, Some(self.constants()))?;
         for _ in 0..ATTEMPTS {
             if update::run(self.core, None, self.target, &command).await?.matched_count > 0 {
                 return Ok(());

@@ -72,13 +72,12 @@ pub(crate) async fn update(
 }
 
 fn update_command(id: RawBsonRef<'_>, update: Document) -> Result<UpdateCommand> {
-    let raw = Bson::Document(update.clone());
     let update = match update.keys().next().is_some_and(|first| first.starts_with('$')) {
-        true => Update::parse_update(raw.clone())?,
+        true => Update::parse_update(update.into())?,
         false => Update::replacement(update)?,
     };
     let (filter, terms) = (exactly(id)?, Terms::default());
-    Ok(UpdateCommand { filter, update, raw, multi: false, upsert: false, array_filters: None, terms })
+    Ok(UpdateCommand { filter, update, multi: false, upsert: false, array_filters: None, terms })
 }
 
 /// Deletes the document with this `_id`, and answers how many documents that were: one, or none.

@@ -36,8 +36,6 @@ pub(crate) const SELECTIONS: usize = 64;
 pub(crate) struct UpdateCommand {
     pub(crate) filter: Document,
     pub(crate) update: Update,
-    /// As the application wrote it.
-    pub(crate) raw: Bson,
     pub(crate) multi: bool,
     pub(crate) upsert: bool,
     pub(crate) array_filters: Option<Vec<Document>>,
@@ -101,8 +99,16 @@ impl UpdateCommand {
         Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
     }
 
+    /// As the application wrote it, but for the guard of a pipeline.
+    pub(crate) fn guarded_update(&self) -> Bson {
+        match &self.update {
+            Update::Operators(fields) | Update::Replacement(fields) => Bson::Document(fields.clone()),
+            Update::Pipeline(stages) => guarded(&Bson::Array(stages.iter().cloned().map(Bson::Document).collect())),
+        }
+    }
+
     pub(crate) fn statement(&self, filter: Document, upsert: bool) -> Document {
-        let mut statement = doc! {"q": filter, "u": guarded(&self.raw), "multi": false, "upsert": upsert};
+        let mut statement = doc! {"q": filter, "u": self.guarded_update(), "multi": false, "upsert": upsert};
         if let Some(filters) = &self.array_filters {
             statement.insert("arrayFilters", filters.clone());
         }

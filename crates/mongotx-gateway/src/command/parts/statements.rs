@@ -22,15 +22,15 @@ pub(crate) trait Statement {
     /// are.
     fn to_model(&self) -> Option<WriteModel>;
 
-    /// Carries it out by itself, as the `n`th of its command. False: stop here.
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool>;
+    /// Carries it out by itself, as the `n`th of its command, once: what it says goes to the library. False: stop here.
+    async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool>;
 }
 
 /// Carries out all of them, until one is refused that ends the command.
 pub(crate) async fn run_all(
     call: &mut Call<'_>,
     namespace: &Namespace,
-    statements: &[impl Statement],
+    statements: &mut [impl Statement],
     tally: &mut Tally,
 ) -> Answer<()> {
     if !call.is_in_transaction() {
@@ -38,9 +38,11 @@ pub(crate) async fn run_all(
     }
     let mut n = 0;
     while n < statements.len() {
-        let models: Vec<WriteModel> = statements[n..].iter().map_while(Statement::to_model).collect();
+        // One by itself is no bulk.
+        let rest = if statements.len() - n > 1 { &statements[n..] } else { &[] };
+        let models: Vec<WriteModel> = rest.iter().map_while(Statement::to_model).collect();
         let count = models.len().max(1);
-        if !run_some(call, namespace, (n, models), &statements[n..n + count], tally).await? {
+        if !run_some(call, namespace, (n, models), &mut statements[n..n + count], tally).await? {
             break;
         }
         n += count;
@@ -52,7 +54,7 @@ pub(crate) async fn run_all(
 async fn run_each(
     call: &mut Call<'_>,
     namespace: &Namespace,
-    statements: &[impl Statement],
+    statements: &mut [impl Statement],
     tally: &mut Tally,
 ) -> Answer<()> {
     let (mut n, mut pace) = (0, Pace::default());
@@ -96,12 +98,12 @@ impl Pace {
 pub(crate) async fn run_first(
     call: &mut Call<'_>,
     namespace: &Namespace,
-    statements: &[impl Statement],
+    statements: &mut [impl Statement],
     (n, pace): (usize, &mut Pace),
     tally: &mut Tally,
 ) -> Answer<Option<usize>> {
     // A retryable write that is recorded is a transaction of its own.
-    if call.session.is_some() {
+    if call.session.is_some() || statements.len() - n < 2 {
         return Ok(Some(0));
     }
     let is_new = |n| call.retry.as_deref().is_none_or(|retry| retry.done(n).is_none());
@@ -133,7 +135,7 @@ pub(crate) async fn run_first(
 async fn run_left(
     call: &mut Call<'_>,
     namespace: &Namespace,
-    statements: &[impl Statement],
+    statements: &mut [impl Statement],
     (n, first): (usize, &FirstWrites),
     tally: &mut Tally,
 ) -> Answer<bool> {
@@ -155,7 +157,7 @@ async fn run_some(
     call: &mut Call<'_>,
     namespace: &Namespace,
     (n, models): (usize, Vec<WriteModel>),
-    statements: &[impl Statement],
+    statements: &mut [impl Statement],
     tally: &mut Tally,
 ) -> Answer<bool> {
     if models.len() > 1 {
@@ -168,7 +170,7 @@ async fn run_some(
             Err(error) => refused(call, n, &error, tally),
         };
     }
-    for (place, statement) in statements.iter().enumerate() {
+    for (place, statement) in statements.iter_mut().enumerate() {
         if !statement.run(call, namespace, n + place, tally).await? {
             return Ok(false);
         }

@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, sync::Arc};
 
-use bson::{Bson, Document};
+use bson::Document;
 use futures_util::future::BoxFuture;
 use sd2v::update::Update;
 
@@ -43,8 +43,8 @@ impl WriteModel {
 
     fn to_operation(&self) -> Result<Operation> {
         let update = |filter: &Document, update: Modification, multi, upsert| -> Result<Operation> {
-            let (update, raw) = update.parse();
-            let command = UpdateCommand { update: update?, upsert, ..update_command(filter.clone(), raw, multi) };
+            let update = update.parse()?;
+            let command = UpdateCommand { update, upsert, ..update_command(filter.clone(), multi) };
             Ok(Operation::Update(Box::new(command)))
         };
         let delete = |filter: &Document, multi| Operation::Delete(Box::new(delete_command(filter.clone(), multi)));
@@ -53,12 +53,11 @@ impl WriteModel {
             Self::UpdateOne { filter, update: change, upsert } => update(filter, change.clone(), false, *upsert)?,
             Self::UpdateMany { filter, update: change, upsert } => update(filter, change.clone(), true, *upsert)?,
             Self::ReplaceOne { filter, replacement, upsert } => {
-                let raw = Bson::Document(replacement.clone());
                 let update = Update::replacement(replacement.clone())?;
                 Operation::Update(Box::new(UpdateCommand {
                     update,
                     upsert: *upsert,
-                    ..update_command(filter.clone(), raw, false)
+                    ..update_command(filter.clone(), false)
                 }))
             }
             Self::DeleteOne { filter } => delete(filter, false),

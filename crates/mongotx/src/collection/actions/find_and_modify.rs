@@ -55,9 +55,8 @@ impl<'a, T> FindOneAndUpdate<'a, T> {
         ns: &'a Namespace,
         filter: Document,
         update: Result<Update>,
-        raw: Bson,
     ) -> Self {
-        let command = Box::new(update_command(filter, raw, false));
+        let command = Box::new(update_command(filter, false));
         Self {
             core,
             ns,

@@ -39,10 +39,11 @@ pub struct UpdateAction<'a> {
     session: Option<&'a mut Session>,
 }
 
-pub(super) fn update_command(filter: Document, raw: Bson, multi: bool) -> UpdateCommand {
+/// The update is still to be put in.
+pub(super) fn update_command(filter: Document, multi: bool) -> UpdateCommand {
     let update = Update::Operators(Document::new());
     let filter = with_scripts_as_expressions(filter);
-    UpdateCommand { filter, update, raw, multi, upsert: false, array_filters: None, terms: Terms::default() }
+    UpdateCommand { filter, update, multi, upsert: false, array_filters: None, terms: Terms::default() }
 }
 
 impl<'a> UpdateAction<'a> {
@@ -51,10 +52,9 @@ impl<'a> UpdateAction<'a> {
         ns: &'a Namespace,
         filter: Document,
         update: Result<Update>,
-        raw: Bson,
         multi: bool,
     ) -> Self {
-        Self { core, ns, update, command: Box::new(update_command(filter, raw, multi)), session: None }
+        Self { core, ns, update, command: Box::new(update_command(filter, multi)), session: None }
     }
 
     setters! {
