@@ -510,6 +510,32 @@ struct Side {
 
 /// Answers how many documents it has rolled forward.
 async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
+    match all {
+        [one] if one.held.iter().any(|(_, held)| held.written.len() + held.read.len() > IDS_PER_STATEMENT) => {
+            finish_large(server, one).await
+        }
+        all => finish_together(server, all).await,
+    }
+}
+
+/// Finishes what one transaction has left, as many documents at a time as a statement names: all of them together would take their memory
+/// once more.
+async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>) -> Result<usize> {
+    let mut finished = 0;
+    for (ns, held) in *held {
+        let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
+        let written = held.written.chunks(IDS_PER_STATEMENT);
+        let written = written.map(|some| Held { written: some.to_vec(), ..flags.clone() });
+        let read = held.read.chunks(IDS_PER_STATEMENT).map(|some| Held { read: some.to_vec(), ..Held::default() });
+        for piece in written.chain(read) {
+            let held = [(ns.clone(), piece)];
+            finished += finish_together(server, &[Whose { id: *id, committed: *committed, held: &held }]).await?;
+        }
+    }
+    Ok(finished)
+}
+
+async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
     let mut merged: BTreeMap<&Namespace, Merged> = BTreeMap::new();
     for Whose { id, committed, held } in all {
         for (ns, held) in *held {
