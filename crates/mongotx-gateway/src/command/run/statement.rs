@@ -131,11 +131,17 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic, shown: Arc
     Ok(())
 }
 
-/// A conflict that has lasted for as long as a statement may wait: by which option that is so.
-fn with_option(mut failure: Failure, lock_wait: Duration) -> Failure {
-    if failure.code == codes::WRITE_CONFLICT {
-        let limit = format!("the {lock_wait:?} this call waits");
-        failure.message = failure.message.replace(&limit, &format!("{limit} (--lock-wait-ms)"));
+/// Names the option that sets the limit which a statement has met: how long it waits, or how long its transaction may live or pause.
+fn with_option(mut failure: Failure, lock_wait: Duration, lifetime: Duration) -> Failure {
+    let limits = match failure.code {
+        codes::WRITE_CONFLICT => vec![(format!("the {lock_wait:?} this call waits"), "--lock-wait-ms")],
+        codes::NO_SUCH_TRANSACTION => ["maximum", "idle limit"]
+            .map(|limit| (format!("its {limit} of {lifetime:?}"), "--transaction-lifetime"))
+            .to_vec(),
+        _ => Vec::new(),
+    };
+    for (limit, option) in limits {
+        failure.message = failure.message.replace(&limit, &format!("{limit} ({option})"));
     }
     failure
 }
@@ -174,10 +180,31 @@ async fn in_transaction<H: Handler>(
         state.audience().tell(lsid, work.machine.newest(), reason, failure, shown);
         state.cursors.kill_of_transactions(lsid);
     }
-    match made.map_err(|failure| with_option(failure, context.options.lock_wait))? {
+    let lifetime = state.limits.transaction_lifetime;
+    match made.map_err(|failure| with_option(failure, context.options.lock_wait, lifetime))? {
         Made::Body(body) => Ok(body),
         Made::Server(_) => {
             Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_named_by_their_options() {
+        let (wait, life) = (Duration::from_millis(100), Duration::from_secs(60));
+        for (code, words, option) in [
+            (codes::WRITE_CONFLICT, "longer than the 100ms this call waits: db.c", "waits (--lock-wait-ms): db.c"),
+            (codes::NO_SUCH_TRANSACTION, "longer than its maximum of 60s", "60s (--transaction-lifetime)"),
+            (codes::NO_SUCH_TRANSACTION, "longer than its idle limit of 60s", "60s (--transaction-lifetime)"),
+        ] {
+            let named = with_option(Failure::new(code, words), wait, life);
+            assert!(named.message.ends_with(option), "{}", named.message);
+        }
+        let other = Failure::new(codes::BAD_VALUE, "the 100ms this call waits");
+        assert_eq!(with_option(other.clone(), wait, life), other);
     }
 }
