@@ -50,9 +50,10 @@ class Example:
             return Result(name, "0 passed, 1 failed", [f"it ended with {status}:\n{tail(log)}"])
         return Result(name, "1 passed, 0 failed")
 
-
     def _lose_primary(self, place: Place, process: subprocess.Popen, log: Path) -> None:
-        is_said = lambda: self.loses_primary_at in log.read_text(encoding="utf-8", errors="replace")
+        def is_said() -> bool:
+            return self.loses_primary_at in log.read_text(encoding="utf-8", errors="replace")
+
         wait_until(f"{self.name}: {self.loses_primary_at!r}", is_said, process, log, LIMIT_S)
         place.deployment.kill_primary()
 

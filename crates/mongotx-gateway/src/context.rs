@@ -80,10 +80,10 @@ impl Context {
         Self { client, upstream, members, tx, memory, users, options, started, activity }
     }
 
-    /// Looks at the set's members, now and as long as the gateway lives.
+    /// Joins the set, and looks at its members as long as the gateway lives.
     pub(crate) async fn watch_members(self: &Arc<Self>) {
         let Some(members) = &self.members else { return };
-        members.look(&self.upstream, &self.options.client.tx_database).await;
+        members.join(&self.upstream, &self.options.client.tx_database).await;
         let weak: Weak<Self> = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use crate::{options::ReplicaSetFace, upstream::Upstream};
 
@@ -18,6 +18,8 @@ use crate::{options::ReplicaSetFace, upstream::Upstream};
 pub(crate) const COLLECTION: &str = "gateways";
 /// Between two looks.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks of a gateway that has just been started.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long after its last look a primary may be replaced, by the server's clock.
 const LEASE_MS: i64 = 4_000;
 /// How long after its last look a member is told of.
@@ -34,12 +36,14 @@ pub(crate) struct View {
     pub(crate) hosts: Vec<String>,
     /// How often another one has become the primary.
     pub(crate) term: u64,
+    /// When the primary has looked last, by the server's clock.
+    seen: Option<DateTime>,
 }
 
 impl View {
     /// A set of one member.
     pub(crate) fn of_one(address: String) -> Self {
-        Self { primary: Some(address.clone()), hosts: vec![address], term: 1 }
+        Self { primary: Some(address.clone()), hosts: vec![address], term: 1, seen: None }
     }
 
     fn parse(found: &Document) -> Option<Self> {
@@ -47,7 +51,8 @@ impl View {
         let mut hosts: Vec<String> = found.get_array("members").ok()?.iter().filter_map(host).collect();
         hosts.sort_unstable();
         let term = found.get_i64("term").ok().and_then(|term| u64::try_from(term).ok())?;
-        Some(Self { primary: Some(found.get_str("primary").ok()?.to_owned()), hosts, term })
+        let seen = found.get_datetime("seen").ok().copied();
+        Some(Self { primary: Some(found.get_str("primary").ok()?.to_owned()), hosts, term, seen })
     }
 }
 
@@ -80,6 +85,21 @@ impl Members {
     fn lock(&self) -> MutexGuard<'_, View> {
         // Nothing panics while it is held.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first looks. Afterwards it is the primary, or the primary has looked since it came and tells drivers of it; at the latest when a
+    /// primary that does not look any more may be replaced.
+    pub(crate) async fn join(&self, upstream: &Upstream, database: &str) {
+        self.look(upstream, database).await;
+        let joined = self.view().seen;
+        for _ in 0..LEASE_MS / PAUSE.as_millis() as i64 {
+            let view = self.view();
+            if view.primary.as_ref() == Some(&self.me) || view.seen != joined {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+            self.look(upstream, database).await;
+        }
     }
 
     /// One look. What is known stays so where the document cannot be read. False: it has left the set, and looks no more.
