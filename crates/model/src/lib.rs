@@ -17,6 +17,7 @@
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
 //! - `replicas`: a replica set whose primaries change.
+//! - `checkpoint`: a pause of all decisions, for copies of one moment.
 //! - `validation`: snapshot and serializable by validation.
 //!
 //! The tests explore each plan completely, in a minute or two for all of them on two cores. `MODEL_DEEP=1 cargo test -p model`
@@ -27,6 +28,7 @@
 //! far as the writes that were deleted with it go; everything else is. What the TTL monitor removes is judged: a
 //! document may go when its date is over, but no commit with it.
 
+pub mod checkpoint;
 pub mod client;
 pub mod expiry;
 pub mod explore;

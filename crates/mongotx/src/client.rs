@@ -23,6 +23,7 @@ use crate::{
         address::Address,
         by_key::WantedKeys,
         catalog::{Catalog, Shards},
+        checkpoint::Checkpoint,
         client_record::ClientRecordLog,
         finisher::Finisher,
         freshness::Freshness,
@@ -36,7 +37,7 @@ use crate::{
             lean::{Lean, Purpose},
         },
         strangers,
-        sweep::{Cleaned, Swept},
+        sweep::{Cleaned, Swept, any_lock},
         txlog::{Fate, TxLog},
     },
     database::Database,
@@ -363,6 +364,27 @@ impl Client {
         self.core.sweep().await
     }
 
+    /// Finishes everything that was decided, and lets no transaction be decided until the checkpoint ends: what is copied
+    /// meanwhile from the application's databases has no locks, and is of one moment as far as transactions have written it. What
+    /// open transactions of all clients had done is rolled back. New ones wait for up to [`ClientOptions::commit_timeout`].
+    /// Writes outside transactions go on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let checkpoint = client.checkpoint().await?;
+    /// // Copy the application's databases here, by any tool.
+    /// let ended = checkpoint.end().await?;
+    /// assert!(ended.broken.is_none() && ended.late == 0, "not to be used: {ended:?}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when there is another checkpoint, when something cannot be finished, or when the server does
+    /// not answer; [`ErrorKind::Unsupported`] in the published layout.
+    pub async fn checkpoint(&self) -> Result<Checkpoint> {
+        self.core.checkpoint().await
+    }
+
     /// All clients that have records, dead ones included.
     ///
     /// ```no_run
@@ -502,8 +524,7 @@ impl Client {
     }
 
     async fn repair(&self, namespace: &Namespace, mut filter: Document) -> Result<usize> {
-        let locks = [sd2v::names::WRITER, sd2v::names::READERS].map(|lock| doc! {lock: {"$exists": true}});
-        filter.insert("$or", locks.to_vec());
+        filter.insert("$or", any_lock());
         let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter).await?;
         if refused.is_empty() {
             return Ok(repaired);

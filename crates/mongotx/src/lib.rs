@@ -46,7 +46,12 @@ pub use self::{
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, each::FirstWrites, find_and_modify::Modified, update::UpdateResult},
     coordinator::strangers::drop_record_database,
-    coordinator::{quiet::Attempts, sweep::Swept, txlog::Fate},
+    coordinator::{
+        checkpoint::{Checkpoint, Ended, Settled},
+        quiet::Attempts,
+        sweep::Swept,
+        txlog::Fate,
+    },
     cursor::Cursor,
     database::{CollectionInfo, Database},
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod breakages;
+mod checkpoint;
 mod explore;
 mod plans;
 mod reading;

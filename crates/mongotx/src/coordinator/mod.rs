@@ -31,6 +31,7 @@
 //! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
+//! | [`checkpoint`], [`hold`] | a pause of all decisions, with everything finished |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
 //! | [`nodes`] | what writes wait for where several servers keep the data |
 
@@ -38,10 +39,12 @@ pub(crate) mod address;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
 pub(crate) mod changes;
+pub(crate) mod checkpoint;
 pub(crate) mod client_record;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
+pub(crate) mod hold;
 pub(crate) mod holders;
 pub(crate) mod looks;
 pub(crate) mod meet;

@@ -250,8 +250,8 @@ impl Records {
         Ok(fenced)
     }
 
-    /// The owner gives its record up.
-    pub(crate) async fn fence_own(&self, server: &Server, client: ClientId) -> Result<bool> {
+    /// Fences a record whatever its lease: its owner gives it up, or a checkpoint begins.
+    pub(crate) async fn fence_now(&self, server: &Server, client: ClientId) -> Result<bool> {
         let condition = doc! {"_id": object_id(client), "fenced": {"$exists": false}};
         self.change(server, condition, doc! {"$set": {"fenced": true}, "$currentDate": {"fencedAt": true}}).await
     }

@@ -59,6 +59,11 @@ pub(crate) struct Cleaned {
     is_durable: bool,
 }
 
+/// A document that carries one of these is locked.
+pub(crate) fn any_lock() -> Vec<Document> {
+    [WRITER, READERS].map(|lock| doc! {lock: {"$exists": true}}).to_vec()
+}
+
 impl Core {
     pub(crate) fn records(&self) -> Records {
         Records::new(&self.options.tx_database)
@@ -191,11 +196,12 @@ impl Core {
         Ok(cleaned)
     }
 
-    /// The locked documents of a collection, for people.
+    /// The locked documents of a collection.
     pub(crate) async fn locked_documents(&self, ns: &Namespace, limit: usize) -> Result<Vec<(Address, LockState)>> {
         let key = self.shard_key(ns).await?;
-        let filter = doc! {"$or": [{WRITER: {"$exists": true}}, {READERS: {"$exists": true}}]};
-        let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": limit as i64};
+        let filter = doc! {"$or": any_lock()};
+        let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": limit as i64};
+        self.server.nodes.only_from_primary(&mut find);
         let found = self.server.collect(&ns.db, find, limit).await?;
         found.iter().map(|stored| Ok((Address::of(stored, &key)?, lock_state(stored)?))).collect()
     }

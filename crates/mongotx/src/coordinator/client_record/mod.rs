@@ -29,6 +29,7 @@ use self::{
 };
 use super::{
     changes::{Changes, Closed, Told},
+    hold::Hold,
     quiet::Heard,
     records::{Records, StoredRecord},
     server::Server,
@@ -50,6 +51,9 @@ const MAX_LEASES: usize = 8;
 const CACHED_STATUSES: usize = 10_000;
 /// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
 const IDS_TRIED: usize = 4;
+
+/// Between two looks whether a checkpoint holds transactions still.
+const HELD_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long a decision of the same client is waited for before the record is asked.
 const DECISION_WAIT: Duration = Duration::from_secs(1);
@@ -73,6 +77,9 @@ pub(crate) struct Shared {
     answered: AtomicU64,
     pub(crate) records: Records,
     pub(crate) commit_timeout: Duration,
+    pub(crate) hold: Hold,
+    /// When a checkpoint was seen to hold transactions, the last time.
+    held_at: Mutex<Option<Instant>>,
     /// The deployment has been told which database has the records.
     noted: AtomicBool,
     by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
@@ -127,8 +134,22 @@ impl Shared {
         }
     }
 
-    /// A record for transactions that are to come.
-    async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Slot> {
+    /// Is nobody to register now, because of a checkpoint? Who was told so lately does not ask again.
+    async fn is_held(&self) -> Result<bool> {
+        let held_at = || self.held_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if held_at().is_some_and(|at| at.elapsed() < HELD_PAUSE / 2) {
+            return Ok(true);
+        }
+        let is_held = self.hold.stands(&self.recorder).await?;
+        *held_at() = is_held.then(Instant::now);
+        Ok(is_held)
+    }
+
+    /// A record for transactions that are to come. `None`: a checkpoint holds them.
+    async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Slot>> {
+        if self.is_held().await? {
+            return Ok(None);
+        }
         let Self { server, recorder, records, .. } = self;
         let since = Instant::now();
         server.at(Step::BeforeRegister).await;
@@ -140,8 +161,13 @@ impl Shared {
         let client = self.insert_record(lease_ms, ns).await?;
         records.probe(recorder, client).await?;
         server.at(Step::AfterRegister).await;
+        // After the record was made: either the checkpoint is seen here, or the record is seen by the checkpoint.
+        if self.is_held().await? {
+            records.retire(recorder, client, Some(0)).await?;
+            return Ok(None);
+        }
         tracing::debug!(%client, "registered");
-        Ok(Slot::new(client, lease_ms, ns.clone(), since))
+        Ok(Some(Slot::new(client, lease_ms, ns.clone(), since)))
     }
 
     /// A record under an id that no other has.
@@ -196,15 +222,47 @@ impl ClientRecordLog {
     ) -> Self {
         let noted = AtomicBool::new(false);
         let (answered, by_client, asked) = (AtomicU64::new(0), RwLock::default(), Mutex::default());
-        let shared = Shared { server, recorder, epoch, answered, records, commit_timeout, noted, by_client, asked };
+        let (hold, held_at) = (Hold::new(&records.ns.db), Mutex::default());
+        let shared = Shared {
+            server,
+            recorder,
+            epoch,
+            answered,
+            records,
+            commit_timeout,
+            hold,
+            held_at,
+            noted,
+            by_client,
+            asked,
+        };
         Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 
-    /// The slot for new transactions with this lease, registered.
-    async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Arc<Slot>> {
+    /// The same as [`ClientRecordLog::current_slot`], when no checkpoint holds transactions.
+    async fn slot_when_free(&self, lease_ms: u64, ns: &Namespace, deadline: Instant) -> Result<Arc<Slot>> {
+        loop {
+            if let Some(slot) = self.current_slot(lease_ms, ns).await? {
+                return Ok(slot);
+            }
+            if Instant::now() >= deadline {
+                let waited = self.shared.commit_timeout.as_secs_f32();
+                let message = format!(
+                    "transactions are held by a checkpoint (`mongotx checkpoint`), and this one has waited for {waited} s"
+                );
+                return Err(Error::new(ErrorKind::Unavailable, message));
+            }
+            tokio::time::sleep(HELD_PAUSE).await;
+        }
+    }
+
+    /// The slot for new transactions with this lease, registered. `None`: a checkpoint holds them.
+    async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Arc<Slot>>> {
         let mut current = Arc::clone(&self.current).lock_owned().await;
         match current.get(&lease_ms) {
-            Some(slot) if slot.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => return Ok(Arc::clone(slot)),
+            Some(slot) if slot.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => {
+                return Ok(Some(Arc::clone(slot)));
+            }
             Some(slot) => slot.retire_when_finished(),
             None if current.len() >= MAX_LEASES => {
                 let message = format!("a client uses at most {MAX_LEASES} different leases at a time");
@@ -214,13 +272,14 @@ impl ClientRecordLog {
         }
         let (shared, ns) = (Arc::clone(&self.shared), ns.clone());
         to_its_end(async move {
-            let slot = Arc::new(shared.register(lease_ms, &ns).await?);
+            let Some(slot) = shared.register(lease_ms, &ns).await? else { return Ok(None) };
+            let slot = Arc::new(slot);
             if let Ok(mut slots) = shared.by_client.write() {
                 slots.insert(slot.client, Arc::clone(&slot));
             }
             tokio::spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
             current.insert(lease_ms, Arc::clone(&slot));
-            Ok(slot)
+            Ok(Some(slot))
         })
         .await
     }
@@ -302,11 +361,12 @@ impl TxLog for ClientRecordLog {
     fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
         let ns = ns.clone();
         Box::pin(async move {
+            let deadline = Instant::now() + self.shared.commit_timeout;
             for round in 0..STARTS_TRIED {
                 if round > 1 {
                     tokio::time::sleep(START_PAUSE * round).await;
                 }
-                let slot = self.current_slot(lease_ms, &ns).await?;
+                let slot = self.slot_when_free(lease_ms, &ns, deadline).await?;
                 slot.enlist(&ns).await?;
                 let Some(epoch) = self.shared.answered_epoch() else {
                     self.barrier(slot.client).await?;

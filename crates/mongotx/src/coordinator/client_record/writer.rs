@@ -178,7 +178,7 @@ async fn in_time<T>(deadline: Instant, answer: impl Future<Output = Result<T>>) 
 async fn abandon(shared: &Shared, slot: &Slot) {
     shared.forget(slot.client);
     tracing::warn!(client = %slot.client, "the client record is lost; a new one follows");
-    if let Err(error) = shared.records.fence_own(&shared.server, slot.client).await {
+    if let Err(error) = shared.records.fence_now(&shared.server, slot.client).await {
         tracing::debug!(client = %slot.client, %error, "the lost record could not be fenced; its lease will end");
     }
     slot.finish_closing();

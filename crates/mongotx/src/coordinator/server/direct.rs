@@ -11,7 +11,7 @@ use sd2v::{
 
 use super::{Server, WriteAnswer, interrupted, kept, lean::Line};
 use crate::{
-    coordinator::{orphans::ORPHANS, records::TXS, strangers::DEPLOYMENT},
+    coordinator::{hold::CHECKPOINT, orphans::ORPHANS, records::TXS, strangers::DEPLOYMENT},
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -240,7 +240,7 @@ fn check_direct(command: &Document) -> Result<()> {
 }
 
 fn check_records(ns: &Namespace, command: &Document) -> Result<()> {
-    match [TXS, DEPLOYMENT, ORPHANS].contains(&ns.coll.as_str()) {
+    match [TXS, DEPLOYMENT, ORPHANS, CHECKPOINT].contains(&ns.coll.as_str()) {
         true => Ok(()),
         false => Err(refused(command, "it is for the records of transactions")),
     }
