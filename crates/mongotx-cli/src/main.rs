@@ -6,6 +6,7 @@
 mod abort;
 mod activity;
 mod bench;
+mod checkpoint;
 mod connect;
 mod damage;
 mod demo;
@@ -52,11 +53,13 @@ enum Command {
     Abort(abort::Options),
     /// Looks for stuck and damaged documents in all databases, and mends them
     Doctor(doctor::Options),
+    /// Finishes everything decided, and holds transactions while a command copies the databases
+    Checkpoint(checkpoint::Options),
     /// Serves drivers of every language: standard transactions on a server that has none
     Serve(serve::Options),
     /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
     MongodPath,
-    /// Adds, removes and lists those who may log in to a gateway
+    /// Adds, changes, removes and lists those who may log in to a gateway
     User(user::Options),
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
@@ -81,6 +84,7 @@ impl Command {
             Self::Show(options) => show::run(options).await,
             Self::Abort(options) => abort::run(options).await,
             Self::Doctor(options) => doctor::run(options).await,
+            Self::Checkpoint(options) => checkpoint::run(options).await,
             Self::Serve(options) => serve::run(options).await,
             Self::MongodPath => mongod_path::run(),
             Self::User(options) => user::run(options).await,

@@ -9,6 +9,7 @@ mod bench_docs;
 mod bench_overhead;
 mod bench_queries;
 mod bench_report;
+mod checkpoint;
 mod common;
 mod demo;
 mod doc_links;
