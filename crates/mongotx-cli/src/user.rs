@@ -1,4 +1,5 @@
-//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads when it starts.
+//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads when it starts,
+//! and again on SIGHUP.
 
 use std::{
     io::{IsTerminal, Read},
@@ -29,7 +30,21 @@ enum Action {
     Add {
         #[command(flatten)]
         who: Who,
-        /// What the user may do, separated by commas: root, read:DATABASE, readWrite:DATABASE, dbAdmin:DATABASE
+        /// What the user may do, separated by commas: read:DATABASE, readWrite:DATABASE, dbAdmin:DATABASE, dbOwner:DATABASE,
+        /// readAnyDatabase, readWriteAnyDatabase, dbAdminAnyDatabase, clusterMonitor, backup, restore, root
+        #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+        roles: Vec<Role>,
+    },
+    /// Gives a user another password. It is asked for, or is the first line of standard input
+    Password {
+        #[command(flatten)]
+        who: Who,
+    },
+    /// Gives a user other roles, in the place of those it has
+    Roles {
+        #[command(flatten)]
+        who: Who,
+        /// What the user may do from now on, as for `add`; nothing, if there are none
         #[arg(long, value_name = "ROLES", value_delimiter = ',')]
         roles: Vec<Role>,
     },
@@ -71,6 +86,13 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         Action::Add { who, roles } => {
             let password = password()?;
             Users::change(&who.users, |users| users.add(who.name(), &password, roles)).map_err(failure)?;
+        }
+        Action::Password { who } => {
+            let password = password()?;
+            Users::change(&who.users, |users| users.set_password(&who.name(), &password)).map_err(failure)?;
+        }
+        Action::Roles { who, roles } => {
+            Users::change(&who.users, |users| users.set_roles(&who.name(), roles)).map_err(failure)?;
         }
         Action::Remove { who } => Users::change(&who.users, |users| users.remove(&who.name())).map_err(failure)?,
         Action::List { users } => list(&Users::read(&users).map_err(failure)?),

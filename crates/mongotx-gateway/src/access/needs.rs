@@ -35,7 +35,7 @@ pub(crate) enum Access {
     View(Need),
     /// Who may read the collection that is named with its database.
     FullName,
-    /// Who asks for operations of others (`$ownOps` is not true): `root`.
+    /// Who asks for operations of others (`$ownOps` is not true): as for [`Need::Monitor`].
     Operations,
     /// As the command that is explained.
     Inner,
@@ -112,7 +112,7 @@ impl Asked<'_> {
             }
             Access::FullName => add_full(demands, command.get(name), Need::Read),
             Access::Operations if command.get_bool("$ownOps").unwrap_or(false) => {}
-            Access::Operations => demands.add(Need::Root),
+            Access::Operations => demands.add(Need::Monitor),
             Access::Inner => self.add_explained(demands, command.get(name)),
         }
     }
@@ -199,7 +199,7 @@ mod tests {
                 vec![(Read, "d".to_owned()), (Need::Root, "d".to_owned())],
             ),
             (doc! {"mapReduce": "c", "out": 5}, vec![(Read, "d".to_owned()), (Need::Root, "d".to_owned())]),
-            (doc! {"currentOp": 1}, d(Need::Root)),
+            (doc! {"currentOp": 1}, d(Need::Monitor)),
             (doc! {"currentOp": 1, "$ownOps": true}, vec![]),
             (doc! {"noSuchThing": 1}, d(Need::Root)),
             (doc! {"insert": "c", "bypassDocumentValidation": 0}, d(Write)),

@@ -5,7 +5,15 @@
 //! | `read:DB` | reads documents, lists collections and indexes, statistics |
 //! | `readWrite:DB` | also writes documents, makes, drops and renames collections, makes and drops indexes |
 //! | `dbAdmin:DB` | makes, drops and changes collections and indexes, drops the database, looks at how it works; no documents |
-//! | `root` | everything, everywhere |
+//! | `dbOwner:DB` | `readWrite` and `dbAdmin` |
+//!
+//! | role | everywhere |
+//! | --- | --- |
+//! | `readAnyDatabase`, `readWriteAnyDatabase`, `dbAdminAnyDatabase` | `read`, `readWrite`, `dbAdmin` on all databases but `local` and `config` |
+//! | `clusterMonitor` | looks at how gateway and server work; which collections there are, and how large; no documents |
+//! | `backup` | reads all databases, as a dump does |
+//! | `restore` | writes to all databases, makes and drops collections and indexes, as putting a dump back does; reads no documents |
+//! | `root` | everything |
 
 use std::{fmt, str::FromStr};
 
@@ -23,6 +31,20 @@ pub enum Role {
     ReadWrite(String),
     /// Manages collections and indexes of this database.
     DbAdmin(String),
+    /// Reads, writes and manages this database.
+    DbOwner(String),
+    /// Reads documents of all databases.
+    ReadAnyDatabase,
+    /// Reads and writes documents of all databases.
+    ReadWriteAnyDatabase,
+    /// Manages collections and indexes of all databases.
+    DbAdminAnyDatabase,
+    /// Looks at how the gateway and the server work.
+    ClusterMonitor,
+    /// Reads all databases.
+    Backup,
+    /// Writes to all databases.
+    Restore,
 }
 
 /// What a command needs of a database.
@@ -38,16 +60,40 @@ pub(crate) enum Need {
     Define,
     /// To change how collections work, to drop the database, to look at how the server works on it.
     Manage,
+    /// To look at how the gateway and the server work.
+    Monitor,
     /// Everything.
     Root,
 }
+
+/// Databases of the server itself, on which roles for all databases are none.
+const OF_THE_SERVER: [&str; 2] = ["local", "config"];
+
+/// Roles for all databases, by their names.
+const EVERYWHERE: [Role; 7] = [
+    Role::Root,
+    Role::ReadAnyDatabase,
+    Role::ReadWriteAnyDatabase,
+    Role::DbAdminAnyDatabase,
+    Role::ClusterMonitor,
+    Role::Backup,
+    Role::Restore,
+];
 
 impl Role {
     /// The database that it is about.
     pub(crate) fn database(&self) -> Option<&str> {
         match self {
-            Self::Root => None,
-            Self::Read(database) | Self::ReadWrite(database) | Self::DbAdmin(database) => Some(database),
+            Self::Read(database) | Self::ReadWrite(database) | Self::DbAdmin(database) | Self::DbOwner(database) => {
+                Some(database)
+            }
+            Self::Root
+            | Self::ReadAnyDatabase
+            | Self::ReadWriteAnyDatabase
+            | Self::DbAdminAnyDatabase
+            | Self::ClusterMonitor
+            | Self::Backup
+            | Self::Restore => None,
         }
     }
 
@@ -58,6 +104,13 @@ impl Role {
             Self::Read(_) => "read",
             Self::ReadWrite(_) => "readWrite",
             Self::DbAdmin(_) => "dbAdmin",
+            Self::DbOwner(_) => "dbOwner",
+            Self::ReadAnyDatabase => "readAnyDatabase",
+            Self::ReadWriteAnyDatabase => "readWriteAnyDatabase",
+            Self::DbAdminAnyDatabase => "dbAdminAnyDatabase",
+            Self::ClusterMonitor => "clusterMonitor",
+            Self::Backup => "backup",
+            Self::Restore => "restore",
         }
     }
 
@@ -65,11 +118,28 @@ impl Role {
     pub(crate) fn allows(&self, need: Need, database: &str) -> bool {
         let enough = match self {
             Self::Root => return true,
-            Self::Read(_) => matches!(need, Need::See | Need::Read),
-            Self::ReadWrite(_) => matches!(need, Need::See | Need::Read | Need::Write | Need::Define),
-            Self::DbAdmin(_) => matches!(need, Need::See | Need::Define | Need::Manage),
+            // What is about the server is asked of whatever database.
+            Self::ClusterMonitor if need == Need::Monitor => return true,
+            Self::ClusterMonitor => matches!(need, Need::See),
+            Self::Read(_) | Self::ReadAnyDatabase | Self::Backup => matches!(need, Need::See | Need::Read),
+            Self::ReadWrite(_) | Self::ReadWriteAnyDatabase => {
+                matches!(need, Need::See | Need::Read | Need::Write | Need::Define)
+            }
+            Self::DbAdmin(_) | Self::DbAdminAnyDatabase => matches!(need, Need::See | Need::Define | Need::Manage),
+            Self::DbOwner(_) => {
+                matches!(need, Need::See | Need::Read | Need::Write | Need::Define | Need::Manage)
+            }
+            Self::Restore => matches!(need, Need::See | Need::Write | Need::Define | Need::Manage),
         };
-        enough && self.database() == Some(database)
+        enough && self.is_about(database)
+    }
+
+    /// Is this database one of those that it is about?
+    pub(crate) fn is_about(&self, database: &str) -> bool {
+        match self.database() {
+            Some(own) => own == database,
+            None => *self == Self::Root || !OF_THE_SERVER.contains(&database),
+        }
     }
 }
 
@@ -88,19 +158,26 @@ impl FromStr for Role {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "root" {
-            return Ok(Self::Root);
+        if let Some(role) = EVERYWHERE.into_iter().find(|role| role.name() == text) {
+            return Ok(role);
         }
-        let forms = "a role is root, read:DATABASE, readWrite:DATABASE or dbAdmin:DATABASE";
-        let (name, database) = text.split_once(':').ok_or_else(|| format!("{text:?}: {forms}"))?;
+        let forms = || {
+            let everywhere = EVERYWHERE.map(|role| role.name()).join(", ");
+            format!(
+                "a role is read:DATABASE, readWrite:DATABASE, dbAdmin:DATABASE, dbOwner:DATABASE, or one of {everywhere}"
+            )
+        };
+        let (name, database) = text.split_once(':').ok_or_else(|| format!("{text:?}: {}", forms()))?;
         if !is_database_name(database) {
             return Err(format!("{text:?}: {database:?} is no database name"));
         }
+        let database = database.to_owned();
         match name {
-            "read" => Ok(Self::Read(database.to_owned())),
-            "readWrite" => Ok(Self::ReadWrite(database.to_owned())),
-            "dbAdmin" => Ok(Self::DbAdmin(database.to_owned())),
-            _ => Err(format!("{text:?}: {forms}")),
+            "read" => Ok(Self::Read(database)),
+            "readWrite" => Ok(Self::ReadWrite(database)),
+            "dbAdmin" => Ok(Self::DbAdmin(database)),
+            "dbOwner" => Ok(Self::DbOwner(database)),
+            _ => Err(format!("{text:?}: {}", forms())),
         }
     }
 }
@@ -112,28 +189,53 @@ mod tests {
 
     #[test]
     fn roles_are_read_as_they_are_written() {
-        for text in ["root", "read:a", "readWrite:a-b", "dbAdmin:x"] {
+        let everywhere = EVERYWHERE.map(|role| role.to_string());
+        let of_one = ["read:a", "readWrite:a-b", "dbAdmin:x", "dbOwner:x"].map(str::to_owned);
+        for text in everywhere.into_iter().chain(of_one) {
             assert_eq!(text.parse::<Role>().unwrap().to_string(), text);
         }
-        for bad in ["", "read", "read:", "Read:a", "root:a", "write:a", "read:a.b", "read:a:b c", "readWrite: a"] {
+        for bad in [
+            "",
+            "read",
+            "read:",
+            "Read:a",
+            "root:a",
+            "write:a",
+            "read:a.b",
+            "read:a:b c",
+            "readWrite: a",
+            "dbOwner",
+            "readAnyDatabase:a",
+            "backup:a",
+        ] {
             assert!(bad.parse::<Role>().is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn roles_allow_what_the_table_says_and_on_their_database_only() {
-        use Need::{Define, Manage, Read, Root, See, Write};
-        let all = [See, Read, Write, Define, Manage, Root];
+    fn roles_allow_what_the_table_says_and_where_it_says() {
+        use Need::{Define, Manage, Monitor, Read, Root, See, Write};
+        let all = [See, Read, Write, Define, Manage, Monitor, Root];
         for (role, allowed) in [
             ("read:d", &[See, Read][..]),
             ("readWrite:d", &[See, Read, Write, Define]),
             ("dbAdmin:d", &[See, Define, Manage]),
+            ("dbOwner:d", &[See, Read, Write, Define, Manage]),
+            ("readAnyDatabase", &[See, Read]),
+            ("readWriteAnyDatabase", &[See, Read, Write, Define]),
+            ("dbAdminAnyDatabase", &[See, Define, Manage]),
+            ("clusterMonitor", &[See, Monitor]),
+            ("backup", &[See, Read]),
+            ("restore", &[See, Write, Define, Manage]),
         ] {
             let role: Role = role.parse().unwrap();
             for need in all {
-                assert_eq!(role.allows(need, "d"), allowed.contains(&need), "{role} {need:?}");
-                assert!(!role.allows(need, "other"), "{role} {need:?}");
-                assert!(crate::Role::Root.allows(need, "other"), "{need:?}");
+                let is_allowed = allowed.contains(&need);
+                assert_eq!(role.allows(need, "d"), is_allowed, "{role} {need:?}");
+                let is_everywhere = role.database().is_none();
+                assert_eq!(role.allows(need, "other"), is_everywhere && is_allowed, "{role} {need:?}");
+                assert_eq!(role.allows(need, "local"), is_allowed && need == Monitor, "{role} {need:?}");
+                assert!(crate::Role::Root.allows(need, "local"), "{need:?}");
             }
         }
     }

@@ -79,8 +79,13 @@ impl User {
         self.roles.contains(&Role::Root)
     }
 
+    /// Whether the user may look at what others do.
+    pub(crate) fn may_monitor(&self) -> bool {
+        self.may(Need::Monitor, "admin")
+    }
+
     /// Whether the user has any role there.
     pub(crate) fn knows(&self, database: &str) -> bool {
-        self.is_root() || self.roles.iter().any(|role| role.database() == Some(database))
+        self.roles.iter().any(|role| role.is_about(database))
     }
 }

@@ -169,11 +169,15 @@ impl Users {
     pub fn add(&mut self, name: UserName, password: &str, roles: Vec<Role>) -> Result<(), String> {
         name.check()?;
         check_roles(&roles)?;
+        if self.users.contains_key(&name) {
+            return Err(format!("user {name}: is there already; give it another password, or other roles"));
+        }
+        self.put(name, password, roles)
+    }
+
+    fn put(&mut self, name: UserName, password: &str, roles: Vec<Role>) -> Result<(), String> {
         if password.is_empty() {
             return Err("the password is empty".to_owned());
-        }
-        if self.users.contains_key(&name) {
-            return Err(format!("user {name}: is there already; remove it first"));
         }
         let credential = |mechanism| {
             Credential::of(mechanism, &name.name, password).map_err(|reason| format!("the password: {reason}"))
@@ -182,6 +186,32 @@ impl Users {
         let user = User { digest: name.digest(), name: name.clone(), roles, sha_1, sha_256 };
         self.users.insert(name, Arc::new(user));
         Ok(())
+    }
+
+    /// Gives a user another password.
+    ///
+    /// # Errors
+    /// In words: there is none of that name, an empty password or one that SASLprep does not allow.
+    pub fn set_password(&mut self, name: &UserName, password: &str) -> Result<(), String> {
+        let roles = self.known(name)?.roles.clone();
+        self.put(name.clone(), password, roles)
+    }
+
+    /// Gives a user other roles.
+    ///
+    /// # Errors
+    /// In words: there is none of that name, too many roles.
+    pub fn set_roles(&mut self, name: &UserName, roles: Vec<Role>) -> Result<(), String> {
+        check_roles(&roles)?;
+        let User { name, digest, sha_1, sha_256, .. } = self.known(name)?;
+        let (digest, sha_1, sha_256) = (digest.clone(), sha_1.clone(), sha_256.clone());
+        let user = User { name: name.clone(), digest, roles, sha_1, sha_256 };
+        self.users.insert(user.name.clone(), Arc::new(user));
+        Ok(())
+    }
+
+    fn known(&self, name: &UserName) -> Result<&User, String> {
+        self.users.get(name).map(Arc::as_ref).ok_or_else(|| format!("user {name}: there is none"))
     }
 
     /// Removes a user.

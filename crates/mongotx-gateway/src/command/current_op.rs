@@ -1,5 +1,5 @@
-//! `currentOp` and the stage `$currentOp`: commands that run at this gateway, and transactions that are open at it. Of others than
-//! `root`, their own.
+//! `currentOp` and the stage `$currentOp`: commands that run at this gateway, and transactions that are open at it. Who has neither
+//! `root` nor `clusterMonitor` sees the own ones.
 //!
 //! What the server itself is doing is not shown: those are the gateway's own commands, on documents as they are stored. Values are taken
 //! out of the commands that are shown. What is asked for besides, a filter or further stages, the server works out.
@@ -29,7 +29,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let idle_connections = fields.flag("$all")?.unwrap_or(false);
     fields.ignore(&["$truncateOps"]);
     let filter = fields.into_rest();
-    let sees_all = call.user.is_none_or(User::is_root) && !own_only;
+    let sees_all = call.user.is_none_or(User::may_monitor) && !own_only;
     let shown = operations(call, Asked { sees_all, idle_connections, idle_transactions: true });
     let shown = if filter.is_empty() { shown } else { filtered(call.context, shown, filter).await? };
     Body::of(&doc! {"inprog": shown})

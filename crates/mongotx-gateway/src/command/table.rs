@@ -23,7 +23,7 @@ use super::{
 use crate::{
     access::{
         Access::{self, FullName, Inner, MapReduce, On, OnCursor, Open, Operations, Own, Pipeline, Rename, View},
-        Need::{Define, Manage, Read, Root, See, Write},
+        Need::{Define, Manage, Monitor, Read, Root, See, Write},
     },
     api::Api,
     error::{Code, code},
@@ -206,7 +206,7 @@ static ROWS: &[Command] = &[
     outside!(current_op::run, ["currentOp"], Operations),
     // Checks by itself whose operation it is.
     outside!(kill_op::run, ["killOp"], Own),
-    outside!(server_status::run, ["serverStatus"], On(Root)),
+    outside!(server_status::run, ["serverStatus"], On(Monitor)),
     // Transactions and sessions.
     ending(run::commit, &["commitTransaction"], Own),
     ending(run::abort, &["abortTransaction"], Own),
@@ -240,7 +240,7 @@ static ROWS: &[Command] = &[
     local(|arrived| Ok(handshake::address(arrived.connection)), &["whatsmyuri"], Open),
     local(|arrived| Ok(handshake::status(arrived.connection, arrived.request)), &["connectionStatus"], Open),
     local(|arrived| Ok(handshake::logout(arrived.connection)), &["logout"], Own),
-    local(|arrived| handshake::command_line(arrived.context, arrived.request), &["getCmdLineOpts"], On(Root)),
+    local(|arrived| handshake::command_line(arrived.context, arrived.request), &["getCmdLineOpts"], On(Monitor)),
     local(|_| Ok(handshake::commands(listed())), &["listCommands"], Open),
     local(|_| Ok(handshake::start_session()), &["startSession"], Own),
     local(|_| Ok(handshake::nonce()), &["getnonce"], Open),
@@ -258,14 +258,14 @@ static ROWS: &[Command] = &[
     .stable(),
     // The server.
     through(&["buildInfo", "buildinfo"], Open),
-    through(&["hostInfo"], On(Root)),
-    through(&["getParameter"], On(Root)),
-    through(&["getLog"], On(Root)),
+    through(&["hostInfo"], On(Monitor)),
+    through(&["getParameter"], On(Monitor)),
+    through(&["getLog"], On(Monitor)),
     through(&["features"], Own),
     through(&["profile"], On(Manage)),
-    through(&["top"], On(Root)),
-    through(&["lockInfo"], On(Root)),
-    through(&["connPoolStats"], On(Root)),
+    through(&["top"], On(Monitor)),
+    through(&["lockInfo"], On(Monitor)),
+    through(&["connPoolStats"], On(Monitor)),
     through(&["dbHash", "dbhash"], On(See)),
     through(&["planCacheClear"], On(Manage)),
     through(&["planCacheClearFilters"], On(Manage)),
@@ -276,7 +276,7 @@ static ROWS: &[Command] = &[
     through(&["fsyncUnlock"], On(Root)),
     through(&["logRotate"], On(Root)),
     through(&["reIndex"], On(Manage)),
-    through(&["getDefaultRWConcern"], On(Root)),
+    through(&["getDefaultRWConcern"], On(Monitor)),
     through(&["availableQueryOptions"], Own),
     through(&["driverOIDTest"], Own),
     // Nobody's.
@@ -413,10 +413,16 @@ mod tests {
         ];
         assert_eq!(names(|command| command.access == Open), open);
         let root = [
-            "serverStatus",
             "killAllSessions",
             "killAllSessionsByPattern",
             "configureFailPoint",
+            "fsync",
+            "fsyncUnlock",
+            "logRotate",
+        ];
+        assert_eq!(names(|command| command.access == On(Root) && is_answered(command)), root);
+        let monitor = [
+            "serverStatus",
             "getCmdLineOpts",
             "hostInfo",
             "getParameter",
@@ -424,12 +430,9 @@ mod tests {
             "top",
             "lockInfo",
             "connPoolStats",
-            "fsync",
-            "fsyncUnlock",
-            "logRotate",
             "getDefaultRWConcern",
         ];
-        assert_eq!(names(|command| command.access == On(Root) && is_answered(command)), root);
+        assert_eq!(names(|command| command.access == On(Monitor)), monitor);
         let refused_to_others =
             |command: &Command| !is_answered(command) && ![Open, On(Root)].contains(&command.access);
         assert_eq!(names(refused_to_others), [""; 0]);

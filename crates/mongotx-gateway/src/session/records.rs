@@ -23,7 +23,8 @@ pub(crate) const ACTIVITY: &str = "activity";
 
 /// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
-    ["txs", "guards", COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
+    const OF_CLIENTS: [&str; 5] = ["txs", "guards", "checkpoint", "deployment", "orphans"];
+    OF_CLIENTS.contains(&collection) || [COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
 }
 
 /// The records, and what a gateway knows of their collection.

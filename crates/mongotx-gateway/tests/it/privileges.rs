@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use bson::{Document, doc};
 use common::{
     commands::{Session, code, cursor_id},
-    users::{User, guarded},
+    options,
+    users::{User, guarded, with_users},
 };
-use mongotx_gateway::Gateway;
+use mongotx_gateway::{Gateway, Limits};
 
 /// Commands on the database that the roles are about, and who may run them. `root` always may.
 fn table(db: &str, other: &str) -> Vec<(Document, &'static [&'static str])> {
@@ -135,6 +136,56 @@ async fn what_is_about_the_server_is_for_root() {
         for name in NAMES {
             let refused = code(&users[name].run("admin", command.clone()).await) == 13;
             assert_eq!(refused, name != "root", "{name}: {command}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn roles_for_all_databases_allow_what_they_are_for() {
+    let db = testkit::unique_db("gw_role_any");
+    let owner = format!("dbOwner:{db}");
+    let all = [
+        ("reader", "readAnyDatabase"),
+        ("writer", "readWriteAnyDatabase"),
+        ("admin", "dbAdminAnyDatabase"),
+        ("monitor", "clusterMonitor"),
+        ("backup", "backup"),
+        ("restore", "restore"),
+        ("owner", &owner),
+    ];
+    let users: Vec<(String, &str)> = all.iter().map(|(name, role)| (format!("{name}@admin"), *role)).collect();
+    let users: Vec<(&str, &str)> = users.iter().map(|(name, role)| (name.as_str(), *role)).collect();
+    let gateway = guarded(&users).await.0;
+    for (command, allowed) in [
+        (doc! {"insert": "c", "documents": [{"a": 1}]}, &["writer", "restore", "owner"][..]),
+        (doc! {"find": "c"}, &["reader", "writer", "backup", "owner"]),
+        (doc! {"listCollections": 1}, &["reader", "writer", "admin", "monitor", "backup", "restore", "owner"]),
+        (
+            doc! {"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]},
+            &["writer", "admin", "restore", "owner"],
+        ),
+        (doc! {"validate": "c"}, &["admin", "restore", "owner"]),
+        (doc! {"serverStatus": 1}, &["monitor"]),
+        (doc! {"currentOp": 1}, &["monitor"]),
+        (doc! {"getLog": "global"}, &["monitor"]),
+        (doc! {"killAllSessions": []}, &[]),
+    ] {
+        for (name, _) in all {
+            let user = User::log_in(&gateway, name).await;
+            let is_on_admin = ["currentOp", "getLog", "killAllSessions"].iter().any(|of| command.contains_key(*of));
+            let refused = code(&user.run(if is_on_admin { "admin" } else { &db }, command.clone()).await) == 13;
+            assert_eq!(refused, !allowed.contains(&name), "{name}: {command}");
+        }
+    }
+    // Neither the server's own databases nor MongoTx's.
+    let server = testkit::shared_standalone().await.unwrap();
+    let (options, _folder) = with_users(options(&server.uri(), Limits::default()), &users);
+    let own = options.client.tx_database.clone();
+    let gateway = Gateway::start(options).await.unwrap();
+    for database in ["local", "config", &own] {
+        for (name, _) in all {
+            let user = User::log_in(&gateway, name).await;
+            assert_eq!(code(&user.run(database, doc! {"find": "c"}).await), 13, "{name}: {database}");
         }
     }
 }
