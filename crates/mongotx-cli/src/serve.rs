@@ -2,7 +2,7 @@
 //!
 //! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when nobody answers there.
 //! 2. The gateway listens, and says where.
-//! 3. SIGHUP: users and certificates are read again.
+//! 3. SIGHUP: users, certificates and the configuration file are read again; limits, waits and the log level change with it.
 //! 4. Another signal, or the end of standard input with `--end-with-stdin`: commands that run are
 //!    answered, then everything that was started goes. A second signal waits for nothing.
 
@@ -17,15 +17,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Args, ValueEnum};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
 use mongotx::{ClientOptions, Isolation};
 use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, StartError, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 use tokio::io::AsyncReadExt;
 
-use self::{hoarding::HoardingOptions, logs::LogOptions};
+use self::{
+    hoarding::HoardingOptions,
+    logs::{Log, LogOptions},
+};
 use crate::{
+    Cli, Command,
     connect::{ServerOptions, with_selection_limit},
     failure::{Failure, Status, WELL},
     interrupt::Interrupts,
@@ -165,7 +169,7 @@ impl From<Remembered> for RetryableWrites {
 /// Runs `mongotx serve`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
-    logs::start(&options.log)?;
+    let log = logs::start(&options.log)?;
     allow_open_files();
     let mut input_closed = pin!(input_closed(options.end_with_stdin));
     let (server, gateway) = tokio::select! {
@@ -178,7 +182,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         tokio::select! {
             _ = interrupts.next() => break,
             () = &mut input_closed => break,
-            _ = hang_up.recv() => reload(&gateway).await,
+            _ = hang_up.recv() => reload(&gateway, &log, &options).await,
         }
     }
     say::warn("ending: commands that run are answered first; a second signal ends at once");
@@ -203,14 +207,69 @@ async fn input_closed(is_asked: bool) {
     while let Ok(1..) = input.read(&mut dropped).await {}
 }
 
-/// Reads users and certificates again.
-async fn reload(gateway: &Gateway) {
-    match gateway.reload().await {
-        Ok(reloaded) => say::warn(&format!(
-            "read the files of users and certificates again; ended what {} had open",
-            say::count(reloaded.users_changed, "changed or removed user")
-        )),
-        Err(error) => say::warn(&format!("nothing was read again: {error}")),
+/// Reads users, certificates and the configuration file again.
+async fn reload(gateway: &Gateway, log: &Log, started_with: &Options) {
+    match reload_all(gateway, log, started_with).await {
+        Ok(told) => say::warn(&told),
+        Err(failure) => say::warn(&format!("nothing was read again: {}", say::plain(&failure.to_string()))),
+    }
+}
+
+/// All of it, or nothing. Answers what has changed.
+async fn reload_all(gateway: &Gateway, log: &Log, started_with: &Options) -> Result<String, Failure> {
+    let options = read_again()?;
+    let reloaded = gateway.reload().await.map_err(|error| Failure::new(error.to_string()))?;
+    gateway.tune(gateway_options(&options, &options.server.uri).tuning());
+    log.tune(&options.log)?;
+    let mut told = format!(
+        "read users, certificates and the configuration again; ended what {} had open",
+        say::count(reloaded.users_changed, "changed or removed user")
+    );
+    let before = started_with.fixed();
+    let fixed = options.fixed();
+    let changed = fixed.iter().filter(|option| !before.contains(option)).map(|(name, _)| *name);
+    let changed: Vec<&str> = changed.collect();
+    if !changed.is_empty() {
+        told.push_str(&format!("; when the gateway is started again, these change, too: {}", changed.join(", ")));
+    }
+    Ok(told)
+}
+
+/// The options, with what the configuration file says now.
+fn read_again() -> Result<Options, Failure> {
+    let args = config::with_file(&Cli::command(), std::env::args_os().collect())?;
+    match Cli::try_parse_from(args).map(|cli| cli.command) {
+        Ok(Command::Serve(options)) => Ok(options),
+        Ok(_) => Err(Failure::new("this is no gateway")),
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+impl Options {
+    /// What a gateway that runs cannot change.
+    fn fixed(&self) -> Vec<(&'static str, String)> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let mut fixed = vec![
+            ("uri", self.server.uri.clone()),
+            ("tx-database", self.server.tx_database.clone()),
+            ("listen", self.listen.to_string()),
+            ("unix", path(&self.unix)),
+            ("users", path(&self.users)),
+            ("allow-plaintext", self.allow_plaintext.to_string()),
+            ("tls-certificate", path(&self.tls_certificate)),
+            ("tls-key", path(&self.tls_key)),
+            ("tls-client-ca", path(&self.tls_client_ca)),
+            ("metrics", format!("{:?}", self.metrics)),
+            ("isolation", format!("{:?}", self.isolation)),
+            ("retryable-writes", format!("{:?}", self.retryable_writes)),
+            ("as-replica-set", format!("{:?}", self.as_replica_set)),
+            ("advertise", format!("{:?}", self.advertise)),
+            ("enable-test-commands", self.enable_test_commands.to_string()),
+            ("shutdown-timeout", self.shutdown_timeout.to_string()),
+            self.log.fixed(),
+        ];
+        fixed.extend(self.hoarding.fixed());
+        fixed
     }
 }
 
@@ -266,9 +325,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
         connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
         memory_bytes: usize::try_from(u64::from(options.max_memory_mib) << 20).unwrap_or(usize::MAX),
         idle: (options.idle_timeout > 0).then(|| Duration::from_secs(options.idle_timeout.into())),
-        connections_per_address: options.hoarding.per_address(),
-        login: options.hoarding.login(),
-        ..Limits::default()
+        ..options.hoarding.limits(Limits::default())
     };
     GatewayOptions {
         sessions: options.hoarding.sessions(),

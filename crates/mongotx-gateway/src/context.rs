@@ -1,7 +1,7 @@
 //! What every command may use.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, PoisonError, RwLock, Weak},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use crate::{
     members::{self, Members},
     memory::Memory,
     metrics::Metrics,
-    options::Options,
+    options::{Limits, Options, Tuning},
     session::records::Records,
     state::State,
     upstream::Upstream,
@@ -38,8 +38,9 @@ pub struct Context {
     pub(crate) memory: Arc<Memory>,
     /// Who may log in. `None`: nobody has to.
     pub(crate) users: Option<Roster>,
-    /// What was asked for when the gateway was started.
+    /// What was asked for when the gateway was started. What may be chosen anew: [`Context::tuning`].
     pub options: Options,
+    tuning: RwLock<Arc<Tuning>>,
     /// When it was started.
     pub started: Instant,
     /// What this gateway tells the store of its open transactions.
@@ -47,15 +48,26 @@ pub struct Context {
 }
 
 /// Shows the limits of clients in the metrics.
-fn tell_limits(metrics: &Metrics, options: &Options) {
-    let (limits, sessions) = (&options.limits, &options.sessions);
+fn tell_limits(metrics: &Metrics, tuning: &Tuning) {
+    let Tuning { limits, sessions, .. } = tuning;
+    let seconds = |limit: Duration| usize::try_from(limit.as_secs()).ok().filter(|_| limit < Duration::MAX);
     metrics.limited("max-connections", Some(limits.connections));
     metrics.limited("max-connections-per-address", limits.connections_per_address);
     metrics.limited("max-sessions", Some(sessions.sessions));
     metrics.limited("max-cursors", Some(sessions.cursors));
-    metrics.limited("max-transaction-documents", Some(options.client.max_documents));
     metrics.limited("max-snapshot-read-mib", Some(sessions.validated_read_bytes >> 20));
     metrics.limited("max-memory-mib", Some(limits.memory_bytes >> 20));
+    metrics.limited("max-upstream-connections", Some(limits.upstream));
+    metrics.limited("first-message-timeout", seconds(limits.first_message));
+    metrics.limited("message-timeout", seconds(limits.message));
+    metrics.limited("answer-timeout", seconds(limits.answer));
+    metrics.limited("idle-timeout", limits.idle.and_then(seconds));
+    metrics.limited("login-timeout", limits.login.and_then(seconds));
+    metrics.limited("upstream-wait", seconds(limits.upstream_wait));
+    metrics.limited("session-timeout", seconds(sessions.session_timeout));
+    metrics.limited("transaction-lifetime", seconds(sessions.transaction_lifetime));
+    metrics.limited("cursor-timeout", seconds(sessions.cursor_timeout));
+    metrics.limited("lock-wait-ms", usize::try_from(tuning.lock_wait.as_millis()).ok());
 }
 
 /// Where clients reach a gateway, as it shows itself.
@@ -71,13 +83,32 @@ impl Context {
     pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
         let records = Records::new(&client, &options.client.tx_database, options.sessions.session_timeout);
         let tx = State::new(options.sessions, records);
-        tell_limits(&tx.metrics, &options);
+        let tuning = options.tuning();
+        tell_limits(&tx.metrics, &tuning);
+        tx.metrics.limited("max-transaction-documents", Some(options.client.max_documents));
         let memory = Memory::new(options.limits.memory_bytes, tx.metrics.memory_bytes.clone());
         let users = users.map(Roster::new);
         let members = options.replica_set.as_ref().and_then(Members::of);
         let activity = ActivityRecord::new(&options.client.tx_database, address(&options));
         let (activity, started) = (Mutex::new(activity), Instant::now());
-        Self { client, upstream, members, tx, memory, users, options, started, activity }
+        let tuning = RwLock::new(Arc::new(tuning));
+        Self { client, upstream, members, tx, memory, users, options, tuning, started, activity }
+    }
+
+    /// What may be chosen anew, as it is now.
+    pub(crate) fn tuning(&self) -> Arc<Tuning> {
+        Arc::clone(&self.tuning.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on this is chosen.
+    pub(crate) fn tune(&self, mut tuning: Tuning) {
+        // The pool of connections to the server keeps its size.
+        let Limits { upstream, upstream_wait, .. } = self.options.limits;
+        tuning.limits = Limits { upstream, upstream_wait, ..tuning.limits };
+        tell_limits(&self.tx.metrics, &tuning);
+        self.tx.limit(tuning.sessions);
+        self.memory.limit(tuning.limits.memory_bytes);
+        *self.tuning.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tuning);
     }
 
     /// Joins the set, and looks at its members as long as the gateway lives.

@@ -38,7 +38,7 @@ pub(crate) async fn run(context: &Context, connection: &Connection, request: &Ar
     // What is not in the table has no name of its own in metrics.
     let (name, took) = (known.map_or("other", |known| known.name), since.elapsed());
     context.tx.metrics.command(name, reply.is_ok(), took);
-    if context.options.slow.is_some_and(|slow| took >= slow) {
+    if context.tuning().slow.is_some_and(|slow| took >= slow) {
         tell_slow(connection, request, name, took, reply.is_ok());
     }
     drop(shown);

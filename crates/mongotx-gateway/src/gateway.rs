@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     dispatch,
     metrics::AbortReason,
-    options::{Options, ReplicaSetFace},
+    options::{Options, ReplicaSetFace, Tuning},
     reply::Reply,
     request::Request,
     server::{Endpoint, Listener, Reloaded, Server, TlsError, Web, acceptor},
@@ -163,6 +163,12 @@ impl Gateway {
         let users = options.users.as_deref().map(Users::read).transpose()?;
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
         Ok(self.server.reload(tls, users).await)
+    }
+
+    /// Chooses limits and waits anew, for connections and commands that come later. Who has more than a limit allows keeps it until it ends by
+    /// itself. The number of connections to the server, and how long one is waited for, stay as they were.
+    pub fn tune(&self, tuning: Tuning) {
+        self.server.tune(tuning);
     }
 
     /// Where it listens for TCP connections, with the port that was taken.

@@ -51,7 +51,7 @@ pub use self::{
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::{Limits, Options, ReplicaSetFace, RetryableWrites, SessionLimits, Tls},
+    options::{Limits, Options, ReplicaSetFace, RetryableWrites, SessionLimits, Tls, Tuning},
     reply::Reply,
     request::{Request, Sequence, Whole},
     server::Reloaded,

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// All that may be taken.
 pub(crate) struct Memory {
-    limit_bytes: usize,
+    limit_bytes: AtomicUsize,
     taken_bytes: AtomicUsize,
     shown: Gauge,
 }
@@ -40,12 +40,17 @@ const KEPT_PART: usize = 2;
 impl Memory {
     /// `shown`: where the bytes that are taken are counted.
     pub(crate) fn new(limit_bytes: usize, shown: Gauge) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, taken_bytes: AtomicUsize::new(0), shown })
+        Arc::new(Self { limit_bytes: AtomicUsize::new(limit_bytes), taken_bytes: AtomicUsize::new(0), shown })
     }
 
     /// The most that may be taken when something is to be kept between commands.
     pub(crate) fn kept_limit_bytes(&self) -> usize {
-        self.limit_bytes / KEPT_PART
+        self.limit_bytes.load(Relaxed) / KEPT_PART
+    }
+
+    /// From now on so much may be taken. What was taken before stays so.
+    pub(crate) fn limit(&self, bytes: usize) {
+        self.limit_bytes.store(bytes, Relaxed);
     }
 
     /// Nothing yet.
@@ -60,7 +65,7 @@ impl Held {
     /// # Errors
     /// When there is not so much left. What is held stays so.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
-        self.grow_within(bytes, self.memory.limit_bytes)
+        self.grow_within(bytes, self.memory.limit_bytes.load(Relaxed))
     }
 
     /// Takes more for what is kept between commands, which is less than may be taken for a message.

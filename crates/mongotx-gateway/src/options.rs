@@ -121,10 +121,32 @@ pub struct Limits {
     /// The most bytes of requests and answers that are held at a time, of all connections together. Answers that wait in cursors may
     /// take half of it.
     pub memory_bytes: usize,
-    /// Connections to the backing server for commands that are passed through, at the same time.
+    /// Connections to the backing server for commands that are passed through, at the same time. It stays as it was at the start.
     pub upstream: usize,
-    /// How long a command waits for one of them.
+    /// How long a command waits for one of them. It stays as it was at the start.
     pub upstream_wait: Duration,
+}
+
+/// What may be chosen anew while the gateway runs, for commands and connections that come later: of [`Options`], the fields of the same
+/// names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// See [`Options::limits`].
+    pub limits: Limits,
+    /// See [`Options::sessions`].
+    pub sessions: SessionLimits,
+    /// See [`Options::slow`].
+    pub slow: Option<Duration>,
+    /// See [`Options::lock_wait`].
+    pub lock_wait: Duration,
+}
+
+impl Options {
+    /// What of them may be chosen anew.
+    pub fn tuning(&self) -> Tuning {
+        let Self { limits, sessions, slow, lock_wait, .. } = self.clone();
+        Tuning { limits, sessions, slow, lock_wait }
+    }
 }
 
 impl Default for Limits {

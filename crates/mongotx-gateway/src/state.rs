@@ -1,6 +1,9 @@
 //! What the gateway keeps between commands: sessions, cursors, and what is counted; and how what is over is ended.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Instant,
+};
 
 use crate::{
     activity::{Who, connection_of, connections::Connections, transactions::Transactions},
@@ -20,7 +23,7 @@ use crate::{
 
 /// Sessions and cursors, and what is counted.
 pub struct State {
-    pub(crate) limits: SessionLimits,
+    limits: RwLock<SessionLimits>,
     pub(crate) sessions: SessionTable,
     pub(crate) cursors: CursorTable,
     pub(crate) fail_points: FailPoints,
@@ -48,11 +51,9 @@ pub(crate) enum Interrupted {
 impl State {
     /// The state of a gateway that has just started.
     pub(crate) fn new(limits: SessionLimits, records: Records) -> Self {
-        let sessions = Limits { sessions: limits.sessions, timeout: limits.session_timeout };
-        let cursors =
-            CursorLimits { cursors: limits.cursors, timeout: limits.cursor_timeout, longest: limits.session_timeout };
+        let (sessions, cursors) = of_tables(limits);
         Self {
-            limits,
+            limits: RwLock::new(limits),
             sessions: SessionTable::new(sessions),
             cursors: CursorTable::new(cursors),
             fail_points: FailPoints::default(),
@@ -67,6 +68,19 @@ impl State {
     /// Those who are told how transactions end.
     pub(crate) fn audience(&self) -> Audience<'_> {
         Audience { metrics: &self.metrics, transactions: &self.transactions }
+    }
+
+    /// The limits as they are now.
+    pub(crate) fn limits(&self) -> SessionLimits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on these are the limits. What there is more than that stays until it ends by itself.
+    pub(crate) fn limit(&self, limits: SessionLimits) {
+        let (sessions, cursors) = of_tables(limits);
+        self.sessions.limit(sessions);
+        self.cursors.limit(cursors);
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open there.
@@ -123,7 +137,7 @@ impl State {
 
     /// Ends what is over at this moment: transactions that were open for too long, sessions and cursors that nobody uses.
     pub(crate) async fn sweep(&self, now: Instant) {
-        let limit = self.limits.transaction_lifetime;
+        let limit = self.limits().transaction_lifetime;
         // Where a command runs, its end is waited for.
         let is_old = |slot: &Slot| slot.try_check_out().is_some_and(|work| work.is_open_for_longer(now, limit));
         for slot in self.sessions.names(is_old).iter().filter_map(|lsid| self.sessions.find(lsid)) {
@@ -132,6 +146,7 @@ impl State {
             {
                 let shown = work.roll_back().await;
                 let number = work.machine.newest();
+                work.overdue = Some(number);
                 self.audience().tell(&slot.lsid, number, AbortReason::Lifetime, None, shown);
                 self.cursors.kill_of_transactions(&slot.lsid);
             }
@@ -142,4 +157,10 @@ impl State {
         }
         self.cursors.expire(now);
     }
+}
+
+fn of_tables(limits: SessionLimits) -> (Limits, CursorLimits) {
+    let SessionLimits { sessions, session_timeout, cursors, cursor_timeout, .. } = limits;
+    let of_cursors = CursorLimits { cursors, timeout: cursor_timeout, longest: session_timeout };
+    (Limits { sessions, timeout: session_timeout }, of_cursors)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use mongotx_gateway::SessionLimits;
+use mongotx_gateway::{Limits, SessionLimits};
 
 /// Limits of what clients keep between commands.
 #[derive(Args, Clone)]
@@ -14,6 +14,21 @@ pub(crate) struct HoardingOptions {
     /// Closes connections that have not logged in and are silent for so long, where --users says who may; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     login_timeout: u32,
+    /// How long after it was opened a connection has to bring its first message
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    first_message_timeout: u32,
+    /// How long a message may take from its first byte to its last
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    message_timeout: u32,
+    /// How long a client may take to accept an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    answer_timeout: u32,
+    /// Connections to the server for commands that are passed on, at the same time
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_upstream_connections: u32,
+    /// How long a command waits for one of them
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    upstream_wait: u32,
     /// Sessions that are kept at a time. Those that hold no transaction and remember no write make room for others; a user who has
     /// logged in has half of them at most
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -40,12 +55,28 @@ pub(crate) struct HoardingOptions {
 }
 
 impl HoardingOptions {
-    pub(super) fn per_address(&self) -> Option<usize> {
-        (self.max_connections_per_address > 0).then(|| count(self.max_connections_per_address))
+    /// These limits, and others as they are.
+    pub(super) fn limits(&self, others: Limits) -> Limits {
+        Limits {
+            connections_per_address: (self.max_connections_per_address > 0)
+                .then(|| count(self.max_connections_per_address)),
+            login: (self.login_timeout > 0).then(|| seconds(self.login_timeout)),
+            first_message: seconds(self.first_message_timeout),
+            message: seconds(self.message_timeout),
+            answer: seconds(self.answer_timeout),
+            upstream: count(self.max_upstream_connections),
+            upstream_wait: seconds(self.upstream_wait),
+            ..others
+        }
     }
 
-    pub(super) fn login(&self) -> Option<Duration> {
-        (self.login_timeout > 0).then(|| seconds(self.login_timeout))
+    /// Of these options, those that a gateway which runs cannot change.
+    pub(super) fn fixed(&self) -> [(&'static str, String); 3] {
+        [
+            ("max-upstream-connections", self.max_upstream_connections.to_string()),
+            ("upstream-wait", self.upstream_wait.to_string()),
+            ("max-transaction-documents", self.max_transaction_documents.to_string()),
+        ]
     }
 
     pub(super) fn transaction_documents(&self) -> usize {

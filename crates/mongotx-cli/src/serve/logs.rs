@@ -5,6 +5,7 @@
 
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use crate::failure::Failure;
 
@@ -22,7 +23,7 @@ pub(crate) struct LogOptions {
     pub(crate) slow_ms: u32,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     Text,
     Json,
@@ -37,19 +38,43 @@ enum Level {
     Trace,
 }
 
+impl LogOptions {
+    fn level(&self) -> LevelFilter {
+        match self.log_level {
+            Level::Error => LevelFilter::ERROR,
+            Level::Warn => LevelFilter::WARN,
+            Level::Info => LevelFilter::INFO,
+            Level::Debug => LevelFilter::DEBUG,
+            Level::Trace => LevelFilter::TRACE,
+        }
+    }
+
+    /// Of these options, the one that a gateway which runs cannot change.
+    pub(crate) fn fixed(&self) -> (&'static str, String) {
+        ("log-format", format!("{:?}", self.log_format))
+    }
+}
+
+/// The log that has been started.
+pub(crate) struct Log(reload::Handle<LevelFilter, Registry>);
+
+impl Log {
+    /// Logs at the level of these options from now on.
+    pub(crate) fn tune(&self, options: &LogOptions) -> Result<(), Failure> {
+        self.0.reload(options.level()).map_err(|error| Failure::new(format!("log-level: {error}")))
+    }
+}
+
 /// Logs from now on.
-pub(crate) fn start(options: &LogOptions) -> Result<(), Failure> {
-    let level = match options.log_level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Trace => LevelFilter::TRACE,
-    };
-    let logger = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+pub(crate) fn start(options: &LogOptions) -> Result<Log, Failure> {
+    let (level, handle) = reload::Layer::new(options.level());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let started = match options.log_format {
-        Format::Text => logger.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        Format::Json => logger.json().flatten_event(true).try_init(),
+        Format::Text => {
+            let lines = lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
+            tracing_subscriber::registry().with(level).with(lines).try_init()
+        }
+        Format::Json => tracing_subscriber::registry().with(level).with(lines.json().flatten_event(true)).try_init(),
     };
-    started.map_err(|error| Failure::new(format!("cannot log: {error}")))
+    started.map(|()| Log(handle)).map_err(|error| Failure::new(format!("cannot log: {error}")))
 }

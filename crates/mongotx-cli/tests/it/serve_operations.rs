@@ -10,6 +10,7 @@ use std::{
 
 use bson::doc;
 use common::{mongotx, run, until};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A gateway, its lines, and its log when it has ended.
 struct Serving {
@@ -138,6 +139,51 @@ async fn whose_a_transaction_is_stands_in_the_log_and_in_what_the_tools_tell() {
     for text in [&log, &listed, &shown] {
         assert!(!text.contains("a secret"), "{text}");
     }
+}
+
+fn metrics_of(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn sighup_changes_limits_and_the_log_level_and_tells_what_has_to_wait() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("serve.toml");
+    let write = |more: &str| {
+        let text = format!("uri = {:?}\nlisten = \"127.0.0.1:0\"\nmetrics = \"127.0.0.1:0\"\n{more}", server.uri());
+        std::fs::write(&config, text).unwrap();
+    };
+    write("log-level = \"error\"\nmax-cursors = 7\n");
+    let mut serving = Serving::start(&["--config", config.to_str().unwrap(), "--max-sessions", "5"]);
+    let uri = serving.line("listening on ");
+    let metrics = serving.line("metrics at http://");
+    let address = metrics.strip_suffix("/metrics").unwrap();
+    let has = |option: &str, limit: u32| {
+        metrics_of(address).contains(&format!("mongotx_gateway_limit{{option=\"{option}\"}} {limit}\n"))
+    };
+    assert!(has("max-cursors", 7) && has("max-sessions", 5));
+    let id = Pid::from_raw(serving.child.id().cast_signed()).unwrap();
+    let hang_up = || kill_process(id, Signal::HUP).unwrap();
+    // Nothing of a file that is not as it has to be.
+    write("max-cursors = 8\nmax-connections = 0\n");
+    hang_up();
+    write("log-level = \"info\"\nmax-cursors = 9\nmax-sessions = 6\nisolation = \"serializable\"\n");
+    hang_up();
+    until("the limits are others", || {
+        hang_up();
+        has("max-cursors", 9)
+    });
+    // The flag wins.
+    assert!(has("max-sessions", 5));
+    mongodb::Client::with_uri_str(&uri).await.unwrap().database("admin").run_command(doc! {"ping": 1}).await.unwrap();
+    let log = serving.log();
+    assert!(log.contains("a client connected"), "{log}");
+    assert!(log.contains("started again, these change, too: isolation"), "{log}");
 }
 
 #[test]

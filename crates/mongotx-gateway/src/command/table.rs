@@ -412,14 +412,8 @@ mod tests {
             "authenticate",
         ];
         assert_eq!(names(|command| command.access == Open), open);
-        let root = [
-            "killAllSessions",
-            "killAllSessionsByPattern",
-            "configureFailPoint",
-            "fsync",
-            "fsyncUnlock",
-            "logRotate",
-        ];
+        let root =
+            ["killAllSessions", "killAllSessionsByPattern", "configureFailPoint", "fsync", "fsyncUnlock", "logRotate"];
         assert_eq!(names(|command| command.access == On(Root) && is_answered(command)), root);
         let monitor = [
             "serverStatus",

@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
@@ -59,13 +59,22 @@ struct Entry {
 
 /// The open cursors.
 pub(crate) struct CursorTable {
-    limits: CursorLimits,
+    limits: RwLock<CursorLimits>,
     entries: Mutex<HashMap<i64, Entry>>,
 }
 
 impl CursorTable {
     pub(crate) fn new(limits: CursorLimits) -> Self {
-        Self { limits, entries: Mutex::default() }
+        Self { limits: RwLock::new(limits), entries: Mutex::default() }
+    }
+
+    /// From now on these are its limits.
+    pub(crate) fn limit(&self, limits: CursorLimits) {
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    fn limits(&self) -> CursorLimits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a cursor and answers its id. `expires`: not without the client saying `noCursorTimeout`.
@@ -74,7 +83,8 @@ impl CursorTable {
     /// When there are too many, of all users or of this one.
     pub(crate) fn add(&self, owner: Owner, open: Open, expires: bool, now: Instant) -> Answer<i64> {
         let mut entries = self.entries();
-        let (limit, of_user) = (self.limits.cursors, (self.limits.cursors / USER_PART).max(1));
+        let limit = self.limits().cursors;
+        let of_user = (limit / USER_PART).max(1);
         if entries.len() >= limit {
             let message = format!("cannot open another cursor: {limit} are open, the limit (--max-cursors)");
             return Err(Failure::new(codes::COMMAND_FAILED, message));
@@ -170,7 +180,7 @@ impl CursorTable {
 
     /// Ends those that nobody has used for too long.
     pub(crate) fn expire(&self, now: Instant) {
-        let CursorLimits { timeout, longest, .. } = self.limits;
+        let CursorLimits { timeout, longest, .. } = self.limits();
         self.entries().retain(|_, entry| {
             let limit = if entry.expires { timeout } else { longest };
             entry.open.is_none() || now.saturating_duration_since(entry.used) <= limit

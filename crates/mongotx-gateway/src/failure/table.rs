@@ -55,6 +55,9 @@ fn words(error: &Error) -> String {
         ErrorKind::Invalid if error.code() == Some(codes::TRANSACTION_TOO_LARGE) => {
             error.message().replace(MAX_DOCUMENTS, "--max-transaction-documents")
         }
+        ErrorKind::Expired if error.message().contains("lived longer than its maximum") => {
+            format!("{} (--transaction-lifetime)", error.message())
+        }
         _ => error.message().to_owned(),
     }
 }

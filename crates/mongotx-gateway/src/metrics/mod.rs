@@ -141,8 +141,11 @@ impl Metrics {
 
     /// What this option has set a limit to. Nothing, if there is no limit.
     pub(crate) fn limited(&self, option: &'static str, limit: Option<usize>) {
+        let label = [("option", option)];
         if let Some(limit) = limit {
-            self.limits.get_or_create(&[("option", option)]).set(i64::try_from(limit).unwrap_or(i64::MAX));
+            self.limits.get_or_create(&label).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        } else {
+            self.limits.remove(&label);
         }
     }
 

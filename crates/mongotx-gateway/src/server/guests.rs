@@ -16,8 +16,6 @@ use crate::{access::User, connection::Peer, options::Limits};
 
 /// All open connections, and their limits.
 pub(super) struct Guests {
-    connections: usize,
-    per_address: Option<usize>,
     /// Clients have to log in; a connection without a user makes room.
     logs_in: bool,
     open: Mutex<Open>,
@@ -25,6 +23,8 @@ pub(super) struct Guests {
 
 #[derive(Default)]
 struct Open {
+    connections: usize,
+    per_address: Option<usize>,
     last_number: u64,
     guests: HashMap<u64, Arc<Guest>>,
     by_address: HashMap<IpAddr, usize>,
@@ -118,8 +118,16 @@ impl Open {
 impl Guests {
     /// `logs_in`: clients have to log in.
     pub(super) fn new(limits: &Limits, logs_in: bool) -> Self {
+        let guests = Self { logs_in, open: Mutex::default() };
+        guests.limit(limits);
+        guests
+    }
+
+    /// From now on these are the limits. Those who are there stay.
+    pub(super) fn limit(&self, limits: &Limits) {
         let Limits { connections, connections_per_address: per_address, .. } = *limits;
-        Self { connections, per_address, logs_in, open: Mutex::default() }
+        let mut open = self.open();
+        (open.connections, open.per_address) = (connections, per_address);
     }
 
     /// A place for a new connection.
@@ -129,11 +137,11 @@ impl Guests {
             Peer::Unix => None,
         };
         let mut open = self.open();
-        if let Some(limit) = self.per_address.filter(|limit| open.count(address) >= *limit) {
+        if let Some(limit) = open.per_address.filter(|limit| open.count(address) >= *limit) {
             return Err(Refused::FullForAddress(limit));
         }
-        if open.guests.len() >= self.connections && !(self.logs_in && open.evict()) {
-            return Err(Refused::Full(self.connections));
+        if open.guests.len() >= open.connections && !(self.logs_in && open.evict()) {
+            return Err(Refused::Full(open.connections));
         }
         open.last_number += 1;
         let guest = Arc::new(Guest {

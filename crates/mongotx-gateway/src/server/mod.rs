@@ -40,6 +40,7 @@ use crate::{
     connection::{Connection, Peer},
     context::Context,
     metrics::Counted,
+    options::Tuning,
 };
 
 /// What reading the files again has changed.
@@ -96,6 +97,12 @@ impl Server {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// From now on this is chosen.
+    pub(crate) fn tune(&self, tuning: Tuning) {
+        self.guests.limit(&tuning.limits);
+        self.context.tune(tuning);
+    }
+
     /// A connection with a number of its own.
     pub(crate) fn connection(&self, peer: Peer) -> Connection {
         Connection::listed(self.last_id.fetch_add(1, Relaxed) + 1, peer, &self.context.tx.connections)
@@ -115,7 +122,7 @@ impl Server {
         let server = Arc::clone(self);
         self.spawn(&peer.clone(), |guest| async move {
             tokio::select! {
-                stream = tls::shake_hands(&tls, stream, &peer, server.context.options.limits.first_message) => {
+                stream = tls::shake_hands(&tls, stream, &peer, server.context.tuning().limits.first_message) => {
                     let Some(stream) = stream else { return };
                     serve::serve(&server, stream, peer, &guest).await;
                 }

@@ -30,9 +30,9 @@ pub(super) enum ReadError {
     Lost(#[from] io::Error),
     #[error("{0}")]
     Wire(#[from] WireError),
-    #[error("silent for too long")]
-    Idle,
-    #[error("a message took too long to arrive")]
+    #[error("silent for too long ({0})")]
+    Idle(&'static str),
+    #[error("a message took too long to arrive (--message-timeout)")]
     Slow(#[from] Elapsed),
 }
 
@@ -54,13 +54,13 @@ pub(super) fn is_stranger(context: &Context, connection: &Connection) -> bool {
     context.users.is_some() && connection.user().is_none()
 }
 
-/// Waits for the first byte of a message, which stays to be read. Dropping the future loses nothing.
+/// Waits for the first byte of a message, which stays to be read. `limit`: for how long, and the option that says so. Dropping the future loses nothing.
 pub(super) async fn await_message<R: AsyncBufRead + Unpin>(
     reader: &mut R,
-    limit: Option<Duration>,
+    limit: Option<(Duration, &'static str)>,
 ) -> Result<(), ReadError> {
     let first = match limit {
-        Some(limit) => timeout(limit, reader.fill_buf()).await.map_err(|_| ReadError::Idle)??,
+        Some((limit, option)) => timeout(limit, reader.fill_buf()).await.map_err(|_| ReadError::Idle(option))??,
         None => reader.fill_buf().await?,
     };
     if first.is_empty() { Err(ReadError::Closed) } else { Ok(()) }

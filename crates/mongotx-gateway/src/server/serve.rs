@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its last.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, WriteHalf},
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     command,
     connection::{self, Connection, Peer},
+    options::Limits,
     wire::WireError,
 };
 
@@ -54,6 +55,8 @@ enum End {
     Read(#[from] ReadError),
     #[error("{0}")]
     Wire(#[from] WireError),
+    #[error("an answer was not taken in time (--answer-timeout)")]
+    Deaf,
     #[error("an answer could not be sent: {0}")]
     Write(#[from] io::Error),
 }
@@ -66,8 +69,8 @@ async fn converse<S: Socket>(
     reader: &mut (impl AsyncBufRead + Unpin),
     writer: &mut WriteHalf<S>,
 ) -> End {
-    let limits = &server.context.options.limits;
-    let mut silence = Some(limits.first_message);
+    let first_message = server.context.tuning().limits.first_message;
+    let mut silence = Some((first_message, "--first-message-timeout"));
     loop {
         let one = async {
             tokio::select! {
@@ -77,6 +80,8 @@ async fn converse<S: Socket>(
                 () = server.closing.cancelled() => return Err(End::Closing),
             }
             guest.spoke();
+            let tuning = server.context.tuning();
+            let limits = &tuning.limits;
             let mut held = server.context.memory.hold();
             let longest = longest_bytes(&server.context, connection);
             let (header, payload) = read_message(reader, limits.message, longest, &mut held).await?;
@@ -88,7 +93,7 @@ async fn converse<S: Socket>(
                 Err(skipped) => refuse(header, &skipped)?,
             };
             if let Some(bytes) = bytes {
-                timeout(limits.answer, send(writer, &bytes)).await.map_err(io::Error::from)??;
+                timeout(limits.answer, send(writer, &bytes)).await.map_err(|_| End::Deaf)??;
             }
             Ok(())
         };
@@ -103,8 +108,15 @@ async fn converse<S: Socket>(
         }
         let is_stranger = is_stranger(&server.context, connection);
         guest.is(connection.user().as_deref());
-        silence = if is_stranger { [limits.idle, limits.login].into_iter().flatten().min() } else { limits.idle };
+        silence = longest_silence(&server.context.tuning().limits, is_stranger);
     }
+}
+
+/// How long a connection may be silent, and the option that says so.
+fn longest_silence(limits: &Limits, is_stranger: bool) -> Option<(Duration, &'static str)> {
+    let idle = limits.idle.map(|limit| (limit, "--idle-timeout"));
+    let login = limits.login.filter(|_| is_stranger).map(|limit| (limit, "--login-timeout"));
+    idle.into_iter().chain(login).min()
 }
 
 /// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and sent.

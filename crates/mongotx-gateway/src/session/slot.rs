@@ -18,6 +18,7 @@ use super::{
 use crate::{
     activity::transactions::{OpenTransaction, Snapshot},
     api::ApiParameters,
+    failure::{Failure, codes},
     metrics::Counted,
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct Work {
     pub(crate) retry: Retry,
     /// The session's record as this gateway has written it, where retryable writes are durable.
     pub(crate) known: Option<Known>,
+    /// The number of a transaction that was rolled back because it was open for too long.
+    pub(crate) overdue: Option<i64>,
 }
 
 /// A record of retryable writes, by what changes whenever it is written.
@@ -88,6 +91,14 @@ impl Work {
             self.machine.ended(End::Aborted);
         }
         was_open
+    }
+
+    /// What a client is told of a transaction of this number, with the reason if it was open for too long.
+    pub(crate) fn told_overdue(&self, number: i64, mut failure: Failure) -> Failure {
+        if self.overdue == Some(number) && failure.code == codes::NO_SUCH_TRANSACTION {
+            failure.message.push_str(" It was open for longer than it may be (--transaction-lifetime).");
+        }
+        failure
     }
 
     /// Is there something that has been open for longer than `limit`?

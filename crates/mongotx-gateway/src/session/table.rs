@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct Limits {
 
 /// The sessions by their names.
 pub(crate) struct SessionTable {
-    limits: Limits,
+    limits: RwLock<Limits>,
     slots: Mutex<Slots>,
 }
 
@@ -93,7 +93,16 @@ fn is_idle(slot: &Arc<Slot>) -> bool {
 
 impl SessionTable {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, slots: Mutex::default() }
+        Self { limits: RwLock::new(limits), slots: Mutex::default() }
+    }
+
+    /// From now on these are its limits.
+    pub(crate) fn limit(&self, limits: Limits) {
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    fn limits(&self) -> Limits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session, made when it is new, and used now.
@@ -106,7 +115,8 @@ impl SessionTable {
             slot.touch(now);
             return Ok(Arc::clone(slot));
         }
-        let (limit, of_user) = (self.limits.sessions, (self.limits.sessions / USER_PART).max(1));
+        let limit = self.limits().sessions;
+        let of_user = (limit / USER_PART).max(1);
         if slots.count_of(&lsid.user) >= of_user && !slots.evict(Some(&lsid.user)) {
             let message = format!(
                 "cannot add session {lsid}: the user has {of_user} sessions with transactions or retryable writes, half of the limit \
@@ -179,7 +189,8 @@ impl SessionTable {
     /// Forgets the sessions that were not used for too long, and answers them.
     pub(crate) fn expire(&self, now: Instant) -> Vec<Arc<Slot>> {
         let mut slots = self.slots();
-        let is_old = |slot: &&Arc<Slot>| now.saturating_duration_since(slot.used()) > self.limits.timeout;
+        let timeout = self.limits().timeout;
+        let is_old = |slot: &&Arc<Slot>| now.saturating_duration_since(slot.used()) > timeout;
         let old: Vec<Lsid> = slots.by_name.values().filter(is_old).map(|slot| slot.lsid.clone()).collect();
         old.iter().filter_map(|lsid| slots.remove(lsid)).collect()
     }

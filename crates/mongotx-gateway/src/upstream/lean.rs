@@ -43,7 +43,10 @@ impl Lean {
 
     fn refused(&self, failure: &Failure) -> CommandError {
         match failure {
-            Failure::Busy { .. } => CommandError::new(code::NETWORK_TIMEOUT, failure.to_string()),
+            Failure::Busy { .. } => {
+                let text = format!("{failure} (--max-upstream-connections, --upstream-wait)");
+                CommandError::new(code::NETWORK_TIMEOUT, text)
+            }
             _ => {
                 let address = &self.pool.settings().address;
                 CommandError::new(code::HOST_UNREACHABLE, format!("the server {address} cannot be used: {failure}"))

@@ -3,11 +3,14 @@
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
 use bson::doc;
-use mongotx_gateway::{Gateway, Limits, Options, Role, StartError, UserName, Users};
+use mongotx_gateway::{Gateway, Limits, Options, Role, SessionLimits, StartError, Tuning, UserName, Users};
 
 use crate::common::{
     commands::{Session, code, is_ok},
-    options, soon,
+    http::{metric, with_metrics},
+    options,
+    raw::Raw,
+    soon,
     users::{PASSWORD, User, logging_in, with_users},
 };
 
@@ -91,4 +94,82 @@ async fn a_file_that_cannot_be_used_changes_nothing() {
     with_mode(0o600);
     gateway.reload().await.unwrap();
     assert_eq!(code(&ann.run("admin", doc! {"features": 1}).await), 13);
+}
+
+#[tokio::test]
+async fn passwords_are_changed_and_old_ones_are_good_for_nothing() {
+    let (gateway, options, _folder) = started().await;
+    let ann = User::log_in(&gateway, "ann").await;
+    Users::change(&options.users.unwrap(), |all| all.set_password(&name("ann"), "another one")).unwrap();
+    assert_eq!(gateway.reload().await.unwrap().users_changed, 1);
+    assert_eq!(code(&ann.run("admin", doc! {"features": 1}).await), 13);
+    let address = gateway.address().unwrap();
+    let ping = async |password: &str| {
+        let driver = logging_in(address, "ann", password, "admin", "").await;
+        soon(driver.database("admin").run_command(doc! {"features": 1})).await
+    };
+    assert!(ping(&format!("ann{PASSWORD}")).await.is_err());
+    ping("another one").await.unwrap();
+}
+
+#[tokio::test]
+async fn limits_are_changed_while_the_gateway_runs() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let (gateway, metrics) = with_metrics(&server.uri(), Limits::default()).await;
+    let address = gateway.address().unwrap();
+    let mut first = Raw::connect(address).await;
+    assert!(is_ok(&first.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap()));
+    let sessions = SessionLimits { cursors: 1, ..SessionLimits::default() };
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let Options { slow, lock_wait, .. } = Options::default();
+    gateway.tune(Tuning { limits, sessions, slow, lock_wait });
+    let limit = async |option: &str| metric(metrics, &format!("mongotx_gateway_limit{{option=\"{option}\"}}")).await;
+    assert_eq!((limit("max-connections").await, limit("max-cursors").await), (Some(1.0), Some(1.0)));
+    // Who is there stays; nobody else comes in.
+    let mut second = Raw::connect(address).await;
+    assert!(second.is_closed().await);
+    let db = testkit::unique_db("tuned");
+    let documents: Vec<_> = (0..10).map(|id| doc! {"_id": id}).collect();
+    assert!(is_ok(&first.ask(doc! {"insert": "c", "documents": documents, "$db": &db}).await.unwrap()));
+    let find = doc! {"find": "c", "batchSize": 2, "$db": &db};
+    assert!(is_ok(&first.ask(find.clone()).await.unwrap()));
+    let refused = first.ask(find).await.unwrap();
+    assert!(refused.get_str("errmsg").unwrap().contains("(--max-cursors)"), "{refused}");
+    gateway.tune(Options::default().tuning());
+    let mut third = Raw::connect(address).await;
+    assert!(is_ok(&third.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap()));
+}
+
+/// A transaction that was open for too long: which option says so.
+#[tokio::test]
+async fn limits_that_end_a_transaction_are_named() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let mut options = options(&server.uri(), Limits::default());
+    options.client.max_documents = 2;
+    let gateway = Gateway::start(options).await.unwrap();
+    let mut client = Raw::connect(gateway.address().unwrap()).await;
+    let db = testkit::unique_db("named_limits");
+    let message = |reply: bson::Document| reply.to_string();
+    let mut insert = Session::new().first(doc! {"insert": "c", "documents": [{}, {}, {}]});
+    insert.insert("$db", &db);
+    let refused = message(client.ask(insert).await.unwrap());
+    assert!(refused.contains("--max-transaction-documents"), "{refused}");
+    let sessions =
+        SessionLimits { transaction_lifetime: std::time::Duration::from_millis(1), ..SessionLimits::default() };
+    gateway.tune(Tuning { sessions, ..Options::default().tuning() });
+    let session = Session::new();
+    let mut find = session.first(doc! {"find": "c"});
+    find.insert("$db", &db);
+    let begun = client.ask(find).await.unwrap();
+    // Told by the statement itself, or by the next one when the gateway has rolled it back.
+    let told = if is_ok(&begun) {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let mut next = session.next(doc! {"find": "c"});
+        next.insert("$db", &db);
+        client.ask(next).await.unwrap()
+    } else {
+        begun
+    };
+    let told = message(told);
+    assert!(told.contains("--transaction-lifetime"), "{told}");
 }

@@ -61,7 +61,7 @@ impl Call<'_> {
     /// 146 when the answer is larger than the limits.
     async fn gather(&self, open: Open, first: First) -> Answer<Open> {
         let Some(level) = self.validated else { return Ok(open) };
-        let limits = &self.context.tx.limits;
+        let limits = self.context.tx.limits();
         let room = Room {
             what: format!("a read with read concern '{}' outside transactions", level.name()),
             documents: limits.validated_read_documents,

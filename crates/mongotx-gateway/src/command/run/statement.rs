@@ -40,7 +40,11 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     let mut work = slot.check_out().await;
     let event = if begins { Event::Begin } else { Event::Continue };
     let older = work.machine.newest();
-    if work.machine.on(number, event)? == Step::Open {
+    let step = match work.machine.on(number, event) {
+        Ok(step) => step,
+        Err(refusal) => return Err(work.told_overdue(number, refusal.into())),
+    };
+    if step == Step::Open {
         if let Some(shown) = work.roll_back_older().await {
             state.audience().tell(&lsid, older, AbortReason::Superseded, None, Some(shown));
         }
@@ -67,6 +71,7 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     }
     let shown = work.open.as_ref().map(|open| Arc::clone(&open.shown));
     let ended = end_one(&mut work, parsed, number, commits).await;
+    let ended = ended.map_err(|failure| work.told_overdue(number, failure));
     let after = work.machine.state();
     let shown = shown.filter(|_| after == State::Aborted).map(|shown| shown.now());
     end::count(state.audience(), &lsid, number, commits, (before, after), ended.as_ref().err(), shown);
@@ -110,13 +115,14 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic, shown: Arc
     work.id = None;
     work.api = generic.api;
     work.retry.clear();
+    let lifetime = context.tx.limits().transaction_lifetime;
     let options = TransactionOptions {
         isolation: Some(generic.read.isolation(context.options.client.isolation)),
         concern: Concern::Majority,
-        lock_wait: context.options.lock_wait,
-        max_life: Some(context.tx.limits.transaction_lifetime),
+        lock_wait: context.tuning().lock_wait,
+        max_life: Some(lifetime),
         // An open transaction may pause for as long as it may live. One whose session nobody uses goes with that.
-        idle_limit: Some(context.tx.limits.transaction_lifetime),
+        idle_limit: Some(lifetime),
         ..TransactionOptions::default()
     };
     let mut session = context.client.session_with(options).after(work.attempts.clone());
@@ -180,8 +186,8 @@ async fn in_transaction<H: Handler>(
         state.audience().tell(lsid, work.machine.newest(), reason, failure, shown);
         state.cursors.kill_of_transactions(lsid);
     }
-    let lifetime = state.limits.transaction_lifetime;
-    match made.map_err(|failure| with_option(failure, context.options.lock_wait, lifetime))? {
+    let lifetime = state.limits().transaction_lifetime;
+    match made.map_err(|failure| with_option(failure, context.tuning().lock_wait, lifetime))? {
         Made::Body(body) => Ok(body),
         Made::Server(_) => {
             Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server"))

@@ -31,10 +31,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Carries out a read at this level, which its command takes.
 pub(super) async fn run(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
-    let limit = parsed.context.tx.limits.transaction_lifetime;
+    let limit = parsed.context.tx.limits().transaction_lifetime;
     let done = tokio::time::timeout(limit, until_valid(parsed, level, handle)).await;
     done.unwrap_or_else(|_| {
-        Err(given_up(level, &format!("took longer than {limit:?}, as long as a transaction may be open")))
+        Err(given_up(
+            level,
+            &format!("took longer than {limit:?}, as long as a transaction may be open (--transaction-lifetime)"),
+        ))
     })
 }
 
@@ -76,7 +79,7 @@ fn begin(parsed: &Parsed<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Sessi
     let context = parsed.context;
     let options = TransactionOptions {
         isolation: Some(parsed.generic.read.isolation(context.options.client.isolation)),
-        lock_wait: context.options.lock_wait,
+        lock_wait: context.tuning().lock_wait,
         ..TransactionOptions::default()
     };
     let mut session = context.client.session_with(options).after(lost.clone());
