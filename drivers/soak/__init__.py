@@ -1,0 +1,1 @@
+"""The soak; start reading at `main.py`."""
