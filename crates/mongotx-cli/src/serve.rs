@@ -260,12 +260,15 @@ impl Options {
             ("tls-key", path(&self.tls_key)),
             ("tls-client-ca", path(&self.tls_client_ca)),
             ("metrics", format!("{:?}", self.metrics)),
+            ("web", format!("{:?}", self.web)),
+            ("web-names", format!("{:?}", self.web_names)),
             ("isolation", format!("{:?}", self.isolation)),
             ("retryable-writes", format!("{:?}", self.retryable_writes)),
             ("as-replica-set", format!("{:?}", self.as_replica_set)),
             ("advertise", format!("{:?}", self.advertise)),
             ("enable-test-commands", self.enable_test_commands.to_string()),
             ("shutdown-timeout", self.shutdown_timeout.to_string()),
+            ("end-with-stdin", self.end_with_stdin.to_string()),
             self.log.fixed(),
         ];
         fixed.extend(self.hoarding.fixed());
