@@ -351,7 +351,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
             isolation: options.isolation.into(),
             tx_database: options.server.tx_database.clone(),
             max_documents: options.hoarding.transaction_documents(),
-            application: Some(format!("mongotx serve, {}", options.listen)),
+            application: Some(application(options.listen)),
             count_commands: false,
             ..ClientOptions::default()
         },
@@ -383,6 +383,11 @@ fn tell(options: &Options, gateway: &Gateway) {
     if let Some(path) = &options.unix {
         say::line(&format!("listening on {}", say::plain(&path.display().to_string())));
     }
+}
+
+/// As the gateway calls itself in its record. A port that is still to be taken is not told.
+fn application(listen: SocketAddr) -> String {
+    if listen.port() == 0 { "mongotx serve".to_owned() } else { format!("mongotx serve, {listen}") }
 }
 
 /// Names that were separated by commas.

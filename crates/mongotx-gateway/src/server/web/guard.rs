@@ -53,10 +53,9 @@ impl Origin {
     /// In words, for a request that a page of another origin has made.
     pub(super) fn check_own(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         const STRANGE: &str = "the request was made by a page of another origin";
-        if let Some(origin) = headers.get(header::ORIGIN) {
-            if !origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&self.0)) {
-                return Err(STRANGE);
-            }
+        let is_own = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&self.0));
+        if !headers.get(header::ORIGIN).is_none_or(is_own) {
+            return Err(STRANGE);
         }
         match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
             None | Some(b"same-origin" | b"none") => Ok(()),

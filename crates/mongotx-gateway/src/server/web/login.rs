@@ -36,10 +36,13 @@ const LONGEST_BYTES: usize = 2 * 1024;
 /// Where a user belongs who names no database.
 const DEFAULT_DATABASE: &str = "admin";
 
+/// Who has logged in with what, by its digest, and when.
+type Known = HashMap<Vec<u8>, (Arc<User>, Instant)>;
+
 /// Those who have logged in lately.
 pub(super) struct Logins {
     key: [u8; 32],
-    known: Mutex<HashMap<Vec<u8>, (Arc<User>, Instant)>>,
+    known: Mutex<Known>,
     checks: Semaphore,
 }
 
@@ -111,7 +114,7 @@ impl Logins {
     }
 
     /// No code panics while it holds this lock.
-    fn known(&self) -> MutexGuard<'_, HashMap<Vec<u8>, (Arc<User>, Instant)>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
