@@ -56,7 +56,7 @@ enum Command {
     /// Finishes everything decided, and holds transactions while a command copies the databases
     Checkpoint(checkpoint::Options),
     /// Serves drivers of every language: standard transactions on a server that has none
-    Serve(serve::Options),
+    Serve(Box<serve::Options>),
     /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
     MongodPath,
     /// Adds, changes, removes and lists those who may log in to a gateway
@@ -85,7 +85,7 @@ impl Command {
             Self::Abort(options) => abort::run(options).await,
             Self::Doctor(options) => doctor::run(options).await,
             Self::Checkpoint(options) => checkpoint::run(options).await,
-            Self::Serve(options) => serve::run(options).await,
+            Self::Serve(options) => serve::run(*options).await,
             Self::MongodPath => mongod_path::run(),
             Self::User(options) => user::run(options).await,
             Self::Bench(args) => bench::run(args).await,

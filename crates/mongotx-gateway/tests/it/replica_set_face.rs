@@ -172,7 +172,7 @@ async fn gateways_that_advertise_themselves_are_members_of_one_set() {
     let second = Member::join(set, &records).await;
     let (one, other) = (first.hello().await, second.hello().await);
     assert!(is_primary(&one) && !is_primary(&other), "{one}\n{other}");
-    let mut hosts = vec![first.address.clone(), second.address.clone()];
+    let mut hosts = [first.address.clone(), second.address.clone()];
     hosts.sort();
     for hello in [&one, &other] {
         assert_eq!(hello.get_array("hosts").unwrap(), &hosts.iter().map(bson::Bson::from).collect::<Vec<_>>());
