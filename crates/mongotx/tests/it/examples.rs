@@ -1,6 +1,7 @@
 //! Runs the programs of `examples/` against a real server. Each looks itself whether it has come
 //! out right, and ends with an error if not.
 #![allow(dead_code, reason = "their main functions are for `cargo run --example`")]
+#![allow(clippy::duplicate_mod, reason = "each is a program of its own, with the same helper")]
 
 #[path = "../../examples/bulk_import.rs"]
 mod bulk_import;
