@@ -104,7 +104,8 @@ impl Participant {
                 self.forget(ctx, *tranx);
             }
         }
-        if let Some(tranx) = numbered.last().filter(|_| numbered.len() == RECLAIM_AT_ONCE) {
+        let is_more = |tranx: &&TranxId| numbered.len() == RECLAIM_AT_ONCE && tranx.number < last;
+        if let Some(tranx) = numbered.last().filter(is_more) {
             self.reclaiming.insert(server, tranx.number);
         }
     }

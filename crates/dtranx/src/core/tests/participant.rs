@@ -115,3 +115,17 @@ fn more_transactions_than_a_participant_may_remember_are_refused_by_the_limits_n
     rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, 3), Outcome::Abort)]));
     assert_eq!(rig.node.status().remembered, 1);
 }
+
+/// Whatever number of them there is to be forgotten, and wherever the last one of a round is.
+#[test]
+fn complete_transactions_are_forgotten_up_to_the_last_one() {
+    for count in [1, 63, 64, 65, 127, 128, 129, 300] {
+        let mut rig = Rig::new(|_| {});
+        for number in 1..=count {
+            rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, number), Outcome::Abort)]));
+        }
+        rig.receive(PEER, low_water(count));
+        (0..8).for_each(|_| drop(rig.on(Input::CollectGarbage)));
+        assert_eq!(rig.node.status().remembered, 0, "{count}");
+    }
+}
