@@ -14,6 +14,7 @@
 pub mod client;
 pub mod cluster;
 pub mod core;
+mod folders;
 pub mod log;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "the model is a test")]

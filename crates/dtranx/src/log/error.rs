@@ -29,6 +29,12 @@ pub enum LogError {
         /// The folder.
         folder: String,
     },
+    /// An earlier write or sync has failed: nothing more is written, because nobody knows what is on the medium.
+    #[error("{file} is not written any more, because a write or a sync of it has failed")]
+    Failed {
+        /// The file.
+        file: String,
+    },
     /// The operating system refused something.
     #[error("cannot {action} {file}: {source}")]
     Io {

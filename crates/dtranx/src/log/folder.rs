@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use super::{LogError, Result};
+use crate::folders;
 
 /// Locked by the process that uses the folder; the system unlocks it when that ends, however it does.
 const LOCK: &str = "lock";
@@ -27,7 +28,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(|source| LogError::io("create the folder", &shown(path), source))?;
+        folders::make(path).map_err(|source| LogError::io("create the folder", &shown(path), source))?;
         let folder = Self { path: path.to_owned(), lock: lock(path)? };
         folder.sync()?;
         Ok(folder)

@@ -69,7 +69,11 @@ impl GcLog {
             let what = format!("generation {}, oldest segment {}", slot.generation, slot.oldest.0);
             return Err(LogError::corrupt(NAME, 0, what));
         }
-        Ok(Self { file, owner, generation: slot.generation, oldest: slot.oldest, payload: slot.payload })
+        let mut log = Self { file, owner, generation: slot.generation, oldest: slot.oldest, payload: slot.payload };
+        if !medium.is_read_only() {
+            log.put()?;
+        }
+        Ok(log)
     }
 
     fn create(medium: &dyn Medium, owner: Owner) -> Result<Self> {
@@ -97,14 +101,17 @@ impl GcLog {
         if payload.len() > GC_PAYLOAD_LIMIT_BYTES {
             return Err(LogError::GcPayloadTooLarge { bytes: payload.len(), limit_bytes: GC_PAYLOAD_LIMIT_BYTES });
         }
-        let generation = self.generation + 1;
-        let slot = encode(self.owner, generation, oldest, payload);
-        self.file.write((generation % 2) * SLOT_BYTES as u64, &slot)?;
-        self.file.persist()?;
-        self.generation = generation;
-        self.oldest = oldest;
-        self.payload = payload.to_vec();
-        Ok(())
+        let (generation, payload) = (self.generation + 1, payload.to_vec());
+        (self.generation, self.oldest, self.payload) = (generation, oldest, payload);
+        self.put()
+    }
+
+    /// Writes the state into its slot. When the log is opened, it is written once more where it was found: a sync that failed
+    /// leaves it in the system's cache, and segments must not be removed because of it.
+    fn put(&mut self) -> Result<()> {
+        let slot = encode(self.owner, self.generation, self.oldest, &self.payload);
+        self.file.write((self.generation % 2) * SLOT_BYTES as u64, &slot)?;
+        self.file.persist()
     }
 }
 

@@ -6,18 +6,20 @@
 //! 3. An opened log goes on in a new segment, whose header says where the one before ended: what was torn there, and what
 //!    may lie whole behind it, is never read again. Segments into which nothing was written are removed before, so that a
 //!    server that only starts and ends takes no room.
-//! 4. What was made durable is sealed: a block without records behind it says so. The seal itself becomes durable with whatever
+//! 4. What a process that ended has written and nothing says to have been durable is written once more when the log is opened:
+//!    a sync that failed leaves it in the system's cache, and the next one says nothing of it.
+//! 5. What was made durable is sealed: a block without records behind it says so. The seal itself becomes durable with whatever
 //!    is made durable next. So damage of what was persisted last is not taken for a torn tail.
 
 use std::sync::Arc;
 
-use super::Result;
 use super::ahead::Ahead;
 use super::collector::{Complete, SegmentInfo, Shared};
 use super::format::{self, BLOCK_HEADER_BYTES, BlockPosition, HEADER_BYTES, Owner, SEAL_BYTES, SegmentHeader};
 use super::medium::Medium;
 use super::reader::{self, Replay};
 use super::segment::{Segment, SegmentNumber};
+use super::{LogError, Result};
 
 /// The segments of one server's log.
 pub(super) struct LogManager {
@@ -30,6 +32,8 @@ pub(super) struct LogManager {
     /// Blocks with records have come since the last seal.
     is_unsealed: bool,
     seal: Vec<u8>,
+    /// A write or a sync has failed: what is on the medium is not known, and nothing is done to it.
+    has_failed: bool,
 }
 
 impl LogManager {
@@ -45,6 +49,7 @@ impl LogManager {
         replay: &mut Replay<'_>,
     ) -> Result<Self> {
         let found = reader::read(&*medium, owner, oldest, replay)?;
+        found.unproven.rewrite(&*medium)?;
         // The newest first: there is never a gap.
         for number in found.unused.iter().rev() {
             medium.remove(&number.file_name())?;
@@ -55,7 +60,16 @@ impl LogManager {
         let current = Segment::create(&*medium, header)?;
         let shared = Shared { complete: Complete::new(found.complete), ahead: Ahead::behind(&header), size_bytes };
         let durable_below = next_sequence;
-        Ok(Self { medium, shared, current, next_sequence, durable_below, is_unsealed: false, seal: Vec::new() })
+        Ok(Self {
+            medium,
+            shared,
+            current,
+            next_sequence,
+            durable_below,
+            is_unsealed: false,
+            seal: Vec::new(),
+            has_failed: false,
+        })
     }
 
     /// The segment that the next block goes to, if it fits.
@@ -84,7 +98,8 @@ impl LogManager {
         let (sequence, durable_below) = (self.next_sequence, self.durable_below);
         let position = BlockPosition { sequence, durable_below, first_sequence: self.current.first_sequence };
         format::finish_block(buffer, number, position);
-        self.current.write(buffer)?;
+        self.check()?;
+        self.current.write(buffer).inspect_err(|_| self.has_failed = true)?;
         self.next_sequence += 1;
         buffer.truncate(BLOCK_HEADER_BYTES);
         self.is_unsealed = true;
@@ -108,9 +123,15 @@ impl LogManager {
 
     /// Makes every block durable.
     fn sync(&mut self) -> Result<()> {
-        self.current.persist()?;
+        self.check()?;
+        self.current.persist().inspect_err(|_| self.has_failed = true)?;
         self.durable_below = self.next_sequence;
         Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        let file = || self.current.number().file_name();
+        if self.has_failed { Err(LogError::Failed { file: file() }) } else { Ok(()) }
     }
 
     /// Ends the current segment, durably, and begins the next.

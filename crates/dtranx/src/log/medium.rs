@@ -46,6 +46,11 @@ pub trait Medium: Send + Sync {
     /// [`super::LogError::Gone`]: the folder was removed or replaced behind the log's back.
     fn check(&self) -> Result<()>;
 
+    /// Is it only looked at?
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// What a persisted byte survives.
     fn durability(&self) -> Durability;
 

@@ -1,4 +1,5 @@
-//! A log in ordinary memory, for simulations: what was not persisted is lost or torn at a crash, as a seed decides.
+//! A log in ordinary memory, for simulations: what was not persisted is lost or torn at a crash, as a seed decides; and a sync
+//! may fail.
 //!
 //! The paths through a real file system's cache are many; here every write since the last persist lands whole, not at
 //! all, or up to some line, and independently of the others: later writes may survive earlier ones.
@@ -25,6 +26,8 @@ pub struct Memory {
 struct Files {
     by_name: BTreeMap<String, Contents>,
     room_bytes: Option<u64>,
+    /// How many syncs there are until one fails.
+    syncs_left: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,12 @@ impl Memory {
     /// Limits the medium's size, for what happens when it is full.
     pub fn limit_room(&self, bytes: u64) {
         self.lock().room_bytes = Some(bytes);
+    }
+
+    /// After so many syncs one fails, as on a disk with an error: what was written since the one before is still to be read,
+    /// is not durable, and is taken for written, so that no later sync writes it.
+    pub fn fail_sync_after(&self, syncs: u64) {
+        self.lock().syncs_left = Some(syncs);
     }
 
     /// The power fails: of each write that was not persisted all, nothing or a part arrives, as the seed says. Files that
@@ -158,7 +167,13 @@ impl MediumFile for MemoryFile {
 
     fn persist(&mut self) -> Result<()> {
         let mut files = self.medium.lock();
+        let fails = files.syncs_left == Some(0);
+        files.syncs_left = files.syncs_left.and_then(|left| left.checked_sub(1));
         let contents = files.by_name.get_mut(&self.name).ok_or_else(|| missing("sync", &self.name))?;
+        if fails {
+            contents.pending.clear();
+            return Err(LogError::io("sync", &self.name, std::io::Error::other("an error of the disk")));
+        }
         for (offset, bytes) in std::mem::take(&mut contents.pending) {
             contents.durable[offset..offset + bytes.len()].copy_from_slice(&bytes);
         }

@@ -38,6 +38,10 @@ impl Medium for ReadOnly {
         self.medium.check()
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         self.medium.durability()
     }

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use super::collector::SegmentInfo;
 use super::format::Owner;
 use super::medium::Medium;
-use super::segment::{Read, SegmentNumber};
+use super::segment::{Read, SegmentNumber, Unproven};
 use super::{LogError, Result};
 
 /// Called with every record found, and the segment that it is in.
@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub(super) unused: Vec<SegmentNumber>,
     /// The sequence that comes next.
     pub(super) next_sequence: u64,
+    /// The end of the newest segment that was written into.
+    pub(super) unproven: Unproven,
 }
 
 /// Reads the log of `owner`, giving every record in it to `replay`. Segments below `oldest` are leftovers of an interrupted
@@ -59,6 +61,7 @@ pub(super) fn read(medium: &dyn Medium, owner: Owner, oldest: SegmentNumber, rep
         found.next_sequence = end.sequence;
         blank.push(SegmentInfo { number, size_bytes: segment.header.size_bytes, used_bytes: end.used_bytes });
         if !segment.is_blank() {
+            found.unproven = segment.unproven(&end);
             found.complete.extend(blank.drain(..));
         }
     }

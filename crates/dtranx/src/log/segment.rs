@@ -1,5 +1,7 @@
 //! One segment: a file of fixed size, named by when it was made among the others; writing it and reading it whole.
 
+use std::collections::VecDeque;
+
 use super::format::{
     ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, Owner, SegmentHeader,
 };
@@ -89,6 +91,29 @@ pub(super) struct End {
     pub(super) sequence: u64,
     /// How many bytes hold blocks and the header.
     pub(super) used_bytes: u64,
+    /// Where the blocks begin that nothing says to have been durable; `used_bytes` if there are none.
+    pub(super) proven_bytes: u64,
+}
+
+/// Blocks that were found, and of which nobody knows whether they are on the medium: after a sync that failed, the system
+/// shows what it could not write, and takes it for written.
+#[derive(Default)]
+pub(super) struct Unproven {
+    name: String,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Unproven {
+    /// Writes them once more where they are, so that the next sync tells the truth about them.
+    pub(super) fn rewrite(&self, medium: &dyn Medium) -> Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let mut file = medium.open(&self.name)?;
+        file.write(self.offset, &self.bytes)?;
+        file.persist()
+    }
 }
 
 impl Read {
@@ -161,6 +186,7 @@ impl Read {
     ) -> Result<End> {
         let mut at = HEADER_BYTES;
         let mut sequence = first;
+        let mut unproven: VecDeque<(u64, usize)> = VecDeque::new();
         while until.is_none_or(|until| sequence < until) {
             let Some((block, taken)) = self.block_at(at).filter(|(block, _)| block.position.sequence == sequence)
             else {
@@ -171,10 +197,22 @@ impl Read {
                 let record = record.ok_or_else(|| LogError::corrupt(&self.name, at as u64, "a record is cut off"))?;
                 replay(record).map_err(|what| LogError::Unreadable { file: self.name.clone(), what })?;
             }
+            let durable_below = block.position.durable_below;
+            unproven.push_back((sequence, at));
+            while unproven.front().is_some_and(|(sequence, _)| *sequence < durable_below) {
+                unproven.pop_front();
+            }
             at += taken;
             sequence += 1;
         }
-        Ok(End { sequence, used_bytes: at as u64 })
+        let proven = unproven.front().filter(|_| until.is_none()).map_or(at, |(_, at)| *at);
+        Ok(End { sequence, used_bytes: at as u64, proven_bytes: proven as u64 })
+    }
+
+    /// The blocks that nothing says to have been durable.
+    pub(super) fn unproven(&self, end: &End) -> Unproven {
+        let bytes = self.bytes[end.proven_bytes as usize..end.used_bytes as usize].to_vec();
+        Unproven { name: self.name.clone(), offset: end.proven_bytes, bytes }
     }
 
     fn block_at(&self, at: usize) -> Option<(Block<'_>, usize)> {

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{ServerConfig, ServerError, StorageKind};
 use crate::cluster::Cluster;
 use crate::core::{Partition, ServerId, StoreId};
+use crate::folders;
 
 /// The file's name.
 const NAME: &str = "identity.toml";
@@ -86,7 +87,7 @@ impl Identity {
             return Ok(Self::made(config, None));
         }
         let failed = |source| ServerError::Io { action: format!("create {}", config.folder.display()), source };
-        fs::create_dir_all(&config.folder).map_err(failed)?;
+        folders::make(&config.folder).map_err(failed)?;
         let path = config.folder.join(NAME);
         match fs::read_to_string(&path) {
             Ok(text) => Self::read(config, path, &text),
@@ -299,8 +300,5 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&beside, path)?;
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
+    folders::sync_above(path)
 }

@@ -11,6 +11,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use super::cache::Cache;
 use super::{Found, Gather, Result, ScanLimit, Storage, StorageError};
 use crate::core::{Item, Key, KeyRange, ServerId, StoreId, TranxId, Value, Write};
+use crate::folders;
 
 const FORMAT_VERSION: u16 = 2;
 const STORE: &str = "store";
@@ -69,6 +70,11 @@ impl Lsm {
         belong(&about, &shown, options.store)?;
         let items = keyspace("items")?;
         database.persist(PersistMode::SyncAll).map_err(|error| engine(&shown, "sync", &error))?;
+        folders::sync_above(folder).map_err(|error| StorageError::Engine {
+            folder: shown.clone(),
+            action: "sync the folder above it",
+            message: error.to_string(),
+        })?;
         Ok(Self { folder: shown, database, items, cache: Cache::new(options.item_cache_bytes) })
     }
 

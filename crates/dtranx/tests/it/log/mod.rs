@@ -2,6 +2,7 @@
 mod ahead;
 mod crashes;
 mod damage;
+mod failed_sync;
 mod golden;
 mod limits;
 mod media;
