@@ -18,7 +18,7 @@ use std::{
 };
 
 use clap::{Args, CommandFactory, Parser, ValueEnum};
-use mongotx::{ClientOptions, Isolation};
+use mongotx::{ChangeStreams, ClientOptions, Isolation};
 use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, StartError, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
@@ -110,6 +110,13 @@ pub(crate) struct Options {
     /// store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
+    /// Whose changes are told in change streams: those of collections with changeStreamPreAndPostImages, or all. Every gateway of a
+    /// store has to say the same
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
+    change_streams: Watched,
+    /// How many changes are kept for change streams, of all collections together
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
+    max_change_events: u64,
     /// Shows itself as a replica set of this name, not as a router: for applications with replicaSet=NAME in their connection string. It is
     /// the only member, or one of those that --advertise an address under the same name, in front of the same server
     #[arg(long, value_name = "NAME")]
@@ -145,6 +152,23 @@ impl From<Level> for Isolation {
             Level::ReadCommitted => Self::ReadCommitted,
             Level::Snapshot => Self::Snapshot,
             Level::Serializable => Self::Serializable,
+        }
+    }
+}
+
+/// Whose changes are told, as `--change-streams` takes it.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Watched {
+    #[default]
+    SwitchedOn,
+    All,
+}
+
+impl From<Watched> for ChangeStreams {
+    fn from(watched: Watched) -> Self {
+        match watched {
+            Watched::SwitchedOn => Self::SwitchedOn,
+            Watched::All => Self::All,
         }
     }
 }
@@ -353,6 +377,8 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
             max_documents: options.hoarding.transaction_documents(),
             application: Some(application(options.listen)),
             count_commands: false,
+            change_streams: options.change_streams.into(),
+            change_events: options.max_change_events,
             ..ClientOptions::default()
         },
         lock_wait: Duration::from_millis(options.lock_wait_ms.into()),

@@ -10,6 +10,7 @@ use tokio::{sync::Mutex, time::MissedTickBehavior};
 use crate::{
     access::{Roster, Users},
     activity_record::ActivityRecord,
+    clock::Clock,
     members::{self, Members},
     memory::Memory,
     metrics::Metrics,
@@ -80,9 +81,15 @@ fn address(options: &Options) -> String {
 }
 
 impl Context {
-    pub(crate) fn new(client: mongotx::Client, upstream: Upstream, users: Option<Users>, options: Options) -> Self {
+    pub(crate) fn new(
+        client: mongotx::Client,
+        upstream: Upstream,
+        users: Option<Users>,
+        clock: Clock,
+        options: Options,
+    ) -> Self {
         let records = Records::new(&client, &options.client.tx_database, options.sessions.session_timeout);
-        let tx = State::new(options.sessions, records);
+        let tx = State::new(options.sessions, records, clock);
         let tuning = options.tuning();
         tell_limits(&tx.metrics, &tuning);
         tx.metrics.limited("max-transaction-documents", Some(options.client.max_documents));

@@ -161,7 +161,8 @@ async fn fail(
     }
     let body = Document::try_from(request.body()).unwrap_or_default();
     let ends = known.is_some_and(|known| known.command.ends_transactions());
-    if let Some(reply) = hit.reply(request.name(), ends, &body) {
+    let cursor = body.get_i64("getMore").unwrap_or_default();
+    if let Some(reply) = hit.reply(request.name(), ends, context.tx.cursors.is_changes(cursor), &body) {
         return reply.into();
     }
     if hit.close {

@@ -59,10 +59,11 @@ pub(crate) struct Hit {
 
 impl Hit {
     /// The reply instead of the command's own, if there is to be one. `ends`: the command commits or rolls back.
-    pub(crate) fn reply(&self, name: &str, ends: bool, body: &Document) -> Option<Document> {
+    pub(crate) fn reply(&self, name: &str, ends: bool, of_changes: bool, body: &Document) -> Option<Document> {
         let code = self.code?;
         let failure = Failure::new(code, format!("Failing command via '{}' failpoint: {name}", self.by));
-        let mut reply = labels::add_for(failure, ends, body).to_document();
+        let failure = if of_changes { labels::add_for_changes(failure) } else { labels::add_for(failure, ends, body) };
+        let mut reply = failure.to_document();
         if let Some(labels) = &self.labels {
             reply.remove("errorLabels");
             if !labels.is_empty() {

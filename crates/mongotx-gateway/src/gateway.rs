@@ -9,6 +9,7 @@ use mongodb::options::ServerAddress;
 
 use crate::{
     access::{Users, UsersError},
+    clock::Clock,
     connection::{Connection, Peer},
     context::Context,
     dispatch,
@@ -125,7 +126,9 @@ impl Gateway {
         options.replica_set.as_ref().map_or(Ok(()), check_face)?;
         let users = options.users.as_deref().map(Users::read).transpose()?;
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
-        let client = mongotx::Client::connect_with(&options.uri, options.client.clone()).await?;
+        let clock = Clock::default();
+        let own = mongotx::ClientOptions { clock: Some(clock.shared()), ..options.client.clone() };
+        let client = mongotx::Client::connect_with(&options.uri, own).await?;
         // A level that this deployment cannot have is refused now, and not to each client.
         client.session().begin()?;
         let upstream = Upstream::new(&options.uri, &options.limits).await?;
@@ -135,7 +138,7 @@ impl Gateway {
         let address = listeners.iter().find_map(Listener::address);
         // As it shows itself: with the port that was taken.
         let options = Options { listen: address, ..options };
-        let context = Arc::new(Context::new(client, upstream, users, options));
+        let context = Arc::new(Context::new(client, upstream, users, clock, options));
         context.sweep_in_background();
         context.watch_members().await;
         let server = Arc::new(Server::new(context, tls));

@@ -19,6 +19,7 @@ mod access;
 mod activity;
 mod activity_record;
 mod api;
+mod changes;
 mod clock;
 mod command;
 mod connection;

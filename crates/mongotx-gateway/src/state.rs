@@ -50,7 +50,7 @@ pub(crate) enum Interrupted {
 
 impl State {
     /// The state of a gateway that has just started.
-    pub(crate) fn new(limits: SessionLimits, records: Records) -> Self {
+    pub(crate) fn new(limits: SessionLimits, records: Records, clock: Clock) -> Self {
         let (sessions, cursors) = of_tables(limits);
         Self {
             limits: RwLock::new(limits),
@@ -58,7 +58,7 @@ impl State {
             cursors: CursorTable::new(cursors),
             fail_points: FailPoints::default(),
             records,
-            clock: Clock::default(),
+            clock,
             metrics: Metrics::default(),
             connections: Arc::default(),
             transactions: Arc::default(),

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, Timestamp, doc};
 use mongodb::{
     event::{EventHandler, cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
     options::ClientOptions as DriverOptions,
@@ -25,6 +25,7 @@ use crate::{
         catalog::{Catalog, Shards},
         checkpoint::Checkpoint,
         client_record::ClientRecordLog,
+        events::{Event, Events, Position},
         finisher::Finisher,
         freshness::Freshness,
         looks::Looks,
@@ -96,6 +97,54 @@ pub struct ClientInfo {
     pub namespaces: Vec<Namespace>,
     /// What it says about itself. `None`: it is of a version that says nothing.
     pub about: Option<About>,
+}
+
+/// The events of watched collections, in an order that agrees with that of the commits: see `docs/change-streams.md`.
+#[derive(Clone, Copy)]
+pub struct Changes<'a> {
+    core: &'a Arc<Core>,
+}
+
+impl Changes<'_> {
+    /// Behind all events that are committed now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn now(&self) -> Result<Position> {
+        self.core.last_position().await
+    }
+
+    /// In front of the first event that is not earlier than this.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] with code 286 if events that may be among them were removed.
+    pub async fn from(&self, time: Timestamp) -> Result<Position> {
+        self.core.position_at(time).await
+    }
+
+    /// The next events behind a position, at most `limit`; none if there are none yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] with code 286 if the next one was removed.
+    pub async fn after(&self, position: Position, limit: u32) -> Result<Vec<Event>> {
+        self.core.events_after(position, limit).await
+    }
+
+    /// The event right in front of a position. `None`: it was removed, or there is none.
+    ///
+    /// # Errors
+    /// As [`Changes::after`].
+    pub async fn at(&self, position: Position) -> Result<Option<Event>> {
+        self.core.event_at(position).await
+    }
+
+    /// Waits until there is an event behind the position, for so long at most. False: there is none.
+    ///
+    /// # Errors
+    /// As [`Changes::after`].
+    pub async fn wait(&self, position: Position, limit: Duration) -> Result<bool> {
+        self.core.await_event(position, tokio::time::Instant::now() + limit).await
+    }
 }
 
 impl From<StoredRecord> for ClientInfo {
@@ -205,11 +254,12 @@ impl Client {
             server,
             log,
             finisher,
-            catalog: Catalog::new(shards, &options.tx_database),
+            catalog: Catalog::new(shards, &options.tx_database, options.change_streams),
             freshness: Freshness::default(),
             looks: Looks::default(),
             siblings: Arc::default(),
             wanted: WantedKeys::default(),
+            events: Events::new(&options),
             options,
             reaper: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
@@ -586,6 +636,19 @@ impl Client {
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
     pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
         Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
+    }
+
+    /// Are changes of this collection told in change streams?
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn is_watched(&self, namespace: &Namespace) -> Result<bool> {
+        Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.watch.is_some())
+    }
+
+    /// The events of watched collections.
+    pub fn changes(&self) -> Changes<'_> {
+        Changes { core: &self.core }
     }
 
     /// The counters of this client, at this moment.

@@ -42,9 +42,10 @@ pub use protocol::{ClientId, Concern, TxId};
 
 pub use self::{
     about::About,
-    client::{Client, ClientInfo, LockedDocument},
+    client::{Changes, Client, ClientInfo, LockedDocument},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, each::FirstWrites, find_and_modify::Modified, update::UpdateResult},
+    coordinator::events::{Clock, Event, LogicalClock, Position},
     coordinator::strangers::drop_record_database,
     coordinator::{
         checkpoint::{Checkpoint, Ended, Settled},
@@ -56,7 +57,7 @@ pub use self::{
     database::{CollectionInfo, Database},
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
-    options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},
+    options::{ChangeStreams, ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},
     scoped::{with_comment, without_validation},
     session::Session,
     steps::{Step, StepHook},

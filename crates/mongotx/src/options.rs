@@ -2,9 +2,11 @@
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
+use bson::Document;
 use protocol::Concern;
 
 use crate::{
+    coordinator::events::Clock,
     error::{Error, Result},
     steps::StepHook,
 };
@@ -118,6 +120,18 @@ impl Verbosity {
     }
 }
 
+/// Which collections are watched: transactions and single writes that change them leave events for change streams
+/// ([`crate::Client::changes`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChangeStreams {
+    /// Those whose option `changeStreamPreAndPostImages` is `{enabled: true}`: it is set by `create` and `collMod`.
+    #[default]
+    SwitchedOn,
+    /// All that transactions can write to, but those of the server's databases and of MongoTx's own.
+    All,
+}
+
 /// Options of one transaction.
 ///
 /// ```
@@ -154,6 +168,8 @@ pub struct TransactionOptions {
     /// no statement was sent in it for so long; its next statement fails with [`crate::ErrorKind::Expired`]. Reading on
     /// in an open cursor is no statement. Default: the client's.
     pub idle_limit: Option<Duration>,
+    /// Whose transaction it is, for whoever reads its change events ([`crate::Event`]): stored with each of them.
+    pub origin: Option<Document>,
 }
 
 impl Default for TransactionOptions {
@@ -165,6 +181,7 @@ impl Default for TransactionOptions {
             lease: None,
             max_life: None,
             idle_limit: None,
+            origin: None,
         }
     }
 }
@@ -233,6 +250,12 @@ pub struct ClientOptions {
     /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its
     /// metadata.
     pub shard_keys: HashMap<Namespace, Vec<String>>,
+    /// Which collections are watched. Every client of a deployment must have the same.
+    pub change_streams: ChangeStreams,
+    /// How many events of watched collections are kept, of all collections together: a million. Older ones are removed.
+    pub change_events: u64,
+    /// What gives change events their times. Default: the machine's clock.
+    pub clock: Option<Arc<dyn Clock>>,
     /// Called at every step of the protocol: for tests that break it there.
     pub hook: Option<Arc<dyn StepHook>>,
 }
@@ -254,6 +277,9 @@ impl Default for ClientOptions {
             sweep: true,
             count_commands: true,
             shard_keys: HashMap::new(),
+            change_streams: ChangeStreams::default(),
+            change_events: 1_000_000,
+            clock: None,
             hook: None,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Pure: BSON in, BSON out. No driver, no clock, no randomness, no async. Source: paper 000, sections 4.2 and 5.2.
 //!
+//! - [`difference`]: what has changed between two versions of a document, as events of change streams tell it.
 //! - [`names`]: the reserved fields, the one place that spells them.
 //! - [`stored`]: reading a stored document: its locks, its versions.
 //! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo, read locks.
@@ -19,6 +20,7 @@
 //!
 //! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it (`mongotx`).
 
+pub mod difference;
 pub mod error;
 pub mod expression;
 pub mod filter;

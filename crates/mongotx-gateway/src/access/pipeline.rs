@@ -66,6 +66,8 @@ pub(super) fn add_operations(demands: &mut Demands<'_>, pipeline: Option<&Bson>)
 fn add_stage(demands: &mut Demands<'_>, name: &str, value: &Bson) {
     match (name, value) {
         (name, _) if HARMLESS.contains(&name) => {}
+        // Of the whole deployment; otherwise of the collection or database that the command names.
+        ("$changeStream", Bson::Document(stage)) if stage.get("allChangesForCluster").is_none_or(is_off) => {}
         ("$lookup" | "$graphLookup", Bson::Document(stage)) => {
             if let Some(from) = stage.get("from") {
                 add_source(demands, from);
@@ -88,6 +90,10 @@ fn add_stage(demands: &mut Demands<'_>, name: &str, value: &Bson) {
         ("$indexStats" | "$planCacheStats", _) => demands.add(Need::Manage),
         _ => demands.add(Need::Root),
     }
+}
+
+fn is_off(flag: &Bson) -> bool {
+    matches!(flag, Bson::Boolean(false) | Bson::Null)
 }
 
 /// A collection of the same database, by its name.

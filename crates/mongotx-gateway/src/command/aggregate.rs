@@ -5,6 +5,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use mongotx::{Aggregate, Collection, Database, Namespace, Verbosity};
 
 use super::{
+    change_stream::{self, Wanted},
     current_op, local_sessions,
     parts::{
         body::Body,
@@ -157,6 +158,11 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let mut pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
     pipeline.check_stages(call.generic.api)?;
     let of_database = matches!(source, Source::Database(_));
+    if change_stream::is_one(&pipeline.stages) {
+        let Pipeline { stages, collation, variables, explain, first, .. } = pipeline;
+        let wanted = Wanted { stages, collation, variables, explain, first };
+        return change_stream::open(call, namespace, of_database, wanted).boxed().await;
+    }
     local_sessions::put(call, of_database, &mut pipeline.stages)?;
     current_op::put(call, of_database, &mut pipeline.stages)?;
     if let Some(level) = call.validated {

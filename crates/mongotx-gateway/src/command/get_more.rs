@@ -5,6 +5,7 @@ use std::time::Instant;
 use bson::{Bson, rawdoc};
 
 use super::{
+    change_stream,
     parts::{
         body::{Body, Made},
         call::Call,
@@ -51,6 +52,14 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     let cursors = &call.context.tx.cursors;
     let open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
     let in_use = cursors.in_use(id);
+    let open = match open.into_changes() {
+        Ok(stream) => {
+            let more = change_stream::more(call, (id, namespace), size, stream).await;
+            in_use.done();
+            return more.map(Made::from);
+        }
+        Err(open) => *open,
+    };
     let mut open = match open.into_server() {
         Ok(cursor) if cursor.awaits || !call.generic.says_limit => {
             let more = tailable::more(call, More { id, namespace, size }, cursor).await;

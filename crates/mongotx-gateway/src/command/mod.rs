@@ -17,6 +17,7 @@
 
 mod aggregate;
 mod allowed;
+mod change_stream;
 mod collections;
 mod count;
 mod current_op;

@@ -4,7 +4,7 @@ use bson::{RawArrayBuf, RawDocumentBuf, Timestamp};
 use mongotx::Cursor;
 
 use super::gathered::{Gathered, Gathering, Room};
-use crate::{failure::Answer, memory::Held, upstream::ServerCursor};
+use crate::{changes::ChangeStream, failure::Answer, memory::Held, upstream::ServerCursor};
 
 /// The most bytes of documents in one reply; one document may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -28,6 +28,8 @@ enum Source {
     Gathered(Gathered),
     /// Its batches are passed on as they are.
     Server(ServerCursor),
+    /// Its batches wait for what is not committed yet.
+    Changes(Box<ChangeStream>),
 }
 
 /// Documents for one reply.
@@ -56,6 +58,24 @@ impl Open {
     /// A cursor of the server's, whose batches are passed on.
     pub(crate) fn of_server(cursor: ServerCursor) -> Self {
         Self { documents: Source::Server(cursor), ahead: None, left: None, moment: None }
+    }
+
+    /// A change stream.
+    pub(crate) fn of_changes(stream: ChangeStream) -> Self {
+        Self { documents: Source::Changes(Box::new(stream)), ahead: None, left: None, moment: None }
+    }
+
+    /// Is it a change stream?
+    pub(crate) fn is_changes(&self) -> bool {
+        matches!(self.documents, Source::Changes(_))
+    }
+
+    /// The change stream, if it is one; else this again.
+    pub(crate) fn into_changes(self) -> Result<Box<ChangeStream>, Box<Self>> {
+        match self.documents {
+            Source::Changes(stream) => Ok(stream),
+            documents => Err(Box::new(Self { documents, ..self })),
+        }
     }
 
     /// The server's cursor, if it is one; else this again.
@@ -88,7 +108,7 @@ impl Open {
             Source::Query(cursor) => Ok(cursor.next().await?),
             Source::AtHand(documents) => Ok(documents.next()),
             Source::Gathered(documents) => Ok(documents.next()),
-            Source::Server(_) => Ok(None),
+            Source::Server(_) | Source::Changes(_) => Ok(None),
         }
     }
 

@@ -158,6 +158,11 @@ impl CursorTable {
         self.entries().get(&id).map(|entry| entry.owner.clone())
     }
 
+    /// Is this one a change stream?
+    pub(crate) fn is_changes(&self, id: i64) -> bool {
+        self.entries().get(&id).and_then(|entry| entry.open.as_ref()).is_some_and(Open::is_changes)
+    }
+
     /// Ends those of a session.
     pub(crate) fn kill_of_session(&self, lsid: &Lsid) {
         self.entries().retain(|_, entry| entry.owner.lsid.as_ref() != Some(lsid));

@@ -27,6 +27,7 @@ codes! {
     INVALID_LENGTH = 16 InvalidLength;
     NAMESPACE_NOT_FOUND = 26 NamespaceNotFound;
     CURSOR_NOT_FOUND = 43 CursorNotFound;
+    NO_MATCHING_DOCUMENT = 47 NoMatchingDocument;
     MAX_TIME_EXPIRED = 50 MaxTimeMSExpired;
     COMMAND_NOT_FOUND = 59 CommandNotFound;
     WRITE_CONCERN_FAILED = 64 WriteConcernFailed;
@@ -48,9 +49,12 @@ codes! {
     TRANSACTION_COMMITTED = 256 TransactionCommitted;
     TRANSACTION_TOO_LARGE = 257 TransactionTooLarge;
     TOO_MANY_SESSIONS = 261 TooManyLogicalSessions;
+    INVALID_RESUME_TOKEN = 260 InvalidResumeToken;
     EXCEEDED_TIME_LIMIT = 262 ExceededTimeLimit;
     NOT_IN_TRANSACTION = 263 OperationNotSupportedInTransaction;
     CLIENT_DISCONNECT = 279 ClientDisconnect;
+    CHANGE_STREAM_FATAL = 280 ChangeStreamFatalError;
+    CHANGE_STREAM_HISTORY_LOST = 286 ChangeStreamHistoryLost;
     API_VERSION_ERROR = 322 APIVersionError;
     API_STRICT_ERROR = 323 APIStrictError;
     MECHANISM_UNAVAILABLE = 334 MechanismUnavailable;

@@ -21,6 +21,9 @@ use crate::{error::CommandError, reply::Reply};
 /// The label on what a driver may send again.
 pub(crate) const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
 
+/// The label on what ends a change stream that a driver may open anew where it was.
+pub(crate) const RESUMABLE_CHANGE_STREAM_ERROR: &str = "ResumableChangeStreamError";
+
 /// What is told where the gateway itself has failed.
 pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
 

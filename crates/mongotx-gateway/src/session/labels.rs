@@ -3,12 +3,22 @@
 use bson::Document;
 
 use super::info::Mode;
-use crate::failure::{Failure, RETRYABLE_WRITE_ERROR, codes};
+use crate::failure::{Failure, RESUMABLE_CHANGE_STREAM_ERROR, RETRYABLE_WRITE_ERROR, codes};
 
 /// Errors after which a driver may send a write, or a statement's transaction, again.
 const RETRIABLE: [i32; 14] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436];
 /// Errors of a snapshot that cannot be read any more, or of a lock that could not be had.
 const TRANSIENT: [i32; 5] = [codes::WRITE_CONFLICT, 24, 246, 239, 267];
+
+/// Errors of a change stream after which a driver may open it anew where it was.
+const RESUMABLE: [i32; 17] =
+    [6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9_001, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436];
+
+/// The failure of a change stream, with its label.
+pub(crate) fn add_for_changes(failure: Failure) -> Failure {
+    let is_resumable = RESUMABLE.contains(&failure.code);
+    if is_resumable { failure.labelled(RESUMABLE_CHANGE_STREAM_ERROR) } else { failure }
+}
 
 /// May a driver send a write again that was answered with this code as its `writeConcernError`?
 pub(crate) fn is_retriable(code: i64, mode: &Mode) -> bool {
@@ -53,5 +63,7 @@ mod tests {
         assert_eq!(labels(251, true, true), ["TransientTransactionError"]);
         assert_eq!(labels(91, false, false), ["RetryableWriteError"]);
         assert_eq!(labels(8, false, true), Vec::<&str>::new());
+        assert_eq!(add_for_changes(Failure::new(89, "")).labels, ["ResumableChangeStreamError"]);
+        assert_eq!(add_for_changes(Failure::new(286, "")).labels, Vec::<&str>::new());
     }
 }

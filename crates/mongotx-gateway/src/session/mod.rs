@@ -26,7 +26,7 @@ pub(crate) mod table;
 
 use std::fmt;
 
-use bson::{RawDocument, spec::BinarySubtype};
+use bson::{Binary, Document, RawDocument, doc, spec::BinarySubtype};
 
 use crate::{
     access::User,
@@ -63,6 +63,18 @@ impl Lsid {
             }
             Some(_) => Err(Failure::new(codes::UNAUTHORIZED, "the lsid names another user")),
         }
+    }
+}
+
+impl Lsid {
+    /// As change events name it.
+    pub(crate) fn to_document(&self) -> Document {
+        let id = Binary { subtype: BinarySubtype::Uuid, bytes: self.id.to_vec() };
+        let mut lsid = doc! {"id": id};
+        if !self.user.is_empty() {
+            lsid.insert("uid", Binary { subtype: BinarySubtype::Generic, bytes: self.user.clone() });
+        }
+        lsid
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const ACTIVITY: &str = "activity";
 
 /// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
-    const OF_CLIENTS: [&str; 5] = ["txs", "guards", "checkpoint", "deployment", "orphans"];
+    const OF_CLIENTS: [&str; 6] = ["txs", "events", "guards", "checkpoint", "deployment", "orphans"];
     OF_CLIENTS.contains(&collection) || [COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
 }
 

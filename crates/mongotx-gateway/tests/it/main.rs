@@ -5,6 +5,7 @@
 mod another_database;
 mod api_versions;
 mod bypassed_validators;
+mod change_streams;
 mod codec;
 mod comments;
 mod common;

@@ -207,6 +207,7 @@ async fn first_statements(
         return Ok(Together { done: 0, named });
     }
     core.catalog.check_written(ns, true)?;
+    tx.note_replacing(false);
     let each = |(at, Statement { filter, terms, change })| Each {
         target: Target { ns, at, filter, terms, chosen: false },
         change,

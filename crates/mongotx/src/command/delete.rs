@@ -34,7 +34,7 @@ pub(crate) async fn run(
     match tx {
         Some(tx) if command.multi => many(core, tx, ns, command).await,
         Some(tx) => one(core, tx, ns, command).await,
-        None if command.multi || has_special(&command.filter) => {
+        None if command.multi || has_special(&command.filter) || is_watched(core, ns).await? => {
             implicit::run!(core, |tx| async {
                 match command.multi {
                     true => many(core, tx, ns, command).await,
@@ -44,6 +44,11 @@ pub(crate) async fn run(
         }
         None => one_directly(core, ns, command).await,
     }
+}
+
+/// Does each deletion leave an event?
+pub(super) async fn is_watched(core: &Core, ns: &Namespace) -> Result<bool> {
+    Ok(core.catalog.look_up(&core.server, ns).await?.watch.is_some())
 }
 
 async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {

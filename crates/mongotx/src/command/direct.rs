@@ -106,6 +106,15 @@ async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Docume
     Ok(core.server.find_first(ns, find).await?.is_some())
 }
 
+/// A write that has waited may have begun before change streams were switched on: it would leave no event.
+pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
+    if core.catalog.look_up(&core.server, ns).await?.watch.is_none() {
+        return Ok(());
+    }
+    let message = format!("change streams were switched on for {ns} while the write waited: it was not made");
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
 /// What happens between two attempts of one write.
 pub(crate) struct Attempts<'a> {
     core: &'a Core,
@@ -136,7 +145,9 @@ impl<'a> Attempts<'a> {
                 format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        match clear_the_way(core, ns, filter, terms, *upsert, patience).await? {
+        let obstacle = clear_the_way(core, ns, filter, terms, *upsert, patience).await?;
+        refuse_watched(core, ns).await?;
+        match obstacle {
             Obstacle::None => return Ok(false),
             Obstacle::Cleared => *left -= 1,
             Obstacle::Waited => {}

@@ -249,7 +249,7 @@ fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool
         }
         Operation::Delete(command) => {
             let DeleteCommand { filter, multi, terms } = &**command;
-            let is_plain = !multi && terms.is_plain() && terms.hint.is_none();
+            let is_plain = !multi && terms.is_plain() && terms.hint.is_none() && collection.watch.is_none();
             let id = only_id(filter).filter(|_| is_plain)?;
             Some((id, doc! {"q": unlocked_or_failing(filter), "limit": 1}))
         }

@@ -11,7 +11,7 @@ use sd2v::{
 };
 
 use super::{
-    delete::DeleteCommand,
+    delete::{DeleteCommand, is_watched},
     direct, find, implicit,
     picked::{Picks, is_plain_projection},
     probe,
@@ -165,7 +165,7 @@ pub(crate) async fn run(
 async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<bool> {
     match &command.modify {
         Modify::Update(update) => Ok(update.needs_selection() || update::needs_transaction(core, ns, update).await?),
-        Modify::Delete(delete) => Ok(has_special(&delete.filter)),
+        Modify::Delete(delete) => Ok(has_special(&delete.filter) || is_watched(core, ns).await?),
     }
 }
 
@@ -267,6 +267,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         as_stages(projection)?;
     }
     let mut projection = Unprobed::of(command);
+    tx.note_replacing(matches!(&command.modify, Modify::Update(update) if update.replaces()));
     let change = match &command.modify {
         Modify::Update(update) => update.change(),
         Modify::Delete(_) => Change::Remove,

@@ -16,7 +16,7 @@ use sd2v::{
     stored::{check_document, check_id, pending_insert},
 };
 
-use super::implicit;
+use super::{direct::refuse_watched, implicit};
 use crate::{
     coordinator::{
         Core,
@@ -92,6 +92,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
                 if !way_is_free(core, ns, &at, None, &mut patience).await? {
                     return Err(error);
                 }
+                refuse_watched(core, ns).await?;
             }
             Err(error) => return Err(error),
             Ok(_) => return Ok(id),

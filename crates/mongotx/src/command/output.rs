@@ -48,6 +48,12 @@ async fn out(
     stage: Document,
 ) -> Result<()> {
     core.catalog.check_written(target, false)?;
+    if core.catalog.look_up(&core.server, target).await?.watch.is_some() {
+        let message = format!(
+            "$out cannot replace {target}: its changes are told in change streams, which $out could not do; use $merge"
+        );
+        return Err(Error::unsupported(message));
+    }
     let mut plan = Plan::of(core, None, ns, before).await?;
     core.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
     plan.settle(core).await?;

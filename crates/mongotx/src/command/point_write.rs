@@ -84,6 +84,7 @@ fn update_command(id: RawBsonRef<'_>, update: Document) -> Result<UpdateCommand>
 pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>) -> Result<u64> {
     if is_value(id)
         && core.catalog.check_written(ns, false).is_ok()
+        && !delete::is_watched(core, ns).await?
         && let Some(answer) = core.server.delete_raw(ns, id).await?
         && answer.ok()?.n > 0
     {

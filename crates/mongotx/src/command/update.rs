@@ -95,6 +95,11 @@ impl UpdateCommand {
         simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, &[], &[]).is_some()
     }
 
+    /// Does it put a whole document in the place of another?
+    pub(crate) fn replaces(&self) -> bool {
+        matches!(self.update, Update::Replacement(_))
+    }
+
     pub(crate) fn change(&self) -> Change<'_> {
         Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
     }
@@ -216,6 +221,7 @@ pub(super) fn result_of(answer: &WriteAnswer) -> UpdateResult {
 /// Inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let (query, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    tx.note_replacing(command.replaces());
     let mark = tx.reads.mark();
     loop {
         tx.reads.forget_since(mark);
@@ -288,6 +294,7 @@ pub(crate) async fn write_first(
 }
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
+    tx.note_replacing(false);
     let (all, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
     let mark = tx.reads.mark();
     loop {

@@ -27,6 +27,7 @@
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`placing`] | a few inserts under unique indexes, in one command |
 //! | [`roll`] | roll forward or back, any number of documents |
+//! | [`events`] | what change streams tell of committed transactions |
 //! | [`expiry`] | TTL indexes: what the server may be about to remove |
 //! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
@@ -41,6 +42,7 @@ pub(crate) mod catalog;
 pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod client_record;
+pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod freshness;
@@ -83,8 +85,8 @@ use sd2v::shard::ShardKey;
 use tokio::runtime::Handle;
 
 use self::{
-    by_key::WantedKeys, catalog::Catalog, finisher::Finisher, freshness::Freshness, looks::Looks, parked::Reaper,
-    server::Server, siblings::Siblings, txlog::TxLog,
+    by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, freshness::Freshness, looks::Looks,
+    parked::Reaper, server::Server, siblings::Siblings, txlog::TxLog,
 };
 use crate::{
     error::Result,
@@ -108,6 +110,7 @@ pub(crate) struct Core {
     pub(crate) looks: Looks,
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) wanted: WantedKeys,
+    pub(crate) events: Events,
     pub(crate) options: ClientOptions,
     pub(crate) reaper: Arc<Reaper>,
     /// Where the client was made: what is left in the background goes on there, whoever drops what and where. When that

@@ -56,6 +56,8 @@ pub(crate) struct Transaction {
     pub(crate) attempts: Attempts,
     /// The quiet that it has asked for.
     pub(crate) quiet: Option<Quiet>,
+    /// What the statement at hand changes it replaces as a whole.
+    replacing: bool,
     /// Its decision was sent: what became of it only the log knows.
     is_deciding: bool,
 }
@@ -88,6 +90,7 @@ impl Transaction {
             seen: SeenKeys::default(),
             attempts,
             quiet: None,
+            replacing: false,
             is_deciding: false,
         }
     }
@@ -157,6 +160,11 @@ impl Transaction {
     /// The same; from now on it was not.
     pub(crate) fn take_own_view(&mut self) -> bool {
         std::mem::take(self.own_view.get_mut())
+    }
+
+    /// The statement that begins replaces documents as a whole, or does not: change streams tell the two apart.
+    pub(crate) fn note_replacing(&mut self, replacing: bool) {
+        self.replacing = replacing;
     }
 
     /// A statement has come to its end.

@@ -6,6 +6,7 @@ mod aggregate;
 mod another_database;
 mod any_key;
 mod bulk;
+mod changes;
 mod checkpoint;
 mod collations;
 mod collections;

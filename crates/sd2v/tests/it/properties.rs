@@ -4,7 +4,7 @@
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use proptest::{collection::vec, prelude::*, sample::select};
-use sd2v::{Error, expression::*, filter::*, names::RESERVED, projection::*, update::*};
+use sd2v::{Error, difference::difference, expression::*, filter::*, names::RESERVED, projection::*, update::*};
 
 /// Keys that mean something somewhere, and some that do not.
 const KEYS: [&str; 40] = [
@@ -223,6 +223,22 @@ proptest! {
         let pinned = pinned_ids(&filter).unwrap_or_default();
         prop_assert!(pinned.iter().all(|id| candidates.contains(id) || id != id), "{}", filter);
         prop_assert_eq!(is_only_id(&filter), without_id(&filter).is_some_and(|rest| rest.is_empty()));
+    }
+
+    #[test]
+    fn a_difference_gives_the_new_version(before in any_document(), after in any_document()) {
+        if let Some(found) = difference(&before, &after) {
+            prop_assert_eq!(found.apply(&before).unwrap().to_vec().unwrap(), after.to_vec().unwrap());
+        }
+    }
+
+    #[test]
+    fn fields_with_plain_names_that_are_changed_in_place_can_be_told(
+        fields in vec(("[a-z]{1,4}", any_bson(), any_bson()), 0..5),
+    ) {
+        let before: Document = fields.iter().map(|(field, old, _)| (field.clone(), old.clone())).collect();
+        let after: Document = fields.iter().map(|(field, _, new)| (field.clone(), new.clone())).collect();
+        prop_assert!(difference(&before, &after).is_some());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bson::{Document, doc};
 use mongotx::{Concern, TransactionOptions};
 
 use super::parsed::{Handler, Parsed, handle_within};
@@ -52,7 +53,8 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
         let who = parsed.connection.doing().who();
         let shown = OpenTransaction::new(&state.transactions, lsid.to_string(), number, who);
         slot.show(&shown);
-        begin(&mut work, parsed.context, &parsed.generic, shown).await?;
+        let origin = doc! {"lsid": lsid.to_document(), "txnNumber": number};
+        begin(&mut work, parsed.context, &parsed.generic, origin, shown).await?;
     }
     check_api(&work, parsed)?;
     let made = in_transaction::<H>(&mut work, parsed, &lsid, interruption).await;
@@ -111,7 +113,14 @@ async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits:
     ended
 }
 
-async fn begin(work: &mut Work, context: &Context, generic: &Generic, shown: Arc<OpenTransaction>) -> Answer<()> {
+/// `origin`: how change events name the transaction.
+async fn begin(
+    work: &mut Work,
+    context: &Context,
+    generic: &Generic,
+    origin: Document,
+    shown: Arc<OpenTransaction>,
+) -> Answer<()> {
     work.id = None;
     work.api = generic.api;
     work.retry.clear();
@@ -123,6 +132,7 @@ async fn begin(work: &mut Work, context: &Context, generic: &Generic, shown: Arc
         max_life: Some(lifetime),
         // An open transaction may pause for as long as it may live. One whose session nobody uses goes with that.
         idle_limit: Some(lifetime),
+        origin: Some(origin),
         ..TransactionOptions::default()
     };
     let mut session = context.client.session_with(options).after(work.attempts.clone());

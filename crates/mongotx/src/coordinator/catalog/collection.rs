@@ -11,6 +11,9 @@ use sd2v::{
 use super::special::unlockable_kind;
 use crate::error::Result;
 
+/// The option of a collection that is watched.
+pub(super) const IMAGES: &str = "changeStreamPreAndPostImages";
+
 /// A collection as transactions see it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collection {
@@ -34,6 +37,17 @@ pub(crate) struct Collection {
     pub(super) crowded: bool,
     /// The validator as it is stored.
     pub(super) validator: Option<Document>,
+    /// Its changes leave events.
+    pub(crate) watch: Option<Watch>,
+}
+
+/// What is told of a watched collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// What has changed.
+    Changes,
+    /// Besides, the documents as they were before, and as they are afterwards.
+    WithImages,
 }
 
 /// A view, as the server keeps it.
@@ -65,7 +79,9 @@ impl Collection {
         let indexes = index::interpret(stored);
         let kind = info.get_str("type").unwrap_or("collection");
         let unlockable = by_name.or_else(|| unlockable_kind(kind, &options));
+        let has_images = options.get_document(IMAGES).is_ok_and(|images| images.get("enabled") == Some(&true.into()));
         Self {
+            watch: (has_images && unlockable.is_none()).then_some(Watch::WithImages),
             refused: unlockable.clone().or_else(|| indexes.iter().find_map(refused_index)),
             unlockable,
             is_series: kind == "timeseries",
@@ -123,10 +139,12 @@ impl Collection {
         if self.has_collation { None } else { self.made.iter().filter_map(|unique| unique.keys_allowed(filter)).min() }
     }
 
-    /// Must a write of one document outside a transaction be one of its own, because pending values count?
+    /// Must a write of one document outside a transaction be one of its own, because pending values count, or because it leaves an event?
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
-        self.refused.is_none()
-            && update.map_or(!self.uniques.is_empty(), |update| !self.uniques_touched(update).is_empty())
+        // Where no transaction may write, it is refused by that one.
+        self.watch.is_some()
+            || self.refused.is_none()
+                && update.map_or(!self.uniques.is_empty(), |update| !self.uniques_touched(update).is_empty())
     }
 
     /// Refuses a document that the text index could not hold when it is finished.

@@ -2,14 +2,19 @@
 //!
 //! None of it is part of a transaction: it takes effect at once, and stays when the caller's transaction is rolled back.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, doc};
 use sd2v::{text::SCRATCH, validator};
 
-use super::NO_SUCH_COLLECTION;
+use super::{
+    NO_SUCH_COLLECTION,
+    watched::{check_created, switches_on},
+};
 use crate::{
     coordinator::{Core, meet::Patience},
     error::{Error, Result},
-    options::Namespace,
+    options::{ChangeStreams, Namespace},
 };
 
 /// InvalidNamespace.
@@ -24,8 +29,13 @@ impl Core {
             let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
             return Err(Error::invalid(INVALID_NAME, message));
         }
+        check_created(ns, options)?;
         self.server.run_directly(&ns.db, with_options("create", ns, options)?).await?;
         self.catalog.forget(ns);
+        if switches_on(options) && self.options.change_streams != ChangeStreams::All {
+            // Others may know another collection of this name.
+            self.wait_for_writers(ns, false).await?;
+        }
         if !["viewOn", "timeseries", "capped"].iter().any(|kind| options.contains_key(kind)) {
             // Now it costs nothing; the first query of a collection that has grown would wait for
             // it, or scan. Without it transactions work as well.
@@ -52,14 +62,19 @@ impl Core {
     }
 
     /// Drops a collection when nothing in it is locked any more; one that is not there is no error.
-    pub(crate) async fn drop_collection(&self, ns: &Namespace) -> Result<()> {
+    pub(crate) async fn drop_collection(self: &Arc<Self>, ns: &Namespace) -> Result<()> {
         if let Some(reason) = self.catalog.never_written(ns) {
             return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
         }
         if self.catalog.look_up(&self.server, ns).await?.unlockable.is_none() {
             self.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
         }
-        let dropped = match self.server.run_directly(&ns.db, doc! {"drop": &ns.coll}).await {
+        let command = self.server.run_directly(&ns.db, doc! {"drop": &ns.coll});
+        let dropped = match self.dropped_event(ns).await? {
+            Some(event) => self.with_events(vec![event], command).await,
+            None => command.await,
+        };
+        let dropped = match dropped {
             Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(()),
             other => other.map(drop),
         };
@@ -68,21 +83,29 @@ impl Core {
     }
 
     /// Drops a database when nothing in it is locked any more.
-    pub(crate) async fn drop_database(&self, db: &str) -> Result<()> {
+    pub(crate) async fn drop_database(self: &Arc<Self>, db: &str) -> Result<()> {
         if db == self.options.tx_database {
             let message = format!("the database {db:?} cannot be dropped: it holds the records of all clients");
             return Err(Error::unsupported(message));
         }
         let mut patience = Patience::new(self.options.write_wait);
+        let mut events = Vec::new();
         let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
         for info in self.server.collect(db, list, MAX_COLLECTIONS).await? {
             let name = info.get_str("name").unwrap_or_default();
             let ns = Namespace::new(db, name);
             if !is_scratch(name) && self.catalog.look_up(&self.server, &ns).await?.unlockable.is_none() {
                 self.until_unlocked(&ns, "dropped", &mut patience).await?;
+                events.extend(self.dropped_event(&ns).await?);
             }
         }
-        let dropped = self.server.run_directly(db, doc! {"dropDatabase": 1}).await.map(drop);
+        let command = self.server.run_directly(db, doc! {"dropDatabase": 1});
+        let dropped = if events.is_empty() {
+            command.await.map(drop)
+        } else {
+            events.push(doc! {"operationType": "dropDatabase", "ns": {"db": db}});
+            self.with_events(events, command).await.map(drop)
+        };
         self.catalog.forget_database(db);
         dropped
     }

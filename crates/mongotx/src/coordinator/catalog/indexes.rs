@@ -93,7 +93,7 @@ impl Core {
             mirror.iter().filter_map(|spec| spec.get_str("name").ok().map(str::to_owned)).collect();
         adopt::create(&self.server, ns, mirror).await?;
         let made = match wanted.unique() {
-            Some(_) if !mirror_names.is_empty() => self.wait_for_writers(ns).await,
+            Some(_) if !mirror_names.is_empty() => self.wait_for_writers(ns, false).await,
             _ => Ok(()),
         };
         let made = match made {
@@ -107,8 +107,8 @@ impl Core {
         made
     }
 
-    /// Steps 2 and 3.
-    async fn wait_for_writers(&self, ns: &Namespace) -> Result<()> {
+    /// Steps 2 and 3. `everybody`: also for clients that may write there outside transactions only, and have no record.
+    pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);
         self.wait_until_released(ns, &old, &mut patience).await?;
@@ -116,7 +116,7 @@ impl Core {
         let others = |record: &&crate::coordinator::records::StoredRecord| {
             !record.closed && record.namespaces.contains(ns) && !self.log.owns(record.client)
         };
-        if records.iter().any(|record| others(&record)) {
+        if everybody || records.iter().any(|record| others(&record)) {
             tokio::time::sleep(FRESH + Duration::from_secs(1)).await;
         }
         let pending = self.pending_writers(ns).await?;
@@ -138,7 +138,9 @@ impl Core {
         let until = Instant::now() + FRESH;
         while old.iter().any(|one| one.strong_count() > 0) {
             if Instant::now() > until {
-                let message = format!("writes to {ns} did not end within {FRESH:?}, so no unique index could be made");
+                let message = format!(
+                    "writes to {ns} did not end within {FRESH:?}, so its writers could not be told of the change"
+                );
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
             patience.breathe().await;

@@ -10,6 +10,7 @@
 //! | [`shards`] | shard keys |
 //! | [`collections`] | creating, dropping and listing collections for the application |
 //! | [`rename`] | renaming collections for the application |
+//! | [`watched`] | switching change streams on |
 //! | [`modify`] | changing options of collections and indexes for the application |
 //! | [`indexes`] | creating, dropping and listing indexes for the application |
 
@@ -22,6 +23,7 @@ mod modify;
 mod rename;
 mod shards;
 mod special;
+mod watched;
 
 use std::{
     collections::HashMap,
@@ -36,13 +38,13 @@ use tokio::{sync::watch, time::Instant};
 
 use self::known::Known;
 pub(crate) use self::{
-    collection::{Collection, ViewOptions},
+    collection::{Collection, ViewOptions, Watch},
     shards::Shards,
 };
 use super::server::{Server, as_i64};
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::Namespace,
+    options::{ChangeStreams, Namespace},
 };
 
 /// How long what is known of a collection is trusted.
@@ -63,6 +65,8 @@ const NOT_ON_A_VIEW: i32 = 166;
 pub(crate) struct Catalog {
     /// Where the records of clients are.
     tx_database: String,
+    /// Which collections are watched.
+    change_streams: ChangeStreams,
     pub(crate) shards: Shards,
     known: Known,
     /// Where the index on pending documents is there, or is being made: then until when queries
@@ -92,8 +96,8 @@ fn remember<T>(cache: &Mutex<HashMap<Namespace, T>>, ns: &Namespace, value: T) {
 }
 
 impl Catalog {
-    pub(crate) fn new(shards: Shards, tx_database: &str) -> Self {
-        Self { shards, tx_database: tx_database.to_owned(), ..Self::default() }
+    pub(crate) fn new(shards: Shards, tx_database: &str, change_streams: ChangeStreams) -> Self {
+        Self { shards, tx_database: tx_database.to_owned(), change_streams, ..Self::default() }
     }
 
     /// Why nobody may write to it or drop it, in a transaction or not.
@@ -135,6 +139,9 @@ impl Catalog {
                 Some((info, indexes)) => Collection::read(self.unlockable_name(ns), &info, &indexes),
                 None => Collection::missing(self.unlockable_name(ns)),
             };
+            if self.change_streams == ChangeStreams::All && found.unlockable.is_none() && ns.db != self.tx_database {
+                found.watch = found.watch.or(Some(Watch::Changes));
+            }
             if found.has_mirrors() {
                 found.crowded = is_crowded(server, ns).await?;
             }

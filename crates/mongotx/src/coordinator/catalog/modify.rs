@@ -27,11 +27,15 @@ impl Core {
     /// Changes options of a collection or a view. A validator is stored as transactions need it. Answers what was changed of an
     /// index: `expireAfterSeconds_old`, `hidden_new` and so on.
     pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
+        let will_be_watched = self.will_be_watched(ns, options).await?;
         let modified = match options.get_document("index") {
             Ok(change) => self.modify_index(ns, options, change).await,
             Err(_) => self.modify(ns, options).await,
         };
         self.catalog.forget(ns);
+        if will_be_watched && modified.is_ok() {
+            self.wait_for_writers(ns, true).await?;
+        }
         modified
     }
 

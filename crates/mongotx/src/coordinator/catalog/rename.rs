@@ -87,7 +87,7 @@ impl Rename {
             let indexes = freeze(ObjectId::new());
             self.core.server.at(Step::BeforeFreeze).await;
             match self.freeze_all(&lockable, &indexes).await {
-                Ok(Frozen::Yes) => return self.rename_frozen(&indexes).await,
+                Ok(Frozen::Yes) => return self.rename_told(&indexes).await,
                 Ok(Frozen::Locked) => self.thaw(&lockable, &indexes).await,
                 Err(error) => {
                     self.thaw(&lockable, &indexes).await;
@@ -156,6 +156,22 @@ impl Rename {
             }
         }
         Ok(Frozen::Yes)
+    }
+
+    /// Steps 3 and 4, with the events that watched collections leave.
+    async fn rename_told(&self, indexes: &[Document; 2]) -> Result<()> {
+        let named = |ns: &Namespace| doc! {"db": &ns.db, "coll": &ns.coll};
+        let mut events = Vec::new();
+        if self.drops_target && self.is_there(&self.to).await? {
+            events.extend(self.core.dropped_event(&self.to).await?);
+        }
+        if self.core.dropped_event(&self.from).await?.is_some() {
+            events.push(doc! {"operationType": "rename", "ns": named(&self.from), "to": named(&self.to)});
+        }
+        match events.is_empty() {
+            true => self.rename_frozen(indexes).await,
+            false => self.core.with_events(events, self.rename_frozen(indexes)).await,
+        }
     }
 
     /// Steps 3 and 4.

@@ -1,6 +1,6 @@
 //! The end of a transaction: its commit, or its roll-back.
 //!
-//! `commit` validates what was read ([`crate::command::validation`]), looks after what may expire ([`crate::coordinator::expiry`]),
+//! `commit` records what was changed in watched collections ([`crate::coordinator::events`]), validates what was read ([`crate::command::validation`]), looks after what may expire ([`crate::coordinator::expiry`]),
 //! decides through the log, then hands what is held to the finisher. `roll_back` tells the log, then undoes what is held.
 
 use std::{collections::HashSet, sync::Arc};
@@ -52,7 +52,7 @@ impl Core {
     }
 
     #[tracing::instrument(name = "mongotx.commit", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
-    async fn decide(&self, mut tx: Transaction) -> Result<()> {
+    async fn decide(self: &Arc<Self>, mut tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
         if let Err(error) = tx.check_undoubted() {
             self.roll_back(tx).await;
@@ -84,7 +84,8 @@ impl Core {
     }
 
     /// Validates the transaction and decides it; again, when a reader has had quiet in between. `None`: there was nothing to decide.
-    async fn validate_and_decide(&self, tx: &mut Transaction) -> Result<Option<Decided>> {
+    async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<Decided>> {
+        let recorded = self.record_events(tx).await?;
         for _ in 0..VALIDATIONS {
             let over = self.heard_of(tx);
             self.validate(tx).await?;
@@ -98,6 +99,7 @@ impl Core {
             tx.is_deciding = true;
             let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await?;
             if decided.is_some() {
+                self.events_are_committed(&recorded);
                 return Ok(decided);
             }
             tx.is_deciding = false;

@@ -35,6 +35,10 @@ pub(super) struct HeldSet {
     kept: HashSet<Vec<u8>>,
     /// Of the written ones: those that are known to be this transaction's until it ends, in the order in which they became so.
     own: HashMap<OwnKey, usize>,
+    /// Of these, those that were replaced as a whole when they became so.
+    replaced: HashSet<OwnKey>,
+    /// How many documents were held before the first of them.
+    place: usize,
     inserts: bool,
     removes: bool,
     /// A command is under way, or was never answered, that may have locked a document which only its answer names.
@@ -119,7 +123,8 @@ impl Transaction {
         if what == Hold::Insert {
             at.iter().try_for_each(|at| check_id(&at.id))?;
         }
-        let held = self.held.entry(ns.clone()).or_default();
+        let place = self.count;
+        let held = self.held.entry(ns.clone()).or_insert_with(|| HeldSet { place, ..HeldSet::default() });
         held.unsure_ids |= what != Hold::Read && at.iter().any(|at| OwnKey::of_simple(&at.id).is_none());
         match what {
             Hold::Insert => held.inserts = true,
@@ -215,8 +220,11 @@ impl Transaction {
     pub(crate) fn note_own<'a>(&mut self, ns: &Namespace, ids: impl IntoIterator<Item = &'a Bson>) {
         let Some(held) = self.held.get_mut(ns) else { return };
         for id in ids {
-            let next = held.own.len();
-            held.own.entry(OwnKey::of(id)).or_insert(next);
+            let (next, key) = (held.own.len(), OwnKey::of(id));
+            if self.replacing {
+                held.replaced.insert(key.clone());
+            }
+            held.own.entry(key).or_insert(next);
         }
     }
 
@@ -250,6 +258,30 @@ impl Transaction {
     /// How many documents it holds, or may hold, in all collections.
     pub(super) fn count_held(&self) -> usize {
         self.count
+    }
+
+    /// The collections that it may have written to.
+    pub(crate) fn collections_written(&self) -> impl Iterator<Item = &Namespace> {
+        self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(|(ns, _)| ns)
+    }
+
+    /// These of the collections, in the order in which it first held a document there.
+    pub(crate) fn in_order(&self, mut some: Vec<Namespace>) -> Vec<Namespace> {
+        some.sort_by_key(|ns| self.held.get(ns).map(|held| held.place));
+        some
+    }
+
+    /// The documents that it may have written to in this collection, in the order in which they became its own.
+    pub(crate) fn written(&self, ns: &Namespace) -> Vec<Address> {
+        let Some(held) = self.held.get(ns) else { return Vec::new() };
+        let mut all: Vec<_> = held.written.values().cloned().collect();
+        all.sort_by_key(|at| held.own.get(&OwnKey::of(&at.id)).copied().unwrap_or(usize::MAX));
+        all
+    }
+
+    /// Was this document replaced as a whole when it became its own?
+    pub(crate) fn is_replaced(&self, ns: &Namespace, id: &Bson) -> bool {
+        self.held.get(ns).is_some_and(|held| held.replaced.contains(&OwnKey::of(id)))
     }
 
     pub(super) fn has_written_anything(&self) -> bool {

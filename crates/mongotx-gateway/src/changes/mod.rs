@@ -1,0 +1,68 @@
+//! Change streams: what is read of the events that committed transactions leave ([decision 0048]), as drivers expect it.
+//!
+//! | file | |
+//! | --- | --- |
+//! | this one | what a client asks of a stream |
+//! | [`token`] | resume tokens (pure) |
+//! | [`shape`] | events as MongoDB has them (pure) |
+//! | [`stream`] | an open stream, and its batches |
+//!
+//! [decision 0048]: ../../../../docs/decisions/0048-change-streams.md
+
+mod shape;
+mod stream;
+mod token;
+
+use bson::{Document, Timestamp};
+use mongotx::Namespace;
+
+pub(crate) use self::{
+    stream::{ChangeStream, Delivery, Sources},
+    token::Token,
+};
+
+/// What a stream is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scope {
+    Collection(Namespace),
+    Database(String),
+    Deployment,
+}
+
+/// Which document a version of which is shown beside an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Image {
+    /// None.
+    #[default]
+    Off,
+    /// That in the event, if there is one.
+    WhenAvailable,
+    /// That in the event, or the stream ends.
+    Required,
+    /// Of an update: what the document is now.
+    Lookup,
+}
+
+/// Where a stream begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Start {
+    /// With what is committed from now on.
+    Now,
+    /// Behind this place. `may_be_over`: also where the stream that it is of has ended.
+    After { token: Token, may_be_over: bool },
+    /// With the first event that is not earlier.
+    At(Timestamp),
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) scope: Scope,
+    pub(crate) after: Image,
+    pub(crate) before: Image,
+    pub(crate) start: Start,
+    /// What is done to each event, and in which terms.
+    pub(crate) stages: Vec<Document>,
+    pub(crate) collation: Option<Document>,
+    pub(crate) variables: Option<Document>,
+}

@@ -1,0 +1,67 @@
+//! Switching change streams on ([decision 0048](../../../../../docs/decisions/0048-change-streams.md)): every write after the acknowledged
+//! switch has its event.
+//!
+//! 1. The server stores the option with the collection. Whoever looks the collection up from now on writes events.
+//! 2. Everybody who may go by an older look-up is waited for, and whatever is locked then: as before a unique index is made
+//!    ([`super::indexes`]). A transaction looks up when it commits, so that what it holds by an older look-up is locked by then.
+
+use bson::{Bson, Document, doc};
+
+use super::collection::IMAGES;
+use crate::{
+    coordinator::Core,
+    error::{Error, Result},
+    options::{ChangeStreams, Namespace},
+};
+
+/// InvalidOptions.
+const INVALID_OPTIONS: i32 = 72;
+/// Options of collections in which transactions can lock nothing.
+const UNLOCKABLE: [&str; 3] = ["viewOn", "timeseries", "capped"];
+
+/// Do these options of a `create` or `collMod` switch change streams on?
+pub(super) fn switches_on(options: &Document) -> bool {
+    options.get_document(IMAGES).is_ok_and(|images| images.get("enabled") == Some(&Bson::Boolean(true)))
+}
+
+/// # Errors
+/// 72: nothing that is written to the collection could leave an event.
+pub(super) fn check_created(ns: &Namespace, options: &Document) -> Result<()> {
+    let kind =
+        UNLOCKABLE.into_iter().find(|kind| options.get(kind).is_some_and(|value| *value != Bson::Boolean(false)));
+    match kind.filter(|_| switches_on(options)) {
+        Some(kind) => Err(Error::invalid(
+            INVALID_OPTIONS,
+            format!(
+                "the option {IMAGES:?} of {ns} cannot be used together with {kind:?}: no transaction can write there, so no change would be told"
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+impl Core {
+    /// Whether a change of the collection's options is to switch change streams on where they are not.
+    ///
+    /// # Errors
+    /// 72 for a collection in which transactions can lock nothing.
+    pub(super) async fn will_be_watched(&self, ns: &Namespace, options: &Document) -> Result<bool> {
+        if !switches_on(options) {
+            return Ok(false);
+        }
+        self.catalog.forget(ns);
+        let collection = self.catalog.look_up(&self.server, ns).await?;
+        if let Some(reason) = &collection.unlockable {
+            let message =
+                format!("the option {IMAGES:?} of {ns} cannot be set: transactions cannot write to it: {reason}");
+            return Err(Error::invalid(INVALID_OPTIONS, message));
+        }
+        Ok(collection.watch.is_none() && self.options.change_streams != ChangeStreams::All)
+    }
+
+    /// The events that its end leaves, if it is watched.
+    pub(super) async fn dropped_event(&self, ns: &Namespace) -> Result<Option<Document>> {
+        let is_watched = self.catalog.look_up(&self.server, ns).await?.watch.is_some();
+        Ok(is_watched.then(|| doc! {"operationType": "drop", "ns": {"db": &ns.db, "coll": &ns.coll}}))
+    }
+}

@@ -1,0 +1,326 @@
+//! Events of change streams: what committed transactions have changed in watched collections (decision 0048).
+//!
+//! A transaction that changes a watched collection writes its events as documents of its own, in [`EVENTS`], when its commit is asked for
+//! and before it is validated:
+//!
+//! 1. Fetch what it holds there: the two versions of each document are what its event tells ([`told`]).
+//! 2. Take numbers: lock the document [`SEQUENCE`] and increment it. Others who commit changes of watched collections wait there until this
+//!    one is decided, so numbers have no gaps, and their order agrees with that of the commits.
+//! 3. Insert the events, by their numbers.
+//!
+//! [`read`] reads them in order. The oldest are removed where there are more than [`ClientOptions::change_events`].
+//!
+//! [`ClientOptions::change_events`]: crate::ClientOptions::change_events
+
+mod clock;
+mod read;
+mod told;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
+
+use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
+use futures_util::{FutureExt, future::BoxFuture};
+use protocol::TxId;
+use sd2v::{
+    names::{WRITER, tx_id_to_bson},
+    statement,
+    update::Update,
+};
+use tokio::sync::watch;
+
+pub use self::{
+    clock::{Clock, LogicalClock},
+    read::{Event, Position},
+};
+use super::{
+    Core,
+    address::{Address, among},
+    catalog::{Collection, Watch},
+    finisher::IDS_PER_STATEMENT,
+    own_key::OwnKey,
+    quiet::Attempts,
+    server::as_i64,
+    transaction::Transaction,
+};
+use crate::{
+    command::{
+        Terms,
+        find_and_modify::{self, FindAndModify, Modify},
+        insert,
+        update::UpdateCommand,
+    },
+    document,
+    error::{Error, ErrorKind, Result},
+    options::{ClientOptions, Isolation, Namespace, TransactionOptions},
+};
+
+/// The collection of the events, in the database of the client records.
+pub(crate) const EVENTS: &str = "events";
+/// The `_id` of the document that gives them their numbers.
+const SEQUENCE: &str = "sequence";
+/// Old events are removed once for so many new ones.
+const TRIM_EVERY: i64 = 1_000;
+
+/// What a client knows of the events.
+pub(crate) struct Events {
+    ns: Namespace,
+    /// The largest number that this client has committed: who waits for events is told.
+    latest: watch::Sender<i64>,
+    /// Is the sequence known to be there?
+    has_sequence: AtomicBool,
+    clock: Arc<dyn Clock>,
+}
+
+impl Events {
+    pub(crate) fn new(options: &ClientOptions) -> Self {
+        Self {
+            ns: Namespace::new(&options.tx_database, EVENTS),
+            latest: watch::Sender::new(0),
+            has_sequence: AtomicBool::new(false),
+            clock: options.clock.clone().unwrap_or_else(|| Arc::new(LogicalClock::default())),
+        }
+    }
+}
+
+/// What a transaction has taken of the sequence.
+struct Taken {
+    era: ObjectId,
+    first: i64,
+    /// Later than that of every event with a smaller number.
+    time: Timestamp,
+}
+
+/// What was recorded of a transaction.
+#[derive(Default)]
+pub(crate) struct Recorded {
+    /// What is known of its watched collections: whoever switches one on waits for those who go by what was known before.
+    _known: Vec<Arc<Collection>>,
+    /// Its numbers, if it has any.
+    numbers: Option<(i64, i64)>,
+}
+
+impl Core {
+    /// Steps 1 to 3. An error is certain: nothing is decided.
+    pub(crate) async fn record_events(self: &Arc<Self>, tx: &mut Transaction) -> Result<Recorded> {
+        let Some(me) = tx.id() else { return Ok(Recorded::default()) };
+        let (mut known, mut watched) = (Vec::new(), HashMap::new());
+        for ns in tx.collections_written().filter(|ns| **ns != self.events.ns) {
+            let collection = self.catalog.look_up(&self.server, ns).await?;
+            if let Some(watch) = collection.watch {
+                watched.insert(ns.clone(), watch);
+            }
+            known.push(collection);
+        }
+        let events = if watched.is_empty() { Vec::new() } else { self.told(tx, me, &watched).await? };
+        let numbers = if events.is_empty() { None } else { Some(self.number(tx, events).await?) };
+        Ok(Recorded { _known: known, numbers })
+    }
+
+    /// Step 1.
+    async fn told(&self, tx: &Transaction, me: TxId, watched: &HashMap<Namespace, Watch>) -> Result<Vec<Document>> {
+        let mut events = Vec::new();
+        for ns in tx.in_order(watched.keys().cloned().collect()) {
+            let Some(watch) = watched.get(&ns) else { continue };
+            for some in tx.written(&ns).chunks(IDS_PER_STATEMENT) {
+                for stored in self.fetch_own(me, &ns, some).await? {
+                    let is_replaced = stored.get("_id").is_some_and(|id| tx.is_replaced(&ns, id));
+                    events.extend(told::event(&ns, stored, is_replaced, *watch)?);
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// The documents that the transaction holds among these, as they are stored, in the same order.
+    async fn fetch_own(&self, me: TxId, ns: &Namespace, some: &[Address]) -> Result<Vec<Document>> {
+        let mut filter = among(some);
+        filter.insert(WRITER, tx_id_to_bson(me));
+        let find = doc! {"find": &ns.coll, "filter": filter};
+        let found = self.server.collect_raw(&ns.db, find, some.len()).await?;
+        let mut found: Vec<Document> = found.iter().map(|raw| document::exact(raw)).collect::<Result<_>>()?;
+        if found.len() > 1 {
+            let places: HashMap<_, _> =
+                some.iter().enumerate().map(|(place, at)| (OwnKey::of(&at.id), place)).collect();
+            found.sort_by_key(|document| {
+                let id = document.get("_id").unwrap_or(&Bson::Null);
+                places.get(&OwnKey::of(id)).copied().unwrap_or(usize::MAX)
+            });
+        }
+        Ok(found)
+    }
+
+    /// Steps 2 and 3: answers the first and the last number.
+    async fn number(self: &Arc<Self>, tx: &mut Transaction, events: Vec<Document>) -> Result<(i64, i64)> {
+        let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
+        let wait = tx.options.lock_wait.max(self.options.write_wait);
+        let before = std::mem::replace(&mut tx.options.lock_wait, wait);
+        let written = self.number_within(tx, count, events).await;
+        tx.options.lock_wait = before;
+        written.map_err(|error| match error.kind() {
+            // The application knows of no such document.
+            ErrorKind::Conflict => Error::new(
+                ErrorKind::Conflict,
+                format!("the change events of the transaction got no numbers: others' commits were in the way, for {wait:?} at most"),
+            ),
+            _ => error,
+        })
+    }
+
+    async fn number_within(
+        self: &Arc<Self>,
+        tx: &mut Transaction,
+        count: i64,
+        events: Vec<Document>,
+    ) -> Result<(i64, i64)> {
+        let Taken { era, first, time } = self.take_numbers(tx, count).await?;
+        let last = first + count - 1;
+        let now = DateTime::now();
+        let documents = events.into_iter().zip(first..).map(|(event, number)| {
+            let mut document = doc! {"_id": number, "era": era, "clusterTime": time, "wallTime": now};
+            document.extend(event);
+            if let Some(origin) = &tx.options.origin {
+                document.insert("origin", origin.clone());
+            }
+            document
+        });
+        let documents: Vec<Document> = documents.collect();
+        insert::many(self, tx, &self.events.ns, documents, true).await?;
+        tx.end_statement();
+        Ok((first, last))
+    }
+
+    /// Step 2.
+    async fn take_numbers(self: &Arc<Self>, tx: &mut Transaction, count: i64) -> Result<Taken> {
+        self.ensure_sequence().await?;
+        let time = self.events.clock.now();
+        let before = self.change_sequence(tx, doc! {"$inc": {"n": count}, "$set": {"time": time}}).await?;
+        let era = before.get_object_id("era").map_err(|_| self.no_sequence())?;
+        let first = before.get("n").map_or(0, as_i64) + 1;
+        let latest = before.get_timestamp("time").unwrap_or(Timestamp { time: 0, increment: 0 });
+        if latest < time {
+            return Ok(Taken { era, first, time });
+        }
+        // Another client's clock is ahead of this one's.
+        let time = self.events.clock.after(latest);
+        self.change_sequence(tx, doc! {"$set": {"time": time}}).await?;
+        Ok(Taken { era, first, time })
+    }
+
+    /// Locks and changes the sequence. Answers what it was before. (Boxed: outside a transaction, the command commits one.)
+    fn change_sequence<'a>(
+        self: &'a Arc<Self>,
+        tx: &'a mut Transaction,
+        update: Document,
+    ) -> BoxFuture<'a, Result<Document>> {
+        async move {
+            let update = UpdateCommand {
+                filter: doc! {"_id": SEQUENCE},
+                update: Update::parse_update(update.into())?,
+                multi: false,
+                upsert: false,
+                array_filters: None,
+                terms: Terms::default(),
+            };
+            let modify = Modify::Update(Box::new(update));
+            let command = FindAndModify { modify, sort: None, projection: None, after: false };
+            let changed = find_and_modify::run(self, Some(tx), &self.events.ns, &command).await?;
+            tx.end_statement();
+            changed.value.ok_or_else(|| self.no_sequence())
+        }
+        .boxed()
+    }
+
+    /// It is made again with the next commit.
+    fn no_sequence(&self) -> Error {
+        self.events.has_sequence.store(false, SeqCst);
+        let message = format!("the document {SEQUENCE:?} of {} is gone, which numbers change events", self.events.ns);
+        Error::new(ErrorKind::Conflict, message)
+    }
+
+    /// The sequence is there from now on.
+    async fn ensure_sequence(&self) -> Result<()> {
+        if self.events.has_sequence.load(SeqCst) {
+            return Ok(());
+        }
+        let ns = &self.events.ns;
+        let find = doc! {"find": &ns.coll, "filter": {"_id": SEQUENCE}, "projection": {"_id": 1}};
+        if self.server.find_first(ns, find).await?.is_none() {
+            let first = doc! {"_id": SEQUENCE, "n": 0_i64, "era": ObjectId::new()};
+            let insert = doc! {"insert": &ns.coll, "documents": [first]};
+            match self.server.write_directly(&ns.db, insert).await?.ok() {
+                // Another client has made it.
+                Err(error) if error.is_duplicate_id() => {}
+                made => drop(made?),
+            }
+        }
+        self.events.has_sequence.store(true, SeqCst);
+        Ok(())
+    }
+
+    /// The transaction is committed: those who wait for events are told, and old ones go.
+    pub(crate) fn events_are_committed(&self, recorded: &Recorded) {
+        let Some((first, last)) = recorded.numbers else { return };
+        self.events.latest.send_if_modified(|latest| {
+            let is_later = *latest < last;
+            *latest = (*latest).max(last);
+            is_later
+        });
+        if (first - 1) / TRIM_EVERY != last / TRIM_EVERY
+            && let Some(this) = self.this.upgrade()
+        {
+            self.runtime.spawn(async move { this.trim_events(last).await });
+        }
+    }
+
+    /// Removes the oldest events. Those that somebody holds are decided, and go the next time.
+    async fn trim_events(&self, last: i64) {
+        let kept = i64::try_from(self.options.change_events).unwrap_or(i64::MAX);
+        let mut old = doc! {"_id": {"$lte": last - kept}};
+        old.extend(statement::unlocked());
+        let ns = &self.events.ns;
+        let delete = doc! {"delete": &ns.coll, "deletes": [{"q": old, "limit": 0}]};
+        let removed = self.server.write_directly(&ns.db, delete).await.and_then(super::server::WriteAnswer::ok);
+        if let Err(error) = removed {
+            tracing::warn!(%error, "old change events could not be removed; the next thousand will try again");
+        }
+    }
+
+    /// A collection or a database is dropped or renamed by `change`: its events are behind all that was committed before, and before all that
+    /// is committed later. If the change is refused, there are none.
+    pub(crate) async fn with_events<T>(
+        self: &Arc<Self>,
+        events: Vec<Document>,
+        change: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let options = TransactionOptions {
+            isolation: Some(Isolation::ReadCommitted),
+            lock_wait: self.options.write_wait,
+            ..TransactionOptions::default()
+        };
+        let mut tx = Transaction::begin(self, options, Attempts::default());
+        let numbers = match self.number(&mut tx, events).await {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                self.roll_back(tx).await;
+                return Err(error);
+            }
+        };
+        match change.await {
+            Ok(done) => {
+                self.commit(tx).await?;
+                self.events_are_committed(&Recorded { numbers: Some(numbers), ..Recorded::default() });
+                Ok(done)
+            }
+            Err(error) => {
+                self.roll_back(tx).await;
+                Err(error)
+            }
+        }
+    }
+}

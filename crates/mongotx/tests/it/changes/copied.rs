@@ -1,0 +1,61 @@
+//! A copy of collections that is made of events alone.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document};
+use mongotx::{Event, Namespace, Position};
+use sd2v::difference::Difference;
+
+/// The documents of each collection, by the bytes of their `_id`s.
+#[derive(Default)]
+pub(crate) struct Copy {
+    collections: BTreeMap<String, BTreeMap<Vec<u8>, Document>>,
+    last: Option<Position>,
+}
+
+impl Copy {
+    pub(crate) fn of(events: &[Event]) -> Self {
+        let mut copy = Self::default();
+        events.iter().for_each(|event| copy.apply(event));
+        copy
+    }
+
+    /// Each event has to fit: what is inserted is not there yet, what is changed or deleted is.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        if let Some(last) = self.last {
+            assert_eq!((event.position.era, event.position.number), (last.era, last.number + 1), "{event:?}");
+        }
+        self.last = Some(event.position);
+        let told = &event.document;
+        let ns = told.get_document("ns").unwrap();
+        let ns = format!("{}.{}", ns.get_str("db").unwrap(), ns.get_str("coll").unwrap());
+        let documents = self.collections.entry(ns).or_default();
+        let key = told.get_document("documentKey").unwrap().to_vec().unwrap();
+        let full = || told.get_document("fullDocument").unwrap().clone();
+        match told.get_str("operationType").unwrap() {
+            "insert" => assert_eq!(documents.insert(key, full()), None, "{told}"),
+            "replace" => assert!(documents.insert(key, full()).is_some(), "{told}"),
+            "delete" => assert!(documents.remove(&key).is_some(), "{told}"),
+            "update" => {
+                let before = documents.get(&key).unwrap_or_else(|| panic!("not there: {told}"));
+                let difference = Difference::from_document(told.get_document("updateDescription").unwrap()).unwrap();
+                let after = difference.apply(before).unwrap_or_else(|| panic!("does not fit {before}: {told}"));
+                documents.insert(key, after);
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    /// In the order of their `_id`s, which are all numbers, or all strings.
+    pub(crate) fn documents(&self, ns: &Namespace) -> Vec<Document> {
+        let mut all: Vec<Document> =
+            self.collections.get(&ns.to_string()).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        all.sort_by_key(|document| match document.get("_id") {
+            Some(Bson::Int32(id)) => (i64::from(*id), String::new()),
+            Some(Bson::Int64(id)) => (*id, String::new()),
+            Some(other) => (0, other.to_string()),
+            None => (0, String::new()),
+        });
+        all
+    }
+}

@@ -1,0 +1,145 @@
+//! What events say of each kind of write, in transactions and outside.
+
+use bson::{Document, doc};
+use mongotx::{ClientOptions, ErrorKind, TransactionOptions, WriteModel};
+
+use super::{Watched, copied::Copy};
+
+#[tokio::test]
+async fn single_writes_leave_one_event_each() {
+    let place = Watched::new("told_single").await;
+    let (a, start) = (place.coll("a"), place.now().await);
+    a.insert_one(&doc! {"_id": 1, "v": 1}).await.unwrap();
+    a.update_one(doc! {"_id": 1}, doc! {"$inc": {"v": 1}}).await.unwrap();
+    a.update_one(doc! {"v": 2}, doc! {"$set": {"w": {"x": 1}}}).await.unwrap();
+    a.replace_one(doc! {"_id": 1}, &doc! {"v": 3}).await.unwrap();
+    a.update_one(doc! {"_id": 2}, doc! {"$set": {"v": 5}}).upsert(true).await.unwrap();
+    a.find_one_and_update(doc! {"_id": 2}, doc! {"$unset": {"v": ""}}).await.unwrap();
+    a.find_one_and_delete(doc! {"_id": 2}).await.unwrap();
+    a.delete_one(doc! {"_id": 1}).await.unwrap();
+    // Nothing is changed by these.
+    a.delete_one(doc! {"_id": 9}).await.unwrap();
+    a.update_one(doc! {"_id": 9}, doc! {"$set": {"v": 1}}).await.unwrap();
+    let kinds = place.kinds_since(start).await;
+    let expected = ["insert 1", "update 1", "update 1", "replace 1", "insert 2", "update 2", "delete 2", "delete 1"];
+    assert_eq!(kinds, expected);
+    let events = place.since(start).await;
+    let told = |at: usize| &events[at].document;
+    let named = doc! {"db": place.plain.name(), "coll": "a"};
+    assert_eq!(told(0).get_document("ns").unwrap(), &named);
+    assert_eq!(told(0).get_document("fullDocument").unwrap(), &doc! {"_id": 1, "v": 1});
+    let updated =
+        |at: usize| told(at).get_document("updateDescription").unwrap().get_document("updatedFields").unwrap();
+    assert_eq!(updated(1), &doc! {"v": 2});
+    assert_eq!(updated(2), &doc! {"w": {"x": 1}});
+    assert_eq!(told(3).get_document("fullDocument").unwrap(), &doc! {"_id": 1, "v": 3});
+    let removed = told(5).get_document("updateDescription").unwrap().get_array("removedFields").unwrap();
+    assert_eq!(removed, &vec!["v".into()]);
+    assert!(events.iter().all(|event| !event.document.contains_key("fullDocumentBeforeChange")));
+    assert!(place.stored("a").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_transaction_is_told_when_it_is_committed_and_each_document_once() {
+    let place = Watched::new("told_tx").await;
+    let (a, b) = (place.coll("a"), place.coll("b"));
+    a.insert_many(&[doc! {"_id": 1, "v": 1}, doc! {"_id": 2, "v": 1}, doc! {"_id": 3, "v": 1}]).await.unwrap();
+    let start = place.now().await;
+    let mut session = place.client.session();
+    let origin = doc! {"who": "me"};
+    session.begin_with(TransactionOptions { origin: Some(origin.clone()), ..TransactionOptions::default() }).unwrap();
+    let to = &mut session;
+    b.insert_one(&doc! {"_id": 7}).session(to).await.unwrap();
+    a.update_one(doc! {"_id": 2}, doc! {"$inc": {"v": 1}}).session(to).await.unwrap();
+    a.update_one(doc! {"_id": 2}, doc! {"$inc": {"v": 1}}).session(to).await.unwrap();
+    a.delete_one(doc! {"_id": 1}).session(to).await.unwrap();
+    // Back to what it was, and there for a moment only.
+    a.update_one(doc! {"_id": 3}, doc! {"$inc": {"v": 1}}).session(to).await.unwrap();
+    a.update_one(doc! {"_id": 3}, doc! {"$inc": {"v": -1}}).session(to).await.unwrap();
+    a.insert_one(&doc! {"_id": 4}).session(to).await.unwrap();
+    a.delete_one(doc! {"_id": 4}).session(to).await.unwrap();
+    assert!(place.since(start).await.is_empty());
+    session.commit().await.unwrap();
+    assert_eq!(place.kinds_since(start).await, ["insert 7", "update 2", "delete 1"]);
+    let events = place.since(start).await;
+    assert!(events.iter().all(|event| event.document.get_document("origin").unwrap() == &origin));
+    let mut session = place.begin();
+    a.update_one(doc! {"_id": 2}, doc! {"$set": {"v": 0}}).session(&mut session).await.unwrap();
+    session.rollback().await.unwrap();
+    assert_eq!(place.since(start).await.len(), 3);
+}
+
+#[tokio::test]
+async fn many_documents_are_told_in_their_order() {
+    let place = Watched::new("told_many").await;
+    let (a, start) = (place.coll("a"), place.now().await);
+    let documents: Vec<Document> = (0..50).map(|id| doc! {"_id": id, "v": 0}).collect();
+    a.insert_many(&documents).await.unwrap();
+    a.update_many(doc! {"_id": {"$lt": 20}}, doc! {"$inc": {"v": 1}}).await.unwrap();
+    a.delete_many(doc! {"_id": {"$gte": 40}}).await.unwrap();
+    let models = vec![
+        WriteModel::ReplaceOne { filter: doc! {"_id": 0}, replacement: doc! {"r": 1}, upsert: false },
+        WriteModel::UpdateOne { filter: doc! {"_id": 1}, update: doc! {"$set": {"r": 1}}.into(), upsert: false },
+        WriteModel::DeleteOne { filter: doc! {"_id": 2} },
+    ];
+    a.bulk_write(models).await.unwrap();
+    let events = place.since(start).await;
+    assert_eq!(events.len(), 50 + 20 + 10 + 3);
+    let kinds = place.kinds_since(start).await;
+    assert_eq!(kinds[..50], (0..50).map(|id| format!("insert {id}")).collect::<Vec<_>>());
+    assert_eq!(kinds[80..], ["replace 0", "update 1", "delete 2"]);
+    assert_eq!(Copy::of(&events).documents(&place.named("a")), place.stored("a").await);
+}
+
+/// What cannot be told as changes of fields is told as a whole.
+#[tokio::test]
+async fn a_copy_is_the_same_to_the_byte() {
+    let place = Watched::new("told_bytes").await;
+    let (a, start) = (place.coll("a"), place.now().await);
+    let long = "a text that is long enough to be left out".to_owned();
+    a.insert_one(&doc! {"_id": 1, "a": 1, "b": [&long, 2, {"c": &long, "d": 1}], "e": {"f.g": 1}}).await.unwrap();
+    let updates = [
+        doc! {"$rename": {"a": "z"}},
+        doc! {"$set": {"b.2.d": 2, "e": {"f.g": 2}}},
+        doc! {"$push": {"b": 7}},
+        doc! {"$pop": {"b": 1}},
+        doc! {"$pull": {"b": 2}},
+        doc! {"$set": {"n": 1_i64}},
+        doc! {"$set": {"n": 1.0}},
+    ];
+    for update in updates {
+        a.update_one(doc! {"_id": 1}, update).await.unwrap();
+    }
+    let moved = vec![doc! {"$replaceWith": {"_id": 1, "n": "$n", "z": "$z", "b": "$b"}}];
+    a.update_one(doc! {"_id": 1}, moved).await.unwrap();
+    let events = place.since(start).await;
+    assert_eq!(events.len(), 9);
+    let bytes = |documents: Vec<Document>| documents.iter().map(|one| one.to_vec().unwrap()).collect::<Vec<_>>();
+    assert_eq!(bytes(Copy::of(&events).documents(&place.named("a"))), bytes(place.stored("a").await));
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_is_not_done() {
+    let place = Watched::new("told_refused").await;
+    let (a, start) = (place.coll("a"), place.now().await);
+    a.insert_one(&doc! {"_id": 1, "v": 1}).await.unwrap();
+    let out = a.aggregate([doc! {"$out": "a"}]).await.err().unwrap();
+    assert_eq!(out.kind(), ErrorKind::Unsupported);
+    assert!(out.to_string().contains("$merge"), "{out}");
+    a.aggregate([doc! {"$set": {"v": 2}}, doc! {"$merge": "a"}]).await.unwrap();
+    let huge = a.insert_one(&doc! {"_id": 2, "v": "x".repeat(16 * 1024 * 1024 - 200)}).await.unwrap_err();
+    assert_eq!(huge.code(), Some(10_334), "{huge}");
+    let kinds = place.kinds_since(start).await;
+    assert_eq!(kinds, ["insert 1", "update 1"]);
+    assert_eq!(place.stored("a").await, [doc! {"_id": 1, "v": 2}]);
+}
+
+/// A write that is refused, and one that nobody may know of, leave no event.
+#[tokio::test]
+async fn writes_to_other_collections_leave_none() {
+    let place = Watched::with("told_others", ClientOptions { ..crate::quiet::options() }).await;
+    let (a, start) = (place.coll("a"), place.now().await);
+    a.insert_one(&doc! {"_id": 1}).await.unwrap();
+    a.insert_many(&[doc! {"_id": 2}, doc! {"_id": 3}]).await.unwrap();
+    assert!(place.since(start).await.is_empty());
+}
