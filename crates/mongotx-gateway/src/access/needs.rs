@@ -180,7 +180,7 @@ mod tests {
             (doc! {"explain": {"find": "c"}}, d(Read)),
             (doc! {"explain": {"delete": "c"}}, d(Write)),
             (doc! {"explain": {"count": bson::Uuid::new()}}, d(Need::Root)),
-            (doc! {"explain": {"serverStatus": 1}}, d(Need::Root)),
+            (doc! {"explain": {"serverStatus": 1}}, d(Need::Monitor)),
             (doc! {"explain": 1}, d(Need::Root)),
             (doc! {"create": "v", "viewOn": "c"}, vec![(Define, "d".to_owned()), (Read, "d".to_owned())]),
             (
