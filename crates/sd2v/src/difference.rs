@@ -216,8 +216,9 @@ mod tests {
 
     #[test]
     fn a_value_that_is_another_as_a_whole_is_told_as_a_whole() {
-        let found = described(doc! {"a": [1, 2], "b": 1}, doc! {"a": [3, 4], "b": 1_i64});
-        assert_eq!(found.get_document("updatedFields").unwrap(), &doc! {"a": [3, 4], "b": 1_i64});
+        let other = doc! {"a": [7, 8, 9, 10, 11, 12], "b": 1_i64};
+        let found = described(doc! {"a": [1, 2, 3, 4, 5, 6], "b": 1}, other.clone());
+        assert_eq!(found.get_document("updatedFields").unwrap(), &other);
     }
 
     #[test]

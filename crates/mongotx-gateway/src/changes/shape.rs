@@ -7,7 +7,7 @@ use super::{
     Asked, Image, Scope,
     token::{Kind, Token},
 };
-use crate::failure::{Answer, Failure, codes};
+use crate::failure::{Answer, Failure, NOT_RESUMABLE_CHANGE_STREAM_ERROR, codes};
 
 impl Scope {
     /// Is this event one of the stream's?
@@ -78,7 +78,7 @@ fn image(shaped: &mut Document, field: &str, asked: Image, kept: Option<&Bson>, 
                 "Change stream was configured to require a {name} for all update, delete and replace events, but the {name} was not \
                  found: the collection was not created with changeStreamPreAndPostImages, or not when this was written"
             );
-            return Err(Failure::new(codes::NO_MATCHING_DOCUMENT, message).labelled(super::stream::NOT_RESUMABLE));
+            return Err(Failure::new(codes::NO_MATCHING_DOCUMENT, message).labelled(NOT_RESUMABLE_CHANGE_STREAM_ERROR));
         }
         (Image::WhenAvailable | Image::Required, kept) => {
             shaped.insert(field, kept.cloned().unwrap_or(Bson::Null));

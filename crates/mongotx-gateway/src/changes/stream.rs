@@ -15,7 +15,7 @@ use super::{
     token::{Kind, Token},
 };
 use crate::{
-    failure::{Answer, Failure, RESUMABLE_CHANGE_STREAM_ERROR, codes},
+    failure::{Answer, Failure, NOT_RESUMABLE_CHANGE_STREAM_ERROR, RESUMABLE_CHANGE_STREAM_ERROR, codes},
     session::labels::add_for_changes,
     upstream::{ServerBatch, Upstream},
 };
@@ -26,8 +26,6 @@ const READ: u32 = 128;
 const STAGED_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of one batch; a single event may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Label of an error after which a driver does not open the stream anew.
-pub(crate) const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
 
 /// An open stream.
 pub(crate) struct ChangeStream {
@@ -205,7 +203,7 @@ impl ChangeStream {
         let batch = ServerBatch::of(reply.body(), "firstBatch")?;
         if batch.id != 0 {
             let message = "the events of one batch take more than the limit of one reply behind the stream's stages";
-            return Err(Failure::new(codes::OBJECT_TOO_LARGE, message).labelled(NOT_RESUMABLE));
+            return Err(Failure::new(codes::OBJECT_TOO_LARGE, message).labelled(NOT_RESUMABLE_CHANGE_STREAM_ERROR));
         }
         let mut events = Vec::new();
         for event in batch.documents {
@@ -249,7 +247,7 @@ fn told(event: Document) -> Answer<(Token, RawDocumentBuf)> {
              field of an event makes it impossible to resume the stream from that point. Only transformations that retain the \
              unmodified _id field are allowed. Found: {found}"
         );
-        return Err(Failure::new(codes::CHANGE_STREAM_FATAL, message).labelled(NOT_RESUMABLE));
+        return Err(Failure::new(codes::CHANGE_STREAM_FATAL, message).labelled(NOT_RESUMABLE_CHANGE_STREAM_ERROR));
     };
     let raw = RawDocumentBuf::try_from(&event)
         .map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("an event is no BSON: {error}")))?;
@@ -261,12 +259,12 @@ fn failed(error: mongotx::Error) -> Failure {
     let code = error.code();
     let failure = Failure::from(&error).outside();
     match code {
-        Some(codes::CHANGE_STREAM_HISTORY_LOST) => failure.labelled(NOT_RESUMABLE),
+        Some(codes::CHANGE_STREAM_HISTORY_LOST) => failure.labelled(NOT_RESUMABLE_CHANGE_STREAM_ERROR),
         _ if failure.code == codes::WRITE_CONFLICT => failure.labelled(RESUMABLE_CHANGE_STREAM_ERROR),
         _ => add_for_changes(failure),
     }
 }
 
 fn lost(message: &str) -> Failure {
-    Failure::new(codes::CHANGE_STREAM_HISTORY_LOST, message).labelled(NOT_RESUMABLE)
+    Failure::new(codes::CHANGE_STREAM_HISTORY_LOST, message).labelled(NOT_RESUMABLE_CHANGE_STREAM_ERROR)
 }

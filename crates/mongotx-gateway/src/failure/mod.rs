@@ -24,6 +24,9 @@ pub(crate) const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
 /// The label on what ends a change stream that a driver may open anew where it was.
 pub(crate) const RESUMABLE_CHANGE_STREAM_ERROR: &str = "ResumableChangeStreamError";
 
+/// The label on what ends one for good.
+pub(crate) const NOT_RESUMABLE_CHANGE_STREAM_ERROR: &str = "NonResumableChangeStreamError";
+
 /// What is told where the gateway itself has failed.
 pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
 

@@ -143,3 +143,26 @@ async fn writes_to_other_collections_leave_none() {
     a.insert_many(&[doc! {"_id": 2}, doc! {"_id": 3}]).await.unwrap();
     assert!(place.since(start).await.is_empty());
 }
+
+/// Besides its own command and the decision: one for the versions, one for the numbers, one for the events, however many there are.
+#[tokio::test]
+async fn what_a_watched_change_sends() {
+    let place = Watched::new("told_cost").await;
+    let a = place.coll("a");
+    for id in 0..2 {
+        a.insert_one(&doc! {"_id": id}).await.unwrap();
+    }
+    assert!(place.client.flush(std::time::Duration::from_secs(20)).await);
+    let sent = |name: &str| place.client.metrics().commands.get(name).copied().unwrap_or(0);
+    let names = ["insert", "find", "findAndModify"];
+    let before = names.map(sent);
+    a.insert_one(&doc! {"_id": 2}).await.unwrap();
+    let after = names.map(sent);
+    assert_eq!([0, 1, 2].map(|at| after[at] - before[at]), [2, 1, 1]);
+    let documents: Vec<Document> = (3..40).map(|id| doc! {"_id": id}).collect();
+    assert!(place.client.flush(std::time::Duration::from_secs(20)).await);
+    let before = names.map(sent);
+    a.insert_many(&documents).await.unwrap();
+    let after = names.map(sent);
+    assert_eq!([0, 1, 2].map(|at| after[at] - before[at]), [2, 1, 1]);
+}
