@@ -263,7 +263,7 @@ async fn reload_all(gateway: &Gateway, log: &Log, started_with: &Options) -> Res
 fn read_again() -> Result<Options, Failure> {
     let args = config::with_file(&Cli::command(), std::env::args_os().collect())?;
     match Cli::try_parse_from(args).map(|cli| cli.command) {
-        Ok(Command::Serve(options)) => Ok(options),
+        Ok(Command::Serve(options)) => Ok(*options),
         Ok(_) => Err(Failure::new("this is no gateway")),
         Err(error) => Err(Failure::new(error.to_string())),
     }
