@@ -309,6 +309,8 @@ async fn messages_that_arrive_late_change_nothing_that_is_held() {
                 let set = doc! {"$set": {"n": 50}};
                 others.update_one(doc! {"_id": 1}, set).session(&mut session).await.unwrap();
                 proxy.deliver().await;
+                let now = stage.stored().find_one(doc! {"_id": 1}).await.unwrap().unwrap();
+                assert_eq!(now.get_i32("n").unwrap(), 1, "what everybody sees: {now}");
                 session.commit().await.unwrap();
                 50
             }
