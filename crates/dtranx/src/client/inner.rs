@@ -33,7 +33,7 @@ impl Inner {
     pub(super) fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
         let mut links: BTreeMap<ServerId, Arc<dyn Link>> = BTreeMap::new();
         for server in &cluster.servers {
-            let link = SocketLink::new(&cluster, *server).map_err(unreachable)?;
+            let link = SocketLink::new(&cluster, *server, options.secret.clone()).map_err(unreachable)?;
             links.insert(server.id, Arc::new(link));
         }
         Ok(Self::new(cluster, links, options))
@@ -56,9 +56,9 @@ impl Inner {
 }
 
 /// Asks one address after the other which cluster this is. Connecting blocks, so that it has a thread of its own.
-pub(super) async fn discover(addresses: &[SocketAddr], limit_ms: u64) -> Result<Cluster> {
+pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) -> Result<Cluster> {
     let (tell, told) = oneshot::channel();
-    let addresses = addresses.to_vec();
+    let (addresses, secret, limit_ms) = (addresses.to_vec(), options.secret.clone(), options.request_ms);
     let discovering = move || {
         let until = Instant::now() + Duration::from_millis(limit_ms);
         let mut answer = Err(unreachable("no address was given"));
@@ -66,7 +66,7 @@ pub(super) async fn discover(addresses: &[SocketAddr], limit_ms: u64) -> Result<
             // Each has its share of the time, so that one that is silent does not keep the others from being asked.
             let now = Instant::now();
             let until = now + until.saturating_duration_since(now) / (addresses.len() - at) as u32;
-            answer = SocketLink::discover(*address, until)
+            answer = SocketLink::discover(*address, secret.as_ref(), until)
                 .map_err(|why| Error::Unreachable { why: format!("{address}: {why}") });
             // Nobody asks any more, or it is known.
             if answer.is_ok() || tell.is_canceled() {

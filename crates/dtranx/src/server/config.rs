@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::cluster::{Cluster, ClusterError, Server};
 use crate::core::{Key, Partition, ServerId};
 use crate::stage::Binding;
+use crate::wire::Secret;
 
 /// What the log lies on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +71,12 @@ pub struct ServerConfig {
     pub listen: Option<SocketAddr>,
     /// Where Prometheus may ask.
     pub metrics: Option<SocketAddr>,
-    /// May addresses be other than the loopback interface's? Nothing on the wire is encrypted or authenticated.
+    /// May addresses be other than the loopback interface's? Then both secrets are needed; nothing on the wire is encrypted.
     pub allow_remote: bool,
+    /// What clients have to know.
+    pub client_secret: Option<Secret>,
+    /// What the other servers have to know.
+    pub server_secret: Option<Secret>,
 }
 
 /// What is wrong with a configuration.
@@ -134,6 +139,8 @@ struct File {
     storage: StorageKind,
     #[serde(default)]
     allow_remote: bool,
+    secret_file: Option<PathBuf>,
+    server_secret_file: Option<PathBuf>,
     listen: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     servers: Vec<Server>,
@@ -215,6 +222,8 @@ impl ServerConfig {
             listen: None,
             metrics: None,
             allow_remote: false,
+            client_secret: None,
+            server_secret: None,
         }
     }
 
@@ -253,6 +262,8 @@ impl ServerConfig {
         config.medium = file.medium;
         config.storage = file.storage;
         config.allow_remote = file.allow_remote;
+        config.client_secret = secret("secret_file", file.secret_file)?;
+        config.server_secret = secret("server_secret_file", file.server_secret_file)?.or(config.client_secret.clone());
         config.listen = file.listen;
         config.metrics = file.metrics;
         config.segment_bytes = file.limits.segment_mib.saturating_mul(1 << 20);
@@ -278,6 +289,14 @@ impl ServerConfig {
     /// What is wrong with it, with the field's name.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.cluster.validate(self.allow_remote)?;
+        let addresses = self.cluster.servers.iter().map(|server| server.address).chain(self.listen);
+        let is_secret = self.client_secret.is_some() && self.server_secret.is_some();
+        if let Some(address) = addresses.into_iter().find(|address| !address.ip().is_loopback()).filter(|_| !is_secret)
+            && self.allow_remote
+        {
+            let what = format!("{address} is not of the loopback interface: servers and clients need a secret");
+            return field("secret_file", what);
+        }
         if self.cluster.address(self.server).is_none() {
             return field("server", format!("server {} is not among the servers", self.server));
         }
@@ -322,6 +341,10 @@ impl ServerConfig {
         }
         Ok(())
     }
+}
+
+fn secret(name: &str, file: Option<PathBuf>) -> Result<Option<Secret>, ConfigError> {
+    file.map(|file| Secret::read(&file)).transpose().or_else(|what| field(name, what))
 }
 
 fn partition(file: Option<FilePartition>, servers: &[Server]) -> Result<Partition, ConfigError> {

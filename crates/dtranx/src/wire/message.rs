@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::secret::{Nonce, Proof};
 use crate::cluster::{Cluster, MapId};
 use crate::core::{ClientId, CommitAnswer, Item, Key, KeyRange, ServerId, StoreId, Transaction};
 use crate::stage::Readings;
@@ -17,6 +18,8 @@ pub struct Hello {
     pub to: Option<ServerId>,
     /// Who calls.
     pub from: Caller,
+    /// Drawn for this connection.
+    pub nonce: Nonce,
 }
 
 /// Who calls.
@@ -36,6 +39,13 @@ pub enum Caller {
 /// The answer to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Welcome {
+    /// The caller has to prove that it knows the secret.
+    Challenge {
+        /// Drawn for this connection.
+        nonce: Nonce,
+        /// That the side that was called knows it.
+        proof: Proof,
+    },
     /// To a server.
     Server {
         /// The store of the one that answers.

@@ -2,7 +2,9 @@
 //!
 //! 1. Both sides send a preface of 8 bytes: `DTRX`, the version (2 bytes, little-endian), two zeros. Who meets another
 //!    version or something else closes the connection.
-//! 2. The side that called sends [`Hello`], the other answers [`Welcome`].
+//! 2. The side that called sends [`Hello`], the other answers [`Welcome`]. If they share a [`Secret`], the answer is first a
+//!    challenge, with the proof that the other side knows the secret; the side that called sends its own [`Proof`], and is
+//!    welcomed or refused then. Nothing about the cluster is said before.
 //! 3. Clients send [`Request`]s and get [`Response`]s, in any order, each with the request's id. Servers send
 //!    [`crate::core::Message`]s in one direction only: each calls each.
 //!
@@ -12,6 +14,8 @@
 
 mod frame;
 mod message;
+mod secret;
 
 pub use frame::{FRAME_LIMIT_BYTES, PREFACE_BYTES, WireError, check_preface, decode, encode, next_frame, preface};
 pub use message::{Ask, Caller, Hello, Reply, Request, Response, ServerStatus, Welcome};
+pub use secret::{MAX_SECRET_BYTES, MIN_SECRET_BYTES, Nonce, Proof, Secret, Side};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dtranx::client::{Client, ClientOptions};
+use dtranx::wire::Secret;
 
 use crate::failure::Failure;
 
@@ -16,12 +17,16 @@ pub(crate) struct Connect {
     /// How long a request may take, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5000, global = true)]
     timeout_ms: u64,
+    /// The file with the secret of the cluster's clients, if it has one
+    #[arg(long, value_name = "FILE", global = true)]
+    secret_file: Option<std::path::PathBuf>,
 }
 
 impl Connect {
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let longest = Duration::from_secs(3600).as_millis() as u64;
-        let options = ClientOptions { request_ms: self.timeout_ms.min(longest), ..ClientOptions::default() };
+        let secret = self.secret_file.as_deref().map(Secret::read).transpose().map_err(Failure::Failed)?;
+        let options = ClientOptions { request_ms: self.timeout_ms.min(longest), secret, ..ClientOptions::default() };
         Ok(Client::connect(&self.server, options)?)
     }
 }

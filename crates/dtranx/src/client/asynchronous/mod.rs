@@ -33,7 +33,7 @@ impl AsyncClient {
     /// # Errors
     /// [`crate::client::Error::Unreachable`]: none of them answers.
     pub async fn connect(addresses: &[SocketAddr], options: ClientOptions) -> Result<Self> {
-        Self::of_cluster(discover(addresses, options.request_ms).await?, options)
+        Self::of_cluster(discover(addresses, &options).await?, options)
     }
 
     /// A client of a cluster whose description is known. Servers are connected when they can be.

@@ -5,7 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::TICK;
-use crate::wire::{Hello, PREFACE_BYTES, Welcome, check_preface, decode, encode, next_frame, preface};
+use crate::wire::{
+    Hello, Nonce, PREFACE_BYTES, Proof, Secret, Side, Welcome, WireError, check_preface, decode, encode, next_frame,
+    preface,
+};
 
 const CONNECT: Duration = Duration::from_secs(2);
 const HANDSHAKE: Duration = Duration::from_secs(2);
@@ -19,7 +22,12 @@ pub(super) struct Met {
 }
 
 /// `patience`: how long it may take until the server has answered; a little time in any case.
-pub(super) fn meet(address: SocketAddr, hello: &Hello, patience: Duration) -> Result<Met, String> {
+pub(super) fn meet(
+    address: SocketAddr,
+    hello: &Hello,
+    secret: Option<&Secret>,
+    patience: Duration,
+) -> Result<Met, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(text)?;
     stream.set_nodelay(true).map_err(text)?;
@@ -31,12 +39,26 @@ pub(super) fn meet(address: SocketAddr, hello: &Hello, patience: Duration) -> Re
     let until = Instant::now() + patience.max(HANDSHAKE);
     let mut incoming = Vec::new();
     let mut chunk = [0; 4096];
+    let mut is_proven = false;
     loop {
         if let Some((bytes, rest)) = incoming.split_first_chunk::<PREFACE_BYTES>() {
             check_preface(bytes).map_err(|error| error.to_string())?;
             if let Some((payload, taken)) = next_frame(rest).map_err(|error| error.to_string())? {
-                let welcome = decode(payload).map_err(|error| error.to_string())?;
-                return Ok(Met { stream, welcome, rest: rest[taken..].to_vec() });
+                match decode(payload).map_err(|error| error.to_string())? {
+                    Welcome::Challenge { nonce, proof } if !is_proven => {
+                        stream.write_all(&proven(secret, hello, &nonce, &proof)?).map_err(text)?;
+                        is_proven = true;
+                        incoming.drain(PREFACE_BYTES..PREFACE_BYTES + taken);
+                        continue;
+                    }
+                    Welcome::Refused { why, is_temporary } => {
+                        return Ok(Met { stream, welcome: Welcome::Refused { why, is_temporary }, rest: Vec::new() });
+                    }
+                    _ if secret.is_some() && !is_proven => {
+                        return Err("the server has not shown that it knows the secret".to_owned());
+                    }
+                    welcome => return Ok(Met { stream, welcome, rest: rest[taken..].to_vec() }),
+                }
             }
         }
         let now = Instant::now();
@@ -50,6 +72,18 @@ pub(super) fn meet(address: SocketAddr, hello: &Hello, patience: Duration) -> Re
             Err(error) => return Err(error.to_string()),
         }
     }
+}
+
+/// The answer to a challenge.
+fn proven(secret: Option<&Secret>, hello: &Hello, nonce: &Nonce, proof: &Proof) -> Result<Vec<u8>, String> {
+    let secret = secret.ok_or("the server asks for a secret, and none was given")?;
+    let text = |error: WireError| error.to_string();
+    if !secret.is_proven(Side::Called, hello, nonce, proof).map_err(text)? {
+        return Err("the server does not know the secret".to_owned());
+    }
+    let mut out = Vec::new();
+    encode(&secret.prove(Side::Caller, hello, nonce).map_err(text)?, &mut out).map_err(text)?;
+    Ok(out)
 }
 
 pub(super) fn is_timeout(error: &std::io::Error) -> bool {

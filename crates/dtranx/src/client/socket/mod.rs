@@ -20,7 +20,7 @@ use self::state::{Over, State, Waiting};
 use super::{Answer, Done, Link, Ticket};
 use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
-use crate::wire::{Ask, Caller, Hello, Response, Welcome, WireError, decode, next_frame};
+use crate::wire::{Ask, Caller, Hello, Response, Secret, Welcome, WireError, decode, next_frame};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -42,6 +42,7 @@ struct Shared {
     address: SocketAddr,
     cluster: String,
     map: MapId,
+    secret: Option<Secret>,
     server: ServerId,
     state: Mutex<State>,
     /// There is something to write, or it is over.
@@ -50,12 +51,13 @@ struct Shared {
 }
 
 impl SocketLink {
-    pub(super) fn new(cluster: &Cluster, server: Server) -> std::io::Result<Self> {
+    pub(super) fn new(cluster: &Cluster, server: Server, secret: Option<Secret>) -> std::io::Result<Self> {
         let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
             address: server.address,
             cluster: cluster.name.clone(),
             map: cluster.map_id(),
+            secret,
             server: server.id,
             state,
             written: Condvar::new(),
@@ -69,14 +71,17 @@ impl SocketLink {
 
     /// Asks a server which cluster it is of; one that is recovering is asked again until the time is up, and one that is slow
     /// has until then.
-    pub(super) fn discover(address: SocketAddr, until: Instant) -> Result<Cluster, String> {
-        let hello = Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None) };
+    pub(super) fn discover(address: SocketAddr, secret: Option<&Secret>, until: Instant) -> Result<Cluster, String> {
+        let (from, nonce) = (Caller::Client(None), rand::random());
+        let hello = Hello { cluster: String::new(), map: None, to: None, from, nonce };
         loop {
-            match meet(address, &hello, until.saturating_duration_since(Instant::now()))?.welcome {
+            match meet(address, &hello, secret, until.saturating_duration_since(Instant::now()))?.welcome {
                 Welcome::Client { cluster, .. } => return Ok(cluster),
                 Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
                 Welcome::Refused { why, .. } => return Err(why),
-                Welcome::Server { .. } => return Err("it took a client for a server".to_owned()),
+                Welcome::Server { .. } | Welcome::Challenge { .. } => {
+                    return Err("it took a client for a server".to_owned());
+                }
             }
         }
     }
@@ -182,8 +187,8 @@ impl Shared {
         while !self.is_over() {
             let name = self.lock().name;
             let (cluster, from) = (self.cluster.clone(), Caller::Client(name));
-            let hello = Hello { cluster, map: Some(self.map), to: Some(self.server), from };
-            match meet(self.address, &hello, Duration::ZERO) {
+            let hello = Hello { cluster, map: Some(self.map), to: Some(self.server), from, nonce: rand::random() };
+            match meet(self.address, &hello, self.secret.as_ref(), Duration::ZERO) {
                 Ok(met) => {
                     if let Some((stream, rest)) = self.welcomed(met) {
                         retry = FIRST_RETRY;
@@ -220,7 +225,7 @@ impl Shared {
                 state.fatal = (!is_temporary).then_some(why);
                 None
             }
-            Welcome::Server { .. } => {
+            Welcome::Server { .. } | Welcome::Challenge { .. } => {
                 state.fatal = Some("it took a client for a server".to_owned());
                 None
             }

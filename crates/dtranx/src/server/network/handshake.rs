@@ -6,12 +6,44 @@ use super::NetworkStage;
 use super::connection::{Over, Party};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{ClientId, ServerId, StoreId};
-use crate::wire::{Caller, Hello, Welcome, WireError};
+use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
 
 impl NetworkStage {
     /// Somebody who called says who it is.
-    pub(super) fn meet(&mut self, token: Token, hello: Hello, now_ms: u64) {
-        let welcome = self.decide(token, &hello);
+    pub(super) fn meet(&mut self, token: Token, hello: Hello, now_ms: u64) -> Result<(), Over> {
+        let Some(secret) = self.secret_for(&hello) else {
+            self.answer(token, &hello, now_ms);
+            return Ok(());
+        };
+        let nonce: Nonce = rand::random();
+        let proof = secret.prove(Side::Called, &hello, &nonce)?;
+        self.challenged.insert(token, (hello, nonce));
+        self.push(token, &Welcome::Challenge { nonce, proof }, now_ms);
+        Ok(())
+    }
+
+    /// Who called proves that it knows the secret, or does not.
+    pub(super) fn prove(&mut self, token: Token, proof: &Proof, now_ms: u64) -> Result<(), Over> {
+        let Some((hello, nonce)) = self.challenged.remove(&token) else { return Ok(()) };
+        let Some(secret) = self.secret_for(&hello) else { return Ok(()) };
+        if secret.is_proven(Side::Caller, &hello, &nonce, proof)? {
+            self.answer(token, &hello, now_ms);
+        } else {
+            self.closing.insert(token);
+            self.push(token, &refused("the caller does not know the secret".to_owned(), false), now_ms);
+        }
+        Ok(())
+    }
+
+    fn secret_for(&self, hello: &Hello) -> Option<Secret> {
+        match hello.from {
+            Caller::Server { .. } => self.server_secret.clone(),
+            Caller::Client(_) => self.client_secret.clone(),
+        }
+    }
+
+    fn answer(&mut self, token: Token, hello: &Hello, now_ms: u64) {
+        let welcome = self.decide(token, hello);
         if let Welcome::Refused { .. } = welcome {
             // Closed as soon as it is sent.
             self.closing.insert(token);
@@ -88,14 +120,35 @@ impl NetworkStage {
     /// We called a server: who we are.
     pub(super) fn greet(&mut self, server: ServerId, token: Token) {
         let from = Caller::Server { server: self.me, store: self.port.identity.store };
-        let hello = Hello { cluster: self.cluster.name.clone(), map: Some(self.map), to: Some(server), from };
+        let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map), rand::random());
+        let hello = Hello { cluster, map, to: Some(server), from, nonce };
         self.push(token, &hello, 0);
+        self.greeted.insert(token, (hello, false));
     }
 
     /// The server that we called has answered.
     pub(super) fn welcomed(&mut self, server: ServerId, token: Token, welcome: Welcome) -> Result<(), Over> {
         match welcome {
+            Welcome::Challenge { nonce, proof } => {
+                let unknown = |what: &str| WireError::Unreadable { what: format!("server {server} {what}") };
+                let secret = self.server_secret.clone();
+                let secret =
+                    secret.ok_or_else(|| unknown("asks for a secret, and there is none in the configuration"))?;
+                let Some((hello, is_proven)) = self.greeted.get_mut(&token) else { return Err(Over::Closed) };
+                if !secret.is_proven(Side::Called, hello, &nonce, &proof)? {
+                    return Err(unknown("does not know the secret").into());
+                }
+                *is_proven = true;
+                let proof = secret.prove(Side::Caller, hello, &nonce)?;
+                self.push(token, &proof, 0);
+                Ok(())
+            }
             Welcome::Server { store } => {
+                let is_proven = self.greeted.get(&token).is_some_and(|(_, is_proven)| *is_proven);
+                if self.server_secret.is_some() && !is_proven {
+                    let what = format!("server {server} has not shown that it knows the secret");
+                    return Err(WireError::Unreadable { what }.into());
+                }
                 if let Some(what) = self.meet_store(server, store) {
                     return Err(WireError::Unreadable { what }.into());
                 }

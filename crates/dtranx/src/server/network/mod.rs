@@ -28,7 +28,7 @@ use crate::cluster::{Cluster, MapId};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::stage::Stage;
-use crate::wire::{Ask, Reply, Request, Response, decode};
+use crate::wire::{Ask, Hello, Nonce, Reply, Request, Response, Secret, decode};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -41,6 +41,12 @@ const HANDSHAKE_MS: u64 = 5000;
 pub(super) struct NetworkStage {
     cluster: Cluster,
     map: MapId,
+    client_secret: Option<Secret>,
+    server_secret: Option<Secret>,
+    /// What those said who have to prove that they know a secret, and what was drawn for them.
+    challenged: HashMap<Token, (Hello, Nonce)>,
+    /// What was said to the servers that were called, and whether they have proven that they know the secret.
+    greeted: HashMap<Token, (Hello, bool)>,
     /// Why the server cannot go on.
     failure: Option<String>,
     me: ServerId,
@@ -87,6 +93,10 @@ impl NetworkStage {
         Ok(Self {
             cluster: config.cluster.clone(),
             map: config.cluster.map_id(),
+            client_secret: config.client_secret.clone(),
+            server_secret: config.server_secret.clone(),
+            challenged: HashMap::new(),
+            greeted: HashMap::new(),
             failure: None,
             me: config.server,
             window: config.client_window,
@@ -170,6 +180,8 @@ impl NetworkStage {
         self.unsent.remove(&token);
         self.readable.remove(&token);
         self.closing.remove(&token);
+        self.challenged.remove(&token);
+        self.greeted.remove(&token);
         // The socket is closed in any case.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         match connection.party {
@@ -302,9 +314,15 @@ impl NetworkStage {
                         None => self.port.receive(from, message),
                     }
                 }
+                // It was told why, and is not listened to any more.
+                Party::Unknown if self.closing.contains(&token) => {}
+                Party::Unknown if self.challenged.contains_key(&token) => {
+                    let proof = decode(payload)?;
+                    self.prove(token, &proof, now_ms)?;
+                }
                 Party::Unknown => {
                     let hello = decode(payload)?;
-                    self.meet(token, hello, now_ms);
+                    self.meet(token, hello, now_ms)?;
                 }
                 Party::Called(server, _) => {
                     let welcome = decode(payload)?;

@@ -7,7 +7,7 @@ use dtranx::core::{
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, Caller, Hello, Reply, Request, Response, ServerStatus, Welcome, decode, encode, next_frame, preface,
+    Ask, Caller, Hello, Proof, Reply, Request, Response, ServerStatus, Welcome, decode, encode, next_frame, preface,
 };
 use serde::Serialize;
 
@@ -48,10 +48,10 @@ fn cluster() -> Cluster {
 
 fn hellos() -> Vec<(&'static str, Hello)> {
     let (map, to) = (Some(cluster().map_id()), Some(ServerId(1)));
-    let hello = |from| Hello { cluster: "bank".to_owned(), map, to, from };
+    let hello = |from| Hello { cluster: "bank".to_owned(), map, to, from, nonce: [9; 16] };
     vec![
         ("server", hello(Caller::Server { server: ServerId(300), store: STORE })),
-        ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None) }),
+        ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [9; 16] }),
         ("client_again", hello(Caller::Client(Some(CLIENT)))),
     ]
 }
@@ -59,7 +59,13 @@ fn hellos() -> Vec<(&'static str, Hello)> {
 fn welcomes() -> Vec<(&'static str, Welcome)> {
     let client = Welcome::Client { client: CLIENT, server: ServerId(1), cluster: cluster(), window: 1024 };
     let refused = Welcome::Refused { why: "another cluster".to_owned(), is_temporary: true };
-    vec![("server", Welcome::Server { store: STORE }), ("client", client), ("refused", refused)]
+    let challenge = Welcome::Challenge { nonce: [9; 16], proof: Proof([5; 32]) };
+    vec![
+        ("challenge", challenge),
+        ("server", Welcome::Server { store: STORE }),
+        ("client", client),
+        ("refused", refused),
+    ]
 }
 
 fn requests() -> Vec<(&'static str, Request)> {

@@ -34,7 +34,8 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> 
 fn prepare_as_second(cluster: &Cluster, store: StoreId, tranxs: u64) -> TcpStream {
     let mut bytes = preface().to_vec();
     let from = Caller::Server { server: SECOND, store };
-    let hello = Hello { cluster: cluster.name.clone(), map: Some(cluster.map_id()), to: Some(FIRST), from };
+    let hello =
+        Hello { cluster: cluster.name.clone(), map: Some(cluster.map_id()), to: Some(FIRST), from, nonce: [0; 16] };
     encode(&hello, &mut bytes).unwrap();
     for number in 1..=tranxs {
         let write = KeyWrite { key: key(number), value: Some(Value::new("x").unwrap()) };

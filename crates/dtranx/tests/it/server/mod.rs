@@ -8,6 +8,7 @@ mod identity;
 mod in_doubt;
 mod log_space;
 mod network;
+mod secrets;
 mod together;
 
 use std::net::SocketAddr;

@@ -59,13 +59,14 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     assert!(say(address, &version).is_empty());
 
     let caller = Caller::Client(None);
-    let other_cluster = Hello { cluster: "other".to_owned(), map: None, to: None, from: caller };
+    let other_cluster = Hello { cluster: "other".to_owned(), map: None, to: None, from: caller, nonce: [0; 16] };
     assert_eq!(refusal(&say(address, &hello(&other_cluster))), "this is the cluster \"test\", not \"other\"");
-    let other_server = Hello { cluster: "test".to_owned(), map: None, to: Some(ServerId(7)), from: caller };
+    let other_server =
+        Hello { cluster: "test".to_owned(), map: None, to: Some(ServerId(7)), from: caller, nonce: [0; 16] };
     assert_eq!(refusal(&say(address, &hello(&other_server))), "this is server 1, not 7");
     let unknown = Caller::Server { server: ServerId(9), store: StoreId([0; 16]) };
     let map = Some(cluster.map_id());
-    let unknown_server = Hello { cluster: "test".to_owned(), map, to: None, from: unknown };
+    let unknown_server = Hello { cluster: "test".to_owned(), map, to: None, from: unknown, nonce: [0; 16] };
     assert!(refusal(&say(address, &hello(&unknown_server))).contains("server 9"));
 
     let mut damaged = hello(&other_cluster);
@@ -77,7 +78,7 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     oversized.extend([0; 4]);
     assert!(say(address, &oversized).is_empty());
     // A frame of a client that says nothing sensible, after a proper greeting.
-    let mut nonsense = hello(&Hello { cluster: "test".to_owned(), map: None, to: None, from: caller });
+    let mut nonsense = hello(&Hello { cluster: "test".to_owned(), map: None, to: None, from: caller, nonce: [0; 16] });
     encode(&vec![0xff_u8; 40], &mut nonsense).unwrap();
     let said = say(address, &nonsense);
     let (payload, taken) = next_frame(&said).unwrap().unwrap();
@@ -99,7 +100,8 @@ fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
     for _ in 0..50 {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let greeting = Hello { cluster: "test".to_owned(), map: None, to: None, from: Caller::Client(None) };
+        let greeting =
+            Hello { cluster: "test".to_owned(), map: None, to: None, from: Caller::Client(None), nonce: [0; 16] };
         stream.write_all(&hello(&greeting)).unwrap();
         // The preface, at least: the server has met this client, and waits for what it says.
         let mut first = [0; PREFACE_BYTES + 1];
