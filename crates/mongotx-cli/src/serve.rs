@@ -288,6 +288,8 @@ impl Options {
             ("web-names", format!("{:?}", self.web_names)),
             ("isolation", format!("{:?}", self.isolation)),
             ("retryable-writes", format!("{:?}", self.retryable_writes)),
+            ("change-streams", format!("{:?}", self.change_streams)),
+            ("max-change-events", self.max_change_events.to_string()),
             ("as-replica-set", format!("{:?}", self.as_replica_set)),
             ("advertise", format!("{:?}", self.advertise)),
             ("enable-test-commands", self.enable_test_commands.to_string()),

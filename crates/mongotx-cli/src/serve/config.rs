@@ -157,6 +157,8 @@ mod tests {
         let possible = arg.get_possible_values();
         match (wanted(arg), possible.last()) {
             (Wanted::Switch, _) => "true".to_owned(),
+            // It keeps a thousand events at least.
+            (Wanted::Number, _) if arg.get_id() == "max_change_events" => "7777".to_owned(),
             (Wanted::Number, _) => "77".to_owned(),
             (Wanted::Text, Some(value)) => format!("{:?}", value.get_name()),
             (Wanted::Text, None) if arg.get_value_parser().type_id() == TypeId::of::<std::net::SocketAddr>() => {
