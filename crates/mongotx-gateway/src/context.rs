@@ -39,7 +39,7 @@ pub struct Context {
     pub(crate) memory: Arc<Memory>,
     /// Who may log in. `None`: nobody has to.
     pub(crate) users: Option<Roster>,
-    /// What was asked for when the gateway was started. What may be chosen anew: [`Context::tuning`].
+    /// What was asked for when the gateway was started. What may be chosen anew: `Context::tuning`.
     pub options: Options,
     tuning: RwLock<Arc<Tuning>>,
     /// When it was started.
