@@ -1,14 +1,17 @@
-//! What an application asks of every command that its actions send: a comment, and no judgement by validators.
+//! What holds for every command that a task sends: a comment, no judgement by validators, how long an answer is waited for.
 //!
 //! An action may send several commands, of several kinds, on ways that depend on what it meets. Both are therefore bound to the
 //! task that awaits the action, and are added where commands are sent (`coordinator::server`). What other tasks do for the
 //! action, such as writing the decision that it shares with others, is not its own and carries neither.
+
+use std::time::Duration;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, raw::cstr};
 
 tokio::task_local! {
     static COMMENT: Bson;
     static BYPASSES_VALIDATION: bool;
+    static LONGEST_ANSWER: Duration;
 }
 
 /// Awaits `work` with `comment` in every command that it sends to the server, where the profiler, the log and `currentOp` show it.
@@ -71,4 +74,14 @@ pub(crate) fn commented(command: &RawDocument) -> bson::error::Result<Option<Raw
 /// Whether what the task writes is not to be judged by validators.
 pub(crate) fn bypasses_validation() -> bool {
     BYPASSES_VALIDATION.try_with(|bypasses| *bypasses).unwrap_or(false)
+}
+
+/// Awaits `work`, which waits for each answer of the server for this long at most.
+pub(crate) async fn with_longest_answer<F: Future>(limit: Duration, work: F) -> F::Output {
+    LONGEST_ANSWER.scope(limit, work).await
+}
+
+/// How long the task waits for one answer, if it was told.
+pub(crate) fn longest_answer() -> Option<Duration> {
+    LONGEST_ANSWER.try_with(|limit| *limit).ok()
 }

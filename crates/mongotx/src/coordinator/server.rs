@@ -309,14 +309,19 @@ impl Server {
 /// connection.
 const LONGEST_ANSWER: Duration = Duration::from_secs(300);
 
+/// The longest that this task waits for one answer.
+fn longest_answer() -> Duration {
+    scoped::longest_answer().map_or(LONGEST_ANSWER, |limit| limit.min(LONGEST_ANSWER))
+}
+
 /// What the driver answers, or an error when that takes too long.
 pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T> {
-    match tokio::time::timeout(LONGEST_ANSWER, answer.into_future()).await {
+    let limit = longest_answer();
+    match tokio::time::timeout(limit, answer.into_future()).await {
         Ok(answer) => answer.map_err(from_driver),
         Err(_) => {
-            let message = format!(
-                "the server did not answer within {LONGEST_ANSWER:?}: the command was lost, or the answer with it"
-            );
+            let message =
+                format!("the server did not answer within {limit:?}: the command was lost, or the answer with it");
             Err(Error::new(ErrorKind::Unavailable, message).maybe_done())
         }
     }

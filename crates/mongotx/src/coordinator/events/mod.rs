@@ -58,6 +58,7 @@ use crate::{
     document,
     error::{Error, ErrorKind, Result},
     options::{ClientOptions, Isolation, Namespace, TransactionOptions},
+    scoped,
 };
 
 /// The collection of the events, in the database of the client records.
@@ -107,8 +108,14 @@ pub(crate) struct Recorded {
 
 impl Core {
     /// Steps 1 to 3. An error is certain: nothing is decided.
+    ///
+    /// No answer is waited for longer than [`ClientOptions::commit_timeout`].
     pub(crate) async fn record_events(self: &Arc<Self>, tx: &mut Transaction) -> Result<Recorded> {
         let Some(me) = tx.id() else { return Ok(Recorded::default()) };
+        scoped::with_longest_answer(self.options.commit_timeout, self.record_in_time(tx, me)).await
+    }
+
+    async fn record_in_time(self: &Arc<Self>, tx: &mut Transaction, me: TxId) -> Result<Recorded> {
         let (mut known, mut watched) = (Vec::new(), HashMap::new());
         for ns in tx.collections_written().filter(|ns| **ns != self.events.ns) {
             let collection = self.catalog.look_up(&self.server, ns).await?;

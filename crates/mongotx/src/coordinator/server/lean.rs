@@ -17,7 +17,7 @@ use mongodb::options::ClientOptions as DriverOptions;
 use mongowire::{Address, Failure, Lent, Pool, PoolLimits, Refusal, Settings};
 use tokio::runtime::Handle;
 
-use super::{LONGEST_ANSWER, from_wire, in_time, refused_answer};
+use super::{LONGEST_ANSWER, from_wire, in_time, longest_answer, refused_answer};
 use crate::{
     coordinator::nodes::Nodes,
     error::{Error, ErrorKind, Result},
@@ -219,7 +219,7 @@ impl Line<'_> {
     }
 
     async fn exchange(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
-        let answer = self.lent.run(Some(db), command, &[], LONGEST_ANSWER).await;
+        let answer = self.lent.run(Some(db), command, &[], longest_answer()).await;
         let answer = answer.map_err(|failure| {
             if !matches!(failure, Failure::TooLong { .. }) {
                 // The others may lead to the same server, which is gone.

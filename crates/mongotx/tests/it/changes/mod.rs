@@ -7,10 +7,12 @@
 //! | [`switched`] | collections that are switched on, dropped and renamed |
 //! | [`agreement`] | many writers, of which some give up, die, or lose their server |
 //! | [`kept`] | old events that are removed, and positions that are of another time |
+//! | [`late`] | commits of which a command is late, or whose future is dropped |
 
 mod agreement;
 mod copied;
 mod kept;
+mod late;
 mod switched;
 mod told;
 

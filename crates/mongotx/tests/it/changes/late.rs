@@ -1,0 +1,109 @@
+//! Commits of watched changes of which one command after the other is held in the network: the change and its event are there
+//! together, or neither is, whoever has stopped waiting meanwhile.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use bson::doc;
+use mongotx::{ChangeStreams, Client, ClientOptions, ErrorKind, Session};
+
+use super::Watched;
+use crate::late::proxy::Proxy;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A client behind a network that holds commands, and one beside it.
+struct Scene {
+    watched: Watched,
+    proxy: Proxy,
+    client: Client,
+}
+
+impl Scene {
+    async fn new(name: &str) -> Self {
+        let server = testkit::shared_standalone().await.unwrap();
+        let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
+        let commit_timeout = Duration::from_secs(1);
+        let change_streams = ChangeStreams::All;
+        let options = ClientOptions { change_streams, commit_timeout, ..crate::quiet::options() };
+        let watched = Watched::on(server, name, options).await;
+        let client = Client::connect_with(&proxy.uri(), watched.options.clone()).await.unwrap();
+        let scene = Self { watched, proxy, client };
+        // What is asked once is asked now.
+        scene.inserting(-1).await.commit().await.unwrap();
+        scene
+    }
+
+    /// A transaction that has inserted a document.
+    async fn inserting(&self, id: i32) -> Session {
+        // Nothing is sent for those before any more.
+        assert!(self.client.flush(LIMIT).await, "not everything could be finished");
+        let mut session = self.client.session();
+        session.begin().unwrap();
+        let coll = self.client.database(self.watched.plain.name()).collection::<bson::Document>("c");
+        coll.insert_one(&doc! {"_id": id}).session(&mut session).await.unwrap();
+        session
+    }
+
+    /// Whether the document is there. Its event is if it is.
+    async fn is_there_with_its_event(&self, id: i32, position: mongotx::Position) -> bool {
+        self.proxy.hold_nothing();
+        assert!(self.client.flush(LIMIT).await, "not everything could be finished");
+        let is_there = self.watched.coll("c").find_one(doc! {"_id": id}).await.unwrap().is_some();
+        let told = self.watched.kinds_since(position).await;
+        let wanted = if is_there { vec![format!("insert {id}")] } else { Vec::new() };
+        assert_eq!(told, wanted, "the document is there: {is_there}");
+        is_there
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_nobody_waits_for_ends_with_its_event() {
+    let scene = Scene::new("changes_dropped").await;
+    let mut held = Vec::new();
+    for place in 0.. {
+        let (mut session, position) = (scene.inserting(place).await, scene.watched.now().await);
+        let committed_before = scene.client.metrics().commits;
+        scene.proxy.hold_after(place as usize);
+        let name = tokio::select! {
+            biased;
+            name = scene.proxy.until_held() => Some(name),
+            committed = session.commit() => committed.map(|()| None).unwrap(),
+        };
+        drop(session);
+        let Some(name) = name else { break };
+        held.push(name);
+        scene.proxy.deliver().await;
+        let deadline = Instant::now() + LIMIT;
+        while scene.client.metrics().commits == committed_before {
+            assert!(Instant::now() < deadline, "the commit did not go on by itself: {held:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert!(scene.is_there_with_its_event(place, position).await, "{held:?}");
+    }
+    // The documents are fetched, numbered, their events inserted, and all of it is decided.
+    for name in ["find", "findAndModify", "insert", "update"] {
+        assert!(held.iter().any(|one| one == name), "{name}: {held:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_gets_no_answer_gives_up_in_time_and_leaves_no_event_alone() {
+    let scene = Scene::new("changes_unanswered").await;
+    for place in 0.. {
+        let (mut session, position) = (scene.inserting(place).await, scene.watched.now().await);
+        scene.proxy.hold_after(place as usize);
+        let committed = tokio::time::timeout(LIMIT, session.commit()).await.expect("the commit waits for ever");
+        drop(session);
+        let Err(error) = committed else {
+            assert!(place >= 4, "the documents are fetched, numbered, their events inserted, and all of it is decided");
+            break;
+        };
+        assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate), "{error}");
+        scene.proxy.deliver().await;
+        let is_there = scene.is_there_with_its_event(place, position).await;
+        assert!(!is_there || error.kind() == ErrorKind::Indeterminate, "{error}");
+    }
+}
