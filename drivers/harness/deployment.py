@@ -87,22 +87,22 @@ class Deployment:
         return (*self.routers, *self.members)
 
 
-def deploy(mongotx: Path, work: Path, data: Path, members: int) -> Deployment:
-    """Starts the server and the gateways, with logs in `work`; they are ended with everything else. So many show a replica set."""
+def deploy(mongotx: Path, work: Path, data: Path, members: int, options: Sequence[str] = ()) -> Deployment:
+    """Starts the server and the gateways, with logs in `work`; they are ended with everything else. So many of these show a replica set. `options`: more of theirs."""
     log = work / "mongod.log"
     [port] = _free_ports(1)
     command = [_path_of_mongod(mongotx), "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1"]
     _start("mongod", [*command, "--nounixsocket", "--setParameter", "enableTestCommands=1"], port, log)
     uri = f"mongodb://127.0.0.1:{port}"
-    first, second = (_gateway(mongotx, uri, port, work) for port in _free_ports(2))
-    of_set = [_member(mongotx, uri, port, work, alone=members == 1) for port in _free_ports(members)] if members else []
+    first, second = (_gateway(mongotx, uri, port, work, options) for port in _free_ports(2))
+    of_set = [_member(mongotx, uri, port, work, options, alone=members == 1) for port in _free_ports(members)] if members else []
     return Deployment((first, second), tuple(of_set))
 
 
-def _member(mongotx: Path, uri: str, port: int, work: Path, alone: bool) -> Gateway:
+def _member(mongotx: Path, uri: str, port: int, work: Path, options: Sequence[str], alone: bool) -> Gateway:
     # Several tell each other, and drivers, where they are.
     where = [] if alone else ["--advertise", f"127.0.0.1:{port}"]
-    return _gateway(mongotx, uri, port, work, ["--as-replica-set", REPLICA_SET, *where])
+    return _gateway(mongotx, uri, port, work, ["--as-replica-set", REPLICA_SET, *where, *options])
 
 
 def data_folder(work: Path) -> Path:

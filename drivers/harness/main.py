@@ -133,7 +133,7 @@ def _part(name: str, this: Run) -> list[Result]:
     cache.mkdir(exist_ok=True)
     data = data_folder(folder)
     try:
-        deployment = deploy(this.mongotx, folder, data, PARTS[name].members)
+        deployment = deploy(this.mongotx, folder, data, PARTS[name].members, PARTS[name].options)
         results = PARTS[name].run(Place(DRIVERS / name, cache, folder, this.suites, deployment))
         end_well(deployment)
     except Failed as error:

@@ -23,6 +23,8 @@ class Part:
     archive: str | None = None
     # Gateways that show a replica set.
     members: int = 0
+    # More of what its gateways are started with.
+    options: tuple[str, ...] = ()
 
     def lacks(self, suites: Path) -> str | None:
         """What of its tools and sources is not here."""
@@ -38,6 +40,12 @@ class Part:
 
 PARTS = {
     "pymongo": Part(pymongo_suite.run, python=pymongo_suite.PYTHON),
+    "pymongo-streams": Part(
+        pymongo_suite.run_streams,
+        python=pymongo_suite.PYTHON,
+        members=1,
+        options=("--change-streams", "all"),
+    ),
     "python": Part(examples.python, python=pymongo_suite.PYTHON),
     "beanie": Part(examples.beanie, python=pymongo_suite.PYTHON, members=2),
     "browser": Part(examples.browser, one_of=("chromium", "chromium-browser", "google-chrome"), python=pymongo_suite.PYTHON),

@@ -27,6 +27,7 @@ FILES = [
     "test_retryable_writes_unified",
     "test_causal_consistency",
 ]
+STREAMS = ["test_change_stream"]
 TAKEN = ["test", "tools", "pyproject.toml"]
 FETCH_LIMIT_S = 300
 LIMIT_S = 1_200
@@ -34,19 +35,28 @@ LIMIT_S = 1_200
 
 def run(place: Place) -> list[Result]:
     """The part `pymongo`."""
+    return _run(place, f"PyMongo {VERSION}", FILES, place.deployment.port)
+
+
+def run_streams(place: Place) -> list[Result]:
+    """The part `pymongo-streams`: more of these tests are for a replica set."""
+    return _run(place, f"PyMongo {VERSION}, change streams", STREAMS, place.deployment.members[0].port)
+
+
+def _run(place: Place, name: str, files: list[str], port: int) -> list[Result]:
     log = place.work / "install.log"
     python = venv.with_requirements(place.source / "requirements.txt", place.cache, log)
     suite = _suite(python, place.cache, log)
     report, log = place.work / "report.xml", place.work / "pytest.log"
     command = [python, "-m", "pytest", "-q", "-m", "default", f"--junitxml={report}", "--durations=30"]
-    command += [f"test/{name}.py" for name in FILES]
-    environment = os.environ | {"DB_IP": "127.0.0.1", "DB_PORT": str(place.deployment.port)}
+    command += [f"test/{name}.py" for name in files]
+    environment = os.environ | {"DB_IP": "127.0.0.1", "DB_PORT": str(port)}
     run_program(command, LIMIT_S, log, cwd=suite, env=environment)
     if not report.exists():
         raise Failed(f"pytest wrote no report; the end of {log}:\n{tail(log)}")
     outcome = read_report(report)
     known = expected.read(place.source / "expected.txt")
-    return [Result(f"PyMongo {VERSION}", expected.tell(outcome, known), expected.judge(outcome, known))]
+    return [Result(name, expected.tell(outcome, known), expected.judge(outcome, known))]
 
 
 def _suite(python: Path, cache: Path, log: Path) -> Path:

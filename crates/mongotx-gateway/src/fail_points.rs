@@ -1,6 +1,6 @@
-//! The fail points `failCommand`, `onPrimaryTransactionalWrite`, `maxTimeAlwaysTimeOut` and `panicAfterCommand` (the gateway's own), for
-//! the test suites of drivers: commands fail on request, before, after or instead of being carried out, or panic when they were.
-//! `command/fail_point.rs` switches them.
+//! The fail points `failCommand`, `failGetMoreAfterCursorCheckout`, `onPrimaryTransactionalWrite`, `maxTimeAlwaysTimeOut` and
+//! `panicAfterCommand` (the gateway's own), for the test suites of drivers: commands fail on request, before, after or instead of being
+//! carried out, or panic when they were. `command/fail_point.rs` switches them.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -23,6 +23,8 @@ const LONGEST_BLOCK: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct FailPoints {
     on: Mutex<Option<FailCommand>>,
+    /// `failGetMoreAfterCursorCheckout`.
+    get_mores: Mutex<Option<FailCommand>>,
     /// `onPrimaryTransactionalWrite`. In MongoDB it acts on statements, here on commands.
     writes: Mutex<Option<FailCommand>>,
     /// `maxTimeAlwaysTimeOut`.
@@ -97,14 +99,15 @@ impl FailPoints {
 
     /// No command is to fail.
     pub(crate) fn are_off(&self) -> bool {
-        [&self.on, &self.writes, &self.limits, &self.panics]
+        [&self.on, &self.get_mores, &self.writes, &self.limits, &self.panics]
             .iter()
             .all(|on| on.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 
     /// What is to happen to this command of this client.
     pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
-        take(&self.on, |point| point.is_about(name) && is_of(connection, point.app_name.as_deref()))
+        let is_meant = |point: &FailCommand| point.is_about(name) && is_of(connection, point.app_name.as_deref());
+        take(&self.on, is_meant).or_else(|| take(&self.get_mores, is_meant))
     }
 
     /// What is to happen to a command with a limit of time.
@@ -173,12 +176,13 @@ fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
     let name = fields.text("configureFailPoint")?.unwrap_or_default();
     let on = match name.as_str() {
         "failCommand" => &points.on,
+        "failGetMoreAfterCursorCheckout" => &points.get_mores,
         "onPrimaryTransactionalWrite" => &points.writes,
         "maxTimeAlwaysTimeOut" => &points.limits,
         "panicAfterCommand" => &points.panics,
         _ => {
-            let message = "the gateway has the fail points failCommand, onPrimaryTransactionalWrite, maxTimeAlwaysTimeOut and \
-                           panicAfterCommand only";
+            let message = "the gateway has the fail points failCommand, failGetMoreAfterCursorCheckout, onPrimaryTransactionalWrite, \
+                           maxTimeAlwaysTimeOut and panicAfterCommand only";
             return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
         }
     };
@@ -197,12 +201,22 @@ fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
         _ => return Err(Failure::new(codes::BAD_VALUE, "'mode' must be 'off', 'alwaysOn', {times: n} or {skip: n}")),
     };
     let mut point = match name.as_str() {
+        "failGetMoreAfterCursorCheckout" => parse_get_more_data(data)?,
         "onPrimaryTransactionalWrite" => parse_write_data(data)?,
         "maxTimeAlwaysTimeOut" => FailCommand::of(Hit { code: Some(codes::MAX_TIME_EXPIRED), ..Hit::default() }),
         _ => parse_data(data)?,
     };
     (point.skip, point.times, point.hit.by) = (skip, times, name);
     Ok((on, Some(point)))
+}
+
+/// Of `failGetMoreAfterCursorCheckout`.
+fn parse_get_more_data(data: Document) -> Answer<FailCommand> {
+    let mut data = Fields::new("failGetMoreAfterCursorCheckout.data", data);
+    let code = data.number("errorCode")?.and_then(|code| i32::try_from(code).ok());
+    let close = data.flag("closeConnection")?.unwrap_or(false);
+    data.finish()?;
+    Ok(FailCommand { commands: vec!["getMore".to_owned()], ..FailCommand::of(Hit { close, code, ..Hit::default() }) })
 }
 
 /// Of `onPrimaryTransactionalWrite`: without a code the write is made, and its answer lost.

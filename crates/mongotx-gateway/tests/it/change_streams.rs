@@ -336,3 +336,34 @@ async fn batches_have_tokens_and_wait_for_events() {
     writing.unwrap();
     assert_eq!(waiting.0, 1);
 }
+
+#[tokio::test]
+async fn a_stream_goes_on_after_an_error_that_it_may_be_opened_anew_after() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let plain = options(&server.uri(), Limits::default());
+    let client = ClientOptions { change_streams: ChangeStreams::All, ..plain.client };
+    let place = Place::with("resumable", Options { client, test_commands: true, ..plain }).await;
+    let coll = place.coll("a");
+    let fail = |code: i32| {
+        let data = doc! {"errorCode": code, "closeConnection": false};
+        doc! {"configureFailPoint": "failGetMoreAfterCursorCheckout", "mode": {"times": 1}, "data": data}
+    };
+    let admin = place.client.database("admin");
+    let mut stream = coll.watch().await.unwrap();
+    // HostUnreachable: opened anew by the driver, because the error says so.
+    admin.run_command(fail(6)).await.unwrap();
+    coll.insert_one(doc! {"_id": 1}).await.unwrap();
+    assert_eq!(next(&mut stream).await, "insert 1");
+    // ChangeStreamFatalError: it is over.
+    admin.run_command(fail(280)).await.unwrap();
+    let error = soon(async {
+        loop {
+            if let Err(error) = stream.next_if_any().await {
+                return error;
+            }
+        }
+    });
+    let error = error.await;
+    assert!(!error.contains_label("ResumableChangeStreamError"), "{error}");
+    place.gateway.shutdown(LIMIT).await.unwrap();
+}
