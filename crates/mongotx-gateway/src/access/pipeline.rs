@@ -51,12 +51,15 @@ pub(super) fn begins_with_operations(pipeline: Option<&Bson>) -> bool {
     first.and_then(Bson::as_document).is_some_and(|stage| stage.contains_key("$currentOp"))
 }
 
-/// Adds what such a pipeline needs: nothing for the user's own operations. Anywhere else the stage would show what the server does.
+/// Adds what such a pipeline needs: nothing for the user's own operations, for those of others what `currentOp` needs. Anywhere else the
+/// stage would show what the server does.
 pub(super) fn add_operations(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     let Some(Bson::Array(stages)) = pipeline else { return };
     let options = stages.first().and_then(Bson::as_document).and_then(|stage| stage.get_document("$currentOp").ok());
-    if !options.is_some_and(|options| options.get("allUsers").is_none_or(|all| *all == Bson::Boolean(false))) {
-        demands.add(Need::Root);
+    match options.map(|options| options.get("allUsers")) {
+        Some(None | Some(Bson::Boolean(false))) => {}
+        Some(Some(Bson::Boolean(true))) => demands.add(Need::Monitor),
+        _ => demands.add(Need::Root),
     }
     for stage in stages.iter().skip(1).filter_map(Bson::as_document) {
         stage.iter().for_each(|(name, value)| add_stage(demands, name, value));
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_operations_need_nothing_and_those_of_others_everything() {
+    fn the_own_operations_need_nothing_and_those_of_others_to_be_a_monitor() {
         let asked = Asked { access: Access::Pipeline, name: "aggregate", database: "admin", own: "own", access_of };
         let needs = |stages: Vec<Document>| {
             let demanded = asked.demands(&doc! {"aggregate": 1, "pipeline": stages, "cursor": {}});
@@ -157,8 +160,10 @@ mod tests {
         let own = doc! {"$currentOp": {"allUsers": false}};
         assert_eq!(needs(vec![own.clone()]), []);
         assert_eq!(needs(vec![doc! {"$currentOp": {}}, doc! {"$match": {}}]), []);
+        let all = doc! {"$currentOp": {"allUsers": true}};
+        assert_eq!(needs(vec![all.clone(), doc! {"$match": {}}]), [Need::Monitor]);
         for stages in [
-            vec![doc! {"$currentOp": {"allUsers": true}}],
+            vec![doc! {"$match": {}}, all],
             vec![doc! {"$currentOp": {"allUsers": 1}}],
             vec![doc! {"$currentOp": 5}],
             vec![own.clone(), own.clone()],

@@ -267,11 +267,16 @@ async fn what_a_dead_client_has_left_is_told_and_repaired_by_a_button() {
 }
 
 #[tokio::test]
-async fn users_log_in_and_only_root_may() {
+async fn users_log_in_monitors_look_and_only_root_acts() {
     let server = testkit::shared_standalone().await.unwrap();
     let made = with_page(options(&server.uri(), Limits::default()));
-    let (made, folder) =
-        with_users(made, &[("root@admin", "root"), ("boss@shop", "root"), ("writer@admin", "readWrite:d")]);
+    let all = [
+        ("root@admin", "root"),
+        ("boss@shop", "root"),
+        ("monitor@admin", "clusterMonitor"),
+        ("writer@admin", "readWrite:d"),
+    ];
+    let (made, folder) = with_users(made, &all);
     let gateway = Gateway::start(made).await.unwrap();
     let page = Page::of(&gateway);
     let stranger = page.get("/").await;
@@ -284,6 +289,7 @@ async fn users_log_in_and_only_root_may() {
         // Known by now.
         (root.clone(), 200),
         (page.logged_in("shop/boss", &format!("boss{PASSWORD}")), 200),
+        (page.logged_in("monitor", &format!("monitor{PASSWORD}")), 200),
         (page.logged_in("writer", &format!("writer{PASSWORD}")), 403),
         (page.logged_in("root", "wrong"), 401),
         (page.logged_in("boss", &format!("boss{PASSWORD}")), 401),
@@ -293,7 +299,13 @@ async fn users_log_in_and_only_root_may() {
     ] {
         assert_eq!(page.get("/state").await.status, wanted, "{:?}", page.headers);
     }
-    assert_eq!(root.state().await["user"], json!("root@admin"));
+    let state = root.state().await;
+    assert_eq!((&state["user"], &state["may_act"]), (&json!("root@admin"), &json!(true)));
+    let monitor = page.logged_in("monitor", &format!("monitor{PASSWORD}")).with_token().await;
+    assert_eq!(monitor.state().await["may_act"], json!(false));
+    let refused = monitor.ask("POST", "/repair", "{}").await;
+    assert!(refused.status == 403 && refused.body.contains("role root"), "{}: {}", refused.status, refused.body);
+    assert_eq!(root.with_token().await.act("/repair", json!({})).await.0, 200);
     assert_eq!(page.with("X-MongoTx-Token", "x").act("/repair", json!({})).await.0, 401);
     let name = UserName { database: "admin".to_owned(), name: "root".to_owned() };
     Users::change(&folder.path().join("users.json"), |all| all.remove(&name)).unwrap();

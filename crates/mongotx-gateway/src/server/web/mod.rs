@@ -182,8 +182,8 @@ impl Desk {
             Some(users) => Some(self.logins.check(&self.server.context, users, request.headers(), peer).await?),
         };
         let acts = *request.method() == Method::POST;
-        if user.as_ref().is_some_and(|user| if acts { !may_act(user) } else { !may_see(user) }) {
-            return Err((StatusCode::FORBIDDEN, "the page is for users with the role root".to_owned()));
+        if let Some(user) = &user {
+            check_role(user, acts)?;
         }
         let by = user.as_deref();
         match *request.method() {
@@ -235,14 +235,15 @@ impl Desk {
     }
 }
 
-/// Whether a user may see what goes on.
-fn may_see(user: &User) -> bool {
-    user.is_root()
-}
-
-/// Whether a user may end what others do.
-fn may_act(user: &User) -> bool {
-    user.is_root()
+/// Whether the user may see what goes on, or, if that is asked, end what others do.
+fn check_role(user: &User, acts: bool) -> Result<(), Refusal> {
+    let why = match acts {
+        true if user.is_root() => return Ok(()),
+        false if user.may_monitor() => return Ok(()),
+        true => "the buttons are for users with the role root",
+        false => "the page is for users with the role root or clusterMonitor",
+    };
+    Err((StatusCode::FORBIDDEN, why.to_owned()))
 }
 
 /// The body of a request, if it is short.

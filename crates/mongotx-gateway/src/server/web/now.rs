@@ -38,6 +38,7 @@ pub(super) fn state(context: &Context, since: u64, user: Option<&User>, clients:
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_ms": millis(context.started.elapsed()),
         "user": user.map(|user| user.name.to_string()),
+        "may_act": user.is_none_or(User::is_root),
         "connections": metrics.connections.get(),
         "open": metrics.open.get(),
         "waiting": found.iter().filter(|one| one.wait.is_some()).count(),

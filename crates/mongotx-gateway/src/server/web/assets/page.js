@@ -34,6 +34,8 @@ function showTiles(told) {
   for (const [id, value] of Object.entries(tiles)) document.getElementById(`tile-${id}`).textContent = value;
   document.getElementById("tile-waiting").parentElement.classList.toggle("alarm", told.waiting > 0);
   document.getElementById("tile-dead").parentElement.classList.toggle("alarm", dead > 0);
+  // A button would be refused.
+  document.body.classList.toggle("looks-only", !told.may_act);
   const user = told.user ? `, logged in as ${told.user}` : "";
   document.getElementById("about").textContent = `mongotx ${told.version}, up for ${span(told.uptime_ms)}${user}`;
 }
