@@ -25,14 +25,26 @@ pub fn database_tag(name: &str) -> DatabaseTag {
 /// The name of a collection in a record's change stamps: its hash in eight hexadecimal digits. Two collections of one name seem
 /// to change together, which costs a look more and nothing else. Tags are stored, so they never change.
 pub fn collection_tag(full_name: &str) -> String {
-    let hash = stored_hash(full_name.as_bytes());
-    format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
+    format!("{:08x}", folded(stored_hash(full_name.as_bytes())))
+}
+
+/// The number that [`collection_tag`] writes, of the collection `coll` of the database `db`.
+pub fn collection_number(db: &str, coll: &str) -> u32 {
+    folded(hash_of([db.as_bytes(), b".", coll.as_bytes()].into_iter().flatten()))
+}
+
+fn folded(hash: u64) -> u32 {
+    ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32
 }
 
 /// FNV-1a of 64 bits. What is stored rests on it, so it never changes.
 pub fn stored_hash(bytes: &[u8]) -> u64 {
+    hash_of(bytes)
+}
+
+fn hash_of<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
     let (start, prime) = (0xcbf2_9ce4_8422_2325_u64, 0x0100_0000_01b3_u64);
-    bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(prime))
+    bytes.into_iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(prime))
 }
 
 impl ClientId {
@@ -138,6 +150,7 @@ mod tests {
         assert_eq!(stored_hash(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(stored_hash(b"foobar"), 0x8594_4171_f739_67e8);
         assert_eq!(collection_tag("a"), "296230c0");
+        assert_eq!(collection_tag("d.c.e"), format!("{:08x}", collection_number("d", "c.e")));
     }
 
     #[test]

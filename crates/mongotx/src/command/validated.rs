@@ -10,8 +10,6 @@
 //!
 //! [`super::validation`] asks all of it again.
 
-use std::collections::HashSet;
-
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::{
@@ -28,6 +26,7 @@ use crate::{
         looks::FirstLook,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read, Witness, changed},
+        tag::Tags,
         transaction::Transaction,
     },
     error::{Error, ErrorKind, Result},
@@ -346,7 +345,7 @@ struct Bracket<'a> {
     matter: Vec<(Namespace, Query)>,
     /// How many documents of each collection are the transaction's own.
     own: Vec<usize>,
-    stamps: HashSet<String>,
+    stamps: Tags,
     look: Option<FirstLook>,
     left: usize,
 }

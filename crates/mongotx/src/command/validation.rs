@@ -44,6 +44,7 @@ use crate::{
         meet::Patience,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read, changed},
+        tag::Tags,
         transaction::Transaction,
     },
     document,
@@ -135,7 +136,7 @@ impl Core {
     }
 
     /// Will these rivals be validated again before they are decided? Then what was read comes before them.
-    fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &HashSet<String>, look: &ChangeLook) -> bool {
+    fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &Tags, look: &ChangeLook) -> bool {
         let covered = rivals.is_empty() || tx.quiet.as_ref().is_some_and(|quiet| quiet.covers(rivals, stamps, look));
         if covered {
             self.server.counters.add(&self.server.counters.passed_by, rivals.len() as u64);

@@ -12,22 +12,25 @@
 //! an earlier look has found closed, but takes their stamps over: clients that have ended cost the others nothing.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bson::oid::ObjectId;
-use protocol::{
-    ClientId,
-    id::{collection_tag, stored_hash},
-};
+use protocol::ClientId;
 
-use super::{Core, own_key::OwnKey, records::RETENTION_SECONDS, transaction::Transaction};
+use super::{
+    Core,
+    own_key::OwnKey,
+    records::RETENTION_SECONDS,
+    tag::{Tag, Tags},
+    transaction::Transaction,
+};
 use crate::options::Namespace;
 
 /// The stamps of one record, by their names.
-pub(crate) type Stamps = HashMap<String, i64>;
+pub(crate) type Stamps = HashMap<Tag, i64>;
 
 /// The stamps of each record.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -75,11 +78,11 @@ impl Closed {
 
 impl Changes {
     /// The stamps of these names, as far as there are any; and where `newer` has one that is later, that.
-    fn of<'a>(&'a self, newer: &'a Self, tags: &HashSet<String>) -> HashMap<(ClientId, &'a str), i64> {
+    fn of(&self, newer: &Self, tags: &Tags) -> HashMap<(ClientId, Tag), i64> {
         let mut stamps = HashMap::new();
         for (client, of_client) in self.0.iter().chain(&newer.0) {
-            for (tag, stamp) in of_client.iter().filter(|(tag, _)| tags.contains(*tag)) {
-                let known = stamps.entry((*client, tag.as_str())).or_insert(*stamp);
+            for (tag, stamp) in tags.iter().filter_map(|tag| Some((*tag, of_client.get(tag)?))) {
+                let known = stamps.entry((*client, tag)).or_insert(*stamp);
                 *known = (*known).max(*stamp);
             }
         }
@@ -148,7 +151,7 @@ impl ChangeLook {
     }
 
     /// Has nobody but the owner of these stamps set one of this name, unless in a record that is closed?
-    pub(crate) fn is_silent(&self, own: &Changes, tags: &HashSet<String>) -> bool {
+    pub(crate) fn is_silent(&self, own: &Changes, tags: &Tags) -> bool {
         let is_open = |client: &ClientId| !self.closed.0.contains_key(client);
         let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client) && is_open(client));
         others.flat_map(|(_, stamps)| stamps.keys()).all(|tag| !tags.contains(tag))
@@ -171,13 +174,7 @@ const LONGEST_APART: Duration = Duration::from_secs(15 * 60);
 impl ChangeLook {
     /// Which of these stamps did transactions set from the answer of this look to the sending of the later one? `known`: what was
     /// acknowledged in between, and is of no importance. `None`: that cannot be said.
-    pub(crate) fn changed_at(
-        &self,
-        later: &Self,
-        known: &Changes,
-        tags: &HashSet<String>,
-        same: SameServer,
-    ) -> Option<HashSet<String>> {
+    pub(crate) fn changed_at(&self, later: &Self, known: &Changes, tags: &Tags, same: SameServer) -> Option<Tags> {
         let one_server = same == SameServer::Elsewhere || self.before == later.after;
         let near = later.asked.duration_since(self.asked) < LONGEST_APART;
         if !one_server || !near {
@@ -187,45 +184,31 @@ impl ChangeLook {
         let (before, after) = (self.changes.of(known, tags), later.changes.of(&nothing, tags));
         let stamps = before.keys().chain(after.keys());
         let changed = stamps.filter(|stamp| before.get(stamp) != after.get(stamp));
-        Some(changed.map(|(_, tag)| (*tag).to_owned()).collect())
+        Some(changed.map(|(_, tag)| *tag).collect())
     }
 }
 
-/// Documents of a collection that are told apart in its stamps: one in so many.
-const BUCKETS: u64 = 16;
 /// Documents of one collection that a decision names by their buckets.
 const FEW: usize = 16;
 
 /// The stamps that a decision sets which has changed these documents of a collection: that of the whole, and those of the buckets
 /// of a few documents, or the one that stands for any bucket. `None`: documents whose `_id`s may equal others.
-pub(crate) fn stamps_of_changes(ns: &Namespace, documents: Option<&[OwnKey]>) -> HashSet<String> {
-    let tag = collection_tag(&ns.to_string());
-    let mut stamps = match documents.filter(|documents| documents.len() <= FEW) {
-        Some(few) => few.iter().map(|document| in_bucket(&tag, document)).collect(),
-        None => HashSet::from([in_any_bucket(&tag)]),
+pub(crate) fn stamps_of_changes(ns: &Namespace, documents: Option<&[OwnKey]>) -> Tags {
+    let whole = Tag::of(ns);
+    let mut stamps: Tags = match documents.filter(|documents| documents.len() <= FEW) {
+        Some(few) => few.iter().map(|document| whole.in_bucket_of(document)).collect(),
+        None => Tags::from([whole.in_any_bucket()]),
     };
-    stamps.insert(tag);
+    stamps.insert(whole);
     stamps
 }
 
 /// The stamps that change with these documents of a collection, or with any of it.
-pub(crate) fn stamps_of_reads(ns: &Namespace, documents: Option<&[OwnKey]>) -> HashSet<String> {
-    let tag = collection_tag(&ns.to_string());
-    let Some(documents) = documents else { return HashSet::from([tag]) };
-    let buckets = documents.iter().map(|document| in_bucket(&tag, document));
-    buckets.chain([in_any_bucket(&tag)]).collect()
-}
-
-fn in_bucket(tag: &str, document: &OwnKey) -> String {
-    let hash = match document {
-        OwnKey::Whole(number) => stored_hash(&number.to_le_bytes()),
-        OwnKey::Bytes(bytes) => stored_hash(bytes),
-    };
-    format!("{tag}{:x}", (hash ^ (hash >> 32)) % BUCKETS)
-}
-
-fn in_any_bucket(tag: &str) -> String {
-    format!("{tag}*")
+pub(crate) fn stamps_of_reads(ns: &Namespace, documents: Option<&[OwnKey]>) -> Vec<Tag> {
+    let whole = Tag::of(ns);
+    let Some(documents) = documents else { return vec![whole] };
+    let buckets = documents.iter().map(|document| whole.in_bucket_of(document));
+    buckets.chain([whole.in_any_bucket()]).collect()
 }
 
 impl Core {
@@ -249,7 +232,8 @@ mod tests {
             documents.map(|documents| documents.into_iter().map(OwnKey::Whole).collect())
         };
         let (changed, read) = (keys(changed), keys(read));
-        !stamps_of_changes(&ns, changed.as_deref()).is_disjoint(&stamps_of_reads(&ns, read.as_deref()))
+        let read: Tags = stamps_of_reads(&ns, read.as_deref()).into_iter().collect();
+        !stamps_of_changes(&ns, changed.as_deref()).is_disjoint(&read)
     }
 
     #[test]
@@ -261,11 +245,15 @@ mod tests {
         assert!((80..100).contains(&apart), "{apart} of 100 documents are in other buckets");
     }
 
+    fn named(name: &str) -> Tag {
+        Tag::of(&Namespace::new("d", name))
+    }
+
     fn changes(stamps: &[(u8, &str, i64)]) -> Changes {
         let mut changes = Changes::default();
         for (client, tag, stamp) in stamps {
             let stamps = changes.0.entry(ClientId([*client; 12])).or_default();
-            Arc::make_mut(stamps).insert((*tag).to_owned(), *stamp);
+            Arc::make_mut(stamps).insert(named(tag), *stamp);
         }
         changes
     }
@@ -293,7 +281,7 @@ mod tests {
         assert!(unchanged(&decided, &after));
         assert_eq!(after.closed().clients().count(), 2);
 
-        let tags = HashSet::from(["x".to_owned()]);
+        let tags = Tags::from([named("x")]);
         let own = changes(&[(1, "x", 3)]);
         assert!(!first.is_silent(&own, &tags), "the second may go on");
         assert!(decided.is_silent(&own, &tags) && after.is_silent(&own, &tags));
@@ -316,7 +304,7 @@ mod tests {
     }
 
     fn is_unchanged(first: &ChangeLook, later: &ChangeLook, same: SameServer) -> bool {
-        let tags = HashSet::from(["x".to_owned()]);
+        let tags = Tags::from([named("x")]);
         first.changed_at(later, &Changes::default(), &tags, same).is_some_and(|changed| changed.is_empty())
     }
 
@@ -343,7 +331,7 @@ mod tests {
 
     #[test]
     fn nothing_is_changed_at_a_later_look_that_shows_what_is_known() {
-        let tags = HashSet::from(["x".to_owned()]);
+        let tags = Tags::from([named("x")]);
         let first = look((1, 1), &[(1, "x", 3), (2, "x", 7)]);
         let known = |stamp| look((1, 1), &[(1, "x", stamp)]).changes;
         let later = |own, other| look((1, 1), &[(1, "x", own), (2, "x", other)]);

@@ -5,7 +5,6 @@
 //! acknowledged since, it is a first look as good as a new one, and costs no command.
 
 use std::{
-    collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
@@ -19,6 +18,7 @@ use super::{
     Core,
     changes::{ChangeLook, Changes, SameServer},
     server::Server,
+    tag::Tags,
     transaction::Transaction,
     txlog::TxLog,
 };
@@ -123,7 +123,7 @@ pub(crate) struct FirstLook {
 
 impl FirstLook {
     /// Which of these stamps did transactions set from then to the sending of the later look? `None`: that cannot be said.
-    pub(crate) fn changed_at(&self, later: &ChangeLook, tags: &HashSet<String>) -> Option<HashSet<String>> {
+    pub(crate) fn changed_at(&self, later: &ChangeLook, tags: &Tags) -> Option<Tags> {
         self.look.changed_at(later, &self.own, tags, self.same)
     }
 }
@@ -135,7 +135,7 @@ impl Core {
     }
 
     /// A look at these change stamps: the last one, if it will do, or a new one.
-    pub(crate) async fn first_look(&self, tx: &Transaction, tags: &HashSet<String>) -> Result<FirstLook> {
+    pub(crate) async fn first_look(&self, tx: &Transaction, tags: &Tags) -> Result<FirstLook> {
         let (own, several) = (self.log.own_changes(tags), self.server.nodes.are_several());
         // Where several servers keep the data, nothing but a look of its own shows a transaction without locks that what it has read
         // was the latest.
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Could the remembered look agree with a later one?
-    fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &HashSet<String>) -> bool {
+    fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &Tags) -> bool {
         let same_server = match self.server.nodes.are_several() {
             true => look.is_by_majority(),
             false => look.is_of(connections(&self.server, &*self.log)),

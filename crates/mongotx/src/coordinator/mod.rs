@@ -73,6 +73,7 @@ pub(crate) mod siblings;
 pub(crate) mod standing;
 pub(crate) mod strangers;
 pub(crate) mod sweep;
+pub(crate) mod tag;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
 pub(crate) mod unfinishable;

@@ -7,12 +7,9 @@
 //! commit whose server is killed while its documents are being finished (the record may be deleted although a document
 //! was not finished). For measuring, not for keeping data.
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
 };
 
 use bson::{Bson, Document, doc, oid::ObjectId};
@@ -28,6 +25,7 @@ use super::{
     server::Server,
     standing::{Look, Standing},
     strangers,
+    tag::{Tag, Tags},
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -180,7 +178,7 @@ impl TxLog for PublishedLog {
         &self,
         started: Started,
         concern: Concern,
-        _changed: Vec<String>,
+        _changed: Vec<Tag>,
         _heard: Heard,
     ) -> BoxFuture<'_, Result<Option<Decided>>> {
         Box::pin(async move {
@@ -194,7 +192,7 @@ impl TxLog for PublishedLog {
         Box::pin(async move { Err(Error::unsupported(message)) })
     }
 
-    fn own_changes(&self, _tags: &HashSet<String>) -> Changes {
+    fn own_changes(&self, _tags: &Tags) -> Changes {
         Changes::default()
     }
 

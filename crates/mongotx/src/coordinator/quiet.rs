@@ -15,7 +15,7 @@
 //! may not have been changed by then. Clocks decide when quiet is to end, but it is over when the record says so.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -23,7 +23,12 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
 use tracing::instrument::WithSubscriber;
 
-use super::{Core, changes::ChangeLook, transaction::Transaction};
+use super::{
+    Core,
+    changes::ChangeLook,
+    tag::{Tag, Tags},
+    transaction::Transaction,
+};
 use crate::steps::Step;
 
 /// Validations that a session loses one after the other before its next transaction asks for quiet.
@@ -38,7 +43,7 @@ pub struct Attempts(Arc<Mutex<Lost>>);
 struct Lost {
     in_a_row: u32,
     /// The change stamps of what was read by the last one.
-    stamps: HashSet<String>,
+    stamps: Tags,
 }
 
 impl Attempts {
@@ -48,7 +53,7 @@ impl Attempts {
     }
 
     /// A transaction that has read what has these stamps has lost its validation.
-    pub(crate) fn lost(&self, stamps: HashSet<String>) {
+    pub(crate) fn lost(&self, stamps: Tags) {
         let mut lost = self.state();
         lost.in_a_row += 1;
         lost.stamps = stamps;
@@ -65,7 +70,7 @@ impl Attempts {
     }
 
     /// Where the next one needs quiet. It is given once, and again only after another loss.
-    fn take_wanted(&self) -> Option<HashSet<String>> {
+    fn take_wanted(&self) -> Option<Tags> {
         let mut lost = self.state();
         if lost.in_a_row < PATIENCE || lost.stamps.is_empty() {
             return None;
@@ -79,7 +84,7 @@ impl Attempts {
 pub(crate) struct Quiet {
     by: ObjectId,
     /// The change stamps that are not to be set.
-    stamps: HashSet<String>,
+    stamps: Tags,
     core: Weak<Core>,
     /// The record's answer to the request for quiet has come.
     is_asked: bool,
@@ -98,7 +103,7 @@ impl Quiet {
     }
 
     /// Does this look show that all these rivals will be validated again before they are decided, if they change what has these stamps?
-    pub(crate) fn covers(&self, rivals: &BTreeSet<TxId>, stamps: &HashSet<String>, look: &ChangeLook) -> bool {
+    pub(crate) fn covers(&self, rivals: &BTreeSet<TxId>, stamps: &Tags, look: &ChangeLook) -> bool {
         let is_asked = |rival: &TxId| look.quiet_of(rival.client) == Some(self.by);
         self.stands() && stamps.is_subset(&self.stamps) && rivals.iter().all(is_asked)
     }
@@ -130,7 +135,7 @@ impl Heard {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
     /// The change stamps that they set.
-    changed: BTreeSet<String>,
+    changed: BTreeSet<Tag>,
     /// The quiet that all of them have heard of.
     heard: BTreeSet<ObjectId>,
 }
@@ -148,10 +153,10 @@ pub(crate) enum Verdict {
 
 impl Conditions {
     /// Of members that set these stamps, and have heard of these.
-    pub(crate) fn of<'a>(members: impl Iterator<Item = (&'a [String], &'a [ObjectId])>) -> Self {
+    pub(crate) fn of<'a>(members: impl Iterator<Item = (&'a [Tag], &'a [ObjectId])>) -> Self {
         let mut all: Option<Self> = None;
         for (changed, heard) in members.filter(|(changed, _)| !changed.is_empty()) {
-            let changed = changed.iter().cloned();
+            let changed = changed.iter().copied();
             match &mut all {
                 None => all = Some(Self { changed: changed.collect(), heard: heard.iter().copied().collect() }),
                 Some(all) => {
@@ -193,8 +198,8 @@ impl Conditions {
 }
 
 /// Is there, or was there last, to be quiet where one of these stamps is set? Where nobody has asked, the intersection is null.
-pub(crate) fn disturbs(changed: &BTreeSet<String>) -> Document {
-    let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+pub(crate) fn disturbs(changed: &BTreeSet<Tag>) -> Document {
+    let changed: Vec<String> = changed.iter().map(Tag::to_string).collect();
     doc! {"$gt": [{"$size": {"$ifNull": [{"$setIntersection": ["$quiet.tags", changed]}, []]}}, 0]}
 }
 
@@ -202,7 +207,7 @@ pub(crate) fn disturbs(changed: &BTreeSet<String>) -> Document {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredQuiet {
     pub(crate) by: ObjectId,
-    tags: HashSet<String>,
+    tags: Tags,
     /// The quiet has ended; it stays in the record for those who began to validate before that.
     pub(crate) is_over: bool,
     /// The quiet whose place it has taken.
@@ -215,7 +220,7 @@ impl StoredQuiet {
     /// `None`: nobody has asked for quiet yet.
     pub(crate) fn of(record: &Document) -> Option<Self> {
         let quiet = record.get_document("quiet").ok()?;
-        let tags = quiet.get_array("tags").into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned));
+        let tags = quiet.get_array("tags").into_iter().flatten().filter_map(|tag| Tag::parse(tag.as_str()?));
         let times = (quiet.get_datetime("until").ok(), record.get_datetime("askedAt").ok());
         Some(Self {
             by: quiet.get_object_id("by").ok()?,
@@ -227,7 +232,7 @@ impl StoredQuiet {
     }
 
     /// Does a decision that sets these stamps disturb it?
-    pub(crate) fn is_disturbed_by(&self, changed: &[String]) -> bool {
+    pub(crate) fn is_disturbed_by(&self, changed: &[Tag]) -> bool {
         changed.iter().any(|stamp| self.tags.contains(stamp))
     }
 }
@@ -254,14 +259,14 @@ impl Core {
     }
 
     /// Without it the transaction goes on all the same.
-    pub(crate) async fn ask_for_quiet(&self, tx: &mut Transaction, stamps: &HashSet<String>) {
+    pub(crate) async fn ask_for_quiet(&self, tx: &mut Transaction, stamps: &Tags) {
         if tx.quiet.is_some() {
             return;
         }
         let by = ObjectId::new();
         // Before the command is sent: a future that is dropped while it is under way ends it, too.
         tx.quiet = Some(Quiet { by, stamps: stamps.clone(), core: self.this.clone(), is_asked: false, is_over: false });
-        let tags: Vec<Bson> = stamps.iter().map(|stamp| Bson::from(stamp.as_str())).collect();
+        let tags: Vec<Bson> = stamps.iter().map(|stamp| Bson::from(stamp.to_string())).collect();
         self.server.at(Step::BeforeQuiet).await;
         match self.log.ask_for_quiet(by, tags).await {
             Ok(()) => {
@@ -296,9 +301,14 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Namespace;
 
-    fn stamps() -> HashSet<String> {
-        HashSet::from(["x".to_owned()])
+    fn named(name: &str) -> Tag {
+        Tag::of(&Namespace::new("d", name))
+    }
+
+    fn stamps() -> Tags {
+        Tags::from([named("x")])
     }
 
     fn name(n: u8) -> ObjectId {
@@ -306,15 +316,13 @@ mod tests {
     }
 
     fn quiet(by: u8, tag: &str, is_over: bool, before: Option<u8>) -> StoredQuiet {
-        let tags = HashSet::from([tag.to_owned()]);
+        let tags = Tags::from([named(tag)]);
         StoredQuiet { by: name(by), tags, is_over, before: before.map(name), is_late: false }
     }
 
     fn group(members: &[(&str, &[u8])]) -> Conditions {
-        let members: Vec<(Vec<String>, Vec<ObjectId>)> = members
-            .iter()
-            .map(|(tag, heard)| (vec![(*tag).to_owned()], heard.iter().copied().map(name).collect()))
-            .collect();
+        let members: Vec<(Vec<Tag>, Vec<ObjectId>)> =
+            members.iter().map(|(tag, heard)| (vec![named(tag)], heard.iter().copied().map(name).collect())).collect();
         Conditions::of(members.iter().map(|(changed, heard)| (&changed[..], &heard[..])))
     }
 

@@ -11,7 +11,12 @@ use std::{
 use bson::{Bson, RawDocument};
 use sd2v::filter::pinned_ids;
 
-use super::{changes::stamps_of_reads, own_key::OwnKey, transaction::Transaction};
+use super::{
+    changes::stamps_of_reads,
+    own_key::OwnKey,
+    tag::{Tag, Tags},
+    transaction::Transaction,
+};
 use crate::{
     command::{aggregate::AggregateCommand, query::Query},
     error::{Error, ErrorKind, Result},
@@ -276,7 +281,7 @@ enum Wanted {
 struct Loose {
     /// It is one document, or none.
     is_one: bool,
-    stamps: HashSet<String>,
+    stamps: Vec<Tag>,
 }
 
 impl Transaction {
@@ -309,12 +314,12 @@ impl Transaction {
     }
 
     /// The change stamps of everything that it has read.
-    pub(crate) fn stamps_of_all_reads(&self) -> HashSet<String> {
+    pub(crate) fn stamps_of_all_reads(&self) -> Tags {
         self.reads_that(Wanted::All).flat_map(|read| read.stamps).collect()
     }
 
     /// The change stamps of what it has read and does not hold.
-    pub(crate) fn stamps_of_reads(&self) -> HashSet<String> {
+    pub(crate) fn stamps_of_reads(&self) -> Tags {
         self.loose_reads().flat_map(|read| read.stamps).collect()
     }
 
@@ -327,8 +332,8 @@ impl Transaction {
     /// Was what it has read of one moment, if of its change stamps only these have changed while it was asked for again? One document
     /// may have been disturbed: the moment is that at which it was asked for. At serializable only if there is nothing else:
     /// rivals of the rest were looked for before that moment.
-    pub(crate) fn is_of_one_moment(&self, changed: &HashSet<String>) -> bool {
-        let disturbed = || self.loose_reads().filter(|read| !read.stamps.is_disjoint(changed));
+    pub(crate) fn is_of_one_moment(&self, changed: &Tags) -> bool {
+        let disturbed = || self.loose_reads().filter(|read| read.stamps.iter().any(|tag| changed.contains(tag)));
         match self.is_serializable() {
             true => disturbed().next().is_none() || self.reads_one_moment(),
             false => are_one(disturbed()),

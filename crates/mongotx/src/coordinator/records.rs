@@ -27,6 +27,7 @@ use super::{
     changes::{Closed, Stamps, Told},
     quiet::StoredQuiet,
     server::{Server, as_i64},
+    tag::Tag,
 };
 use crate::{
     about::About,
@@ -341,7 +342,7 @@ fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
     if let Some(changes) = stored.get("changes").ok()? {
         for stamp in changes.as_document()? {
             let (tag, stamp) = stamp.ok()?;
-            stamps.insert(tag.as_str().to_owned(), stamp.as_i64()?);
+            stamps.insert(Tag::parse(tag.as_str())?, stamp.as_i64()?);
         }
     }
     told.changes.0.insert(client, Arc::new(stamps));

@@ -2,8 +2,6 @@
 //!
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
 
-use std::collections::HashSet;
-
 use bson::{Bson, oid::ObjectId};
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
@@ -12,6 +10,7 @@ use super::{
     changes::{Changes, Closed, Told},
     quiet::Heard,
     standing::{Look, Standing},
+    tag::{Tag, Tags},
 };
 use crate::{error::Result, options::Namespace};
 
@@ -77,7 +76,7 @@ pub(crate) trait TxLog: Send + Sync {
         &self,
         started: Started,
         concern: Concern,
-        changed: Vec<String>,
+        changed: Vec<Tag>,
         heard: Heard,
     ) -> BoxFuture<'_, Result<Option<Decided>>>;
 
@@ -85,7 +84,7 @@ pub(crate) trait TxLog: Send + Sync {
     fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
-    fn own_changes(&self, tags: &HashSet<String>) -> Changes;
+    fn own_changes(&self, tags: &Tags) -> Changes;
 
     /// Asks every open record for quiet where these change stamps would be set.
     fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>) -> BoxFuture<'_, Result<()>>;

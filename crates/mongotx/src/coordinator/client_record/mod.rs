@@ -9,7 +9,7 @@ mod slot;
 mod writer;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -35,6 +35,7 @@ use super::{
     server::Server,
     standing::{Look, Standing},
     strangers,
+    tag::{Tag, Tags},
     txlog::{Barrier, Fate, Started, TxLog},
 };
 use crate::{
@@ -422,7 +423,7 @@ impl TxLog for ClientRecordLog {
         &self,
         started: Started,
         concern: Concern,
-        changed: Vec<String>,
+        changed: Vec<Tag>,
         heard: Heard,
     ) -> BoxFuture<'_, Result<Option<Decided>>> {
         Box::pin(async move {
@@ -438,7 +439,7 @@ impl TxLog for ClientRecordLog {
         Box::pin(async move { self.shared.records.changes(&self.shared.server, known).await })
     }
 
-    fn own_changes(&self, tags: &HashSet<String>) -> Changes {
+    fn own_changes(&self, tags: &Tags) -> Changes {
         let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner);
         Changes(slots.values().map(|slot| (slot.client, Arc::new(slot.stamps(tags)))).collect())
     }

@@ -19,6 +19,7 @@ use super::{
         quiet::{Conditions, Heard, StoredQuiet, Verdict},
         records::StoredRecord,
         standing::Standing,
+        tag::{Tag, Tags},
         txlog::Started,
     },
     lost,
@@ -85,7 +86,7 @@ pub(super) enum Todo {
 /// Conditions that a transaction puts on the write that decides it.
 pub(super) struct Asks {
     /// Tags of the collections that the transaction has written to.
-    pub(super) changed: Vec<String>,
+    pub(super) changed: Vec<Tag>,
     pub(super) heard: Heard,
 }
 
@@ -246,9 +247,9 @@ impl Slot {
     }
 
     /// The tags of the collections that these transactions have written to: they wait, so these are known.
-    pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<String> {
+    pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<Tag> {
         let state = self.state();
-        decided.iter().filter_map(|seq| state.asks.get(seq)).flat_map(|asks| asks.changed.iter().cloned()).collect()
+        decided.iter().filter_map(|seq| state.asks.get(seq)).flat_map(|asks| asks.changed.iter().copied()).collect()
     }
 
     /// What these transactions ask of quiet in their record.
@@ -268,9 +269,9 @@ impl Slot {
     }
 
     /// The change stamps with these names.
-    pub(super) fn stamps(&self, tags: &HashSet<String>) -> Stamps {
+    pub(super) fn stamps(&self, tags: &Tags) -> Stamps {
         let state = self.state();
-        tags.iter().filter_map(|tag| Some((tag.clone(), *state.stamps.get(tag)?))).collect()
+        tags.iter().filter_map(|tag| Some((*tag, *state.stamps.get(tag)?))).collect()
     }
 
     /// Has the server refused this write because of a reader's quiet? `may_arrive`: a copy of it was not answered.

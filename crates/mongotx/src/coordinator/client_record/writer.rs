@@ -22,6 +22,7 @@ use crate::{
         nodes::Nodes,
         quiet::{Conditions, disturbs},
         records::StoredRecord,
+        tag::Tag,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -221,7 +222,7 @@ struct Quiet {
 /// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the group is killed, and quiet where they
 /// have written is heeded; otherwise the record as it was, which counts as not modified. The conditions stand here and not in the
 /// query, because a query that says nothing but the `_id` takes the server's shortest way.
-fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>, quiet: &Quiet) -> Document {
+fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<Tag>, quiet: &Quiet) -> Document {
     let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
     let killed = doc! {"$ifNull": ["$killed", []]};
     let mut conditions =
@@ -244,7 +245,7 @@ fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<String>
         fields.insert("aborted", doc! {"$concatArrays": ["$aborted", numbers(&write.aborted)]});
     }
     if !changed.is_empty() {
-        let stamps: Document = changed.iter().map(|tag| (tag.clone(), Bson::Int64(write.stamp as i64))).collect();
+        let stamps: Document = changed.iter().map(|tag| (tag.to_string(), Bson::Int64(write.stamp as i64))).collect();
         fields.insert("changes", doc! {"$mergeObjects": ["$changes", stamps]});
     }
     if !names.is_empty() {

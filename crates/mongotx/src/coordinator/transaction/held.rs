@@ -16,6 +16,7 @@ use crate::{
         changes::stamps_of_changes,
         finisher::Held,
         own_key::{OwnKey, id_key},
+        tag::Tag,
     },
     error::{Error, Result},
     options::Namespace,
@@ -289,7 +290,7 @@ impl Transaction {
     }
 
     /// The change stamps that its decision sets.
-    pub(super) fn changed(&self) -> Vec<String> {
+    pub(super) fn changed(&self) -> Vec<Tag> {
         let stamps = self.held.iter().filter(|(_, held)| !held.written.is_empty()).flat_map(|(ns, held)| {
             let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
             stamps_of_changes(ns, documents.as_deref())
