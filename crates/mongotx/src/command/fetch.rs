@@ -2,7 +2,7 @@
 //! them is looked into when there is one.
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-use protocol::{TxId, TxStatus, Version, lock::visible_version};
+use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     Visible,
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
@@ -110,6 +110,9 @@ pub(crate) async fn by_id(
             // Held by this transaction after all: the `_id` is an equal number of another type.
             return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
         }
+        if either && let Some(shown) = answer_of_both(query, &found, &lock)? {
+            return Ok(Documents::at_hand([shown]));
+        }
         core.server.at(Step::BeforeStatus).await;
         let holder = core.holders([writer], by_now).await?.remove(&writer);
         let status = holder.map_or(TxStatus::RolledBack, |holder| holder.status);
@@ -162,6 +165,16 @@ fn of_either_version(query: &Query, ns: &Namespace, filter: Document) -> Documen
         find.insert("projection", projection::with_both_versions(shown));
     }
     find
+}
+
+/// What such a query shows of a document that somebody holds, if it shows the same of both versions: then it does not matter what became
+/// of who holds it. (What he writes later, he writes after the document was fetched.)
+fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Result<Option<RawDocumentBuf>> {
+    if lock.insert || lock.remove {
+        return Ok(None);
+    }
+    let safe = document::stripped(stored.to_owned())?;
+    Ok(unsafe_answer(query, stored)?.filter(|changed| *changed == safe))
 }
 
 /// What such a query shows of the unsafe version of a document, if it has one.
@@ -235,7 +248,10 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
             Some(writer) if core.finisher.was_committed(writer, by_now) => {
                 shown.extend(unsafe_answer(query, &stored)?);
             }
-            _ => return Ok(None),
+            _ => match answer_of_both(query, &stored, &lock)? {
+                Some(answer) => shown.push(answer),
+                None => return Ok(None),
+            },
         }
     }
     Ok(Some(Documents::at_hand(shown)))

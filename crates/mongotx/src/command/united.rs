@@ -211,7 +211,8 @@ impl Core {
     }
 
     /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held; at serializable
-    /// he is in the way. Who was committed before it was fetched has left it as it is.
+    /// he is in the way. Who was committed before it was fetched has left it as it is. Nobody needs to be asked about whose two versions
+    /// answer the same.
     async fn settle_held(
         &self,
         tx: &Transaction,
@@ -219,29 +220,37 @@ impl Core {
         answers: &mut [Answer],
         by_now: ByNow,
     ) -> Result<()> {
-        let holders: HashSet<TxId> =
-            answers.iter().flat_map(|answer| answer.held.iter().map(|(holder, _)| *holder)).collect();
-        // At serializable it does not matter who is active: he is in the way.
-        let (known, unknown): (Vec<TxId>, Vec<TxId>) =
-            holders.into_iter().partition(|holder| self.finisher.was_committed(*holder, by_now));
-        let asked = if tx.is_serializable() { Vec::new() } else { unknown };
-        let holders = self.holders(known.into_iter().chain(asked), by_now).await?;
-        for (part, answer) in parts.iter().zip(answers) {
+        let (mut open, mut asked) = (Vec::new(), HashSet::new());
+        for (place, (part, answer)) in parts.iter().zip(&mut *answers).enumerate() {
+            let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
             for (holder, stored) in std::mem::take(&mut answer.held) {
-                let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
-                let status = holders.get(&holder).filter(|holder| !holder.is_news()).map(|holder| holder.status);
-                let status = status.filter(|status| match status {
-                    TxStatus::Active => true,
-                    TxStatus::Committed => is_whole,
-                    TxStatus::RolledBack | TxStatus::Finished => false,
-                });
                 let lock = lock_state(&document::locks(&stored)?)?;
-                if status.is_none() && is_whole && answer.take_either(part, &stored, &lock)? {
+                let is_known = self.finisher.was_committed(holder, by_now);
+                if !is_known && is_whole && answer.take_either(part, &stored, &lock)? {
                     continue;
                 }
-                let visible = status.and_then(|status| visible_version(&lock, None, |_| status));
-                answer.take(part, &stored, visible)?;
+                // At serializable it does not matter who is active: he is in the way.
+                if is_known || !tx.is_serializable() {
+                    asked.insert(holder);
+                }
+                open.push((place, holder, stored, lock));
             }
+        }
+        let holders = self.holders(asked, by_now).await?;
+        for (place, holder, stored, lock) in open {
+            let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) else { continue };
+            let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
+            let status = holders.get(&holder).filter(|holder| !holder.is_news()).map(|holder| holder.status);
+            let status = status.filter(|status| match status {
+                TxStatus::Active => true,
+                TxStatus::Committed => is_whole,
+                TxStatus::RolledBack | TxStatus::Finished => false,
+            });
+            if status.is_none() && is_whole && answer.take_either(part, &stored, &lock)? {
+                continue;
+            }
+            let visible = status.and_then(|status| visible_version(&lock, None, |_| status));
+            answer.take(part, &stored, visible)?;
         }
         Ok(())
     }

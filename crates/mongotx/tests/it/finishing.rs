@@ -189,7 +189,7 @@ async fn a_client_that_asks_for_its_own_record_does_not_become_quick() {
     lazy.commit(&[3]).await;
     lazy.flush().await;
     let late =
-        doc! {"_xTxId": {"c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64}, "_unsafe": {"_id": 1, "n": 1}};
+        doc! {"_xTxId": {"c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64}, "_unsafe": {"_id": 1, "n": 7}};
     lazy.stored().await.update_one(doc! {"_id": 1}, doc! {"$set": late}).await.unwrap();
     let asks = async { assert_eq!(lazy.coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 1})) };
     let asked = lazy.commands_of(asks).await;

@@ -569,6 +569,71 @@ async fn validation_of_fields_of_documents_that_wait_to_be_finished_is_two_comma
     assert!(client.flush(LIMIT).await);
 }
 
+/// What both versions of a held document show alike is so whatever becomes of the transaction that holds it. No record is read for it
+/// (that is an aggregation), neither by a read nor by a validation, which is one aggregation itself.
+#[tokio::test]
+async fn fields_that_a_rival_leaves_as_they_are_are_read_and_validated_without_its_record() {
+    let (rivals, theirs) = warm(quiet::options()).await;
+    for (isolation, aggregations) in [(Isolation::ReadCommitted, None), (Isolation::Snapshot, Some(&1))] {
+        let client = quiet::connect(ClientOptions { isolation, ..quiet::options() }).await;
+        let coll = quiet::through(&client, &theirs);
+        theirs.update_one(doc! {"_id": 64}, doc! {"$set": {"n": 1}}).await.unwrap();
+        warm_up(&client, &coll).await;
+        let mut rival = rivals.session();
+        rival.begin().unwrap();
+        for id in [1, 2] {
+            let change = doc! {"$inc": {"other": 5}};
+            theirs.update_one(doc! {"_id": id}, change).session(&mut rival).await.unwrap();
+        }
+        let mut session = client.session();
+        let transaction = async {
+            session.begin().unwrap();
+            for id in [1, 2] {
+                let read =
+                    coll.find_one(doc! {"_id": id}).projection(doc! {"n": 1}).session(&mut session).await.unwrap();
+                assert_eq!(read, Some(doc! {"_id": id, "n": 1}));
+            }
+            if isolation == Isolation::ReadCommitted {
+                let few = coll.find(doc! {"_id": {"$in": [1, 2]}}).projection(doc! {"n": 1}).session(&mut session);
+                let few = few.await.unwrap().try_collect().await.unwrap();
+                assert_eq!(few, [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}]);
+            }
+            increment(&mut session, &coll, 64).await;
+            session.commit().await.unwrap();
+        };
+        let sent = commands_of(&client, transaction).await;
+        assert_eq!(sent.get("aggregate"), aggregations, "{sent:?}");
+        rival.rollback().await.unwrap();
+        assert!(client.flush(LIMIT).await && rivals.flush(LIMIT).await);
+    }
+}
+
+/// A rival that changes what is shown, inserts or removes it is asked about.
+#[tokio::test]
+async fn fields_that_a_rival_changes_are_those_of_the_version_that_counts() {
+    let (rivals, theirs) = warm(quiet::options()).await;
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::through(&client, &theirs);
+    let mut rival = rivals.session();
+    rival.begin().unwrap();
+    increment(&mut rival, &theirs, 1).await;
+    theirs.delete_one(doc! {"_id": 2}).session(&mut rival).await.unwrap();
+    theirs.insert_one(&doc! {"_id": 70, "n": 7}).session(&mut rival).await.unwrap();
+    let shown = async || {
+        let all = coll.find(doc! {"_id": {"$in": [1, 2, 70]}}).projection(doc! {"n": 1}).await.unwrap();
+        let together: Vec<Document> = all.try_collect().await.unwrap();
+        let mut alone = Vec::new();
+        for id in [1, 2, 70] {
+            alone.extend(coll.find_one(doc! {"_id": id}).projection(doc! {"n": 1}).await.unwrap());
+        }
+        assert_eq!(together, alone);
+        alone
+    };
+    assert_eq!(shown().await, [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}]);
+    rival.commit().await.unwrap();
+    assert_eq!(shown().await, [doc! {"_id": 1, "n": 2}, doc! {"_id": 70, "n": 7}]);
+}
+
 #[tokio::test]
 async fn read_only_transaction_at_read_committed_is_its_reads() {
     let (client, coll) = warm(quiet::options()).await;
