@@ -47,6 +47,8 @@ const LEASES_OF_QUIET: i64 = 8;
 
 /// How long the index on an almost empty collection may take: as long as the majority of the members is away.
 const LONGEST_BUILD_MS: i32 = 30_000;
+/// Records that one batch of a look brings: it is enough unless very many clients have ended within the last half hour.
+const LOOK_BATCH: i32 = 1_000;
 /// MaxTimeMSExpired.
 const MAX_TIME_EXPIRED: i32 = 50;
 
@@ -196,7 +198,8 @@ impl Records {
             filter.insert("_id", doc! {"$nin": known});
         }
         let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1};
-        let mut find = doc! {"find": &self.ns.coll, "filter": filter, "projection": projection};
+        let mut find =
+            doc! {"find": &self.ns.coll, "filter": filter, "projection": projection, "batchSize": LOOK_BATCH};
         server.nodes.only_from_primary(&mut find);
         let found = server.collect_raw(&self.ns.db, find, 100_000).await?;
         let mut told = Told::default();
