@@ -33,14 +33,29 @@ SUITES = {
     "mongo/integration/unified": "^TestUnifiedSpec$/^(transactions|crud|retryable-writes|sessions)",
 }
 
+STREAMS = {
+    "mongo/integration": "^TestChangeStream_ReplicaSet$",
+    "mongo/integration/unified": "^TestUnifiedSpec$/^change-streams",
+}
+
 
 def run(place: Place) -> list[Result]:
     """The part `go`."""
+    suite = _run(place, f"Go driver {VERSION}", SUITES, place.deployment.uri_of_both)
+    return [suite, Example("Go", ["go", "run", "."]).run(place, place.source / "transfer")]
+
+
+def run_streams(place: Place) -> list[Result]:
+    """The part `go-streams`."""
+    return [_run(place, f"Go driver {VERSION}, change streams", STREAMS, place.deployment.uri_of_set)]
+
+
+def _run(place: Place, name: str, suites: dict[str, str], uri: str) -> Result:
     module = _module(place.cache, place.work / "install.log")
-    environment = os.environ | {"MONGODB_URI": place.deployment.uri_of_both}
+    environment = os.environ | {"MONGODB_URI": uri}
     outcome = expected.Outcome()
     wrong = []
-    for package, tests in SUITES.items():
+    for package, tests in suites.items():
         log = place.work / f"{package.rpartition('/')[2]}.json"
         command = ["go", "test", "-mod=mod", "-count=1", "-json", f"-timeout={LIMIT_S}s", f"-run={tests}", f"./{package}"]
         status = run_program(command, LIMIT_S + 60, log, cwd=module, env=environment)
@@ -50,8 +65,7 @@ def run(place: Place) -> list[Result]:
             wrong.append(f"go test {package} ended with {status}; the end of {log}:\n{tail(log)}")
     known = expected.read(place.source / "expected.txt")
     wrong += expected.judge(outcome, known)
-    suite = Result(f"Go driver {VERSION}", expected.tell(outcome, known), wrong)
-    return [suite, Example("Go", ["go", "run", "."]).run(place, place.source / "transfer")]
+    return Result(name, expected.tell(outcome, known), wrong)
 
 
 def _module(cache: Path, log: Path) -> Path:

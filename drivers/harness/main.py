@@ -27,7 +27,7 @@ DRIVERS = Path(__file__).resolve().parent.parent
 ROOT = DRIVERS.parent
 SUITES = ROOT.parent / "shared" / "suites"
 CACHE = ROOT / "target" / "drivers"
-LONGEST = ["pymongo", "node-driver"]
+LONGEST = ["pymongo", "node-driver", "node-streams"]
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ OF_SET = [
     "versioned-api",
     "command-logging-and-monitoring",
 ]
+OF_STREAMS = ["change-streams"]
 # Tests that are left out: docs/gateway.md tells of them.
 # They wait for a secondary until they are given up: on every replica set of one member.
 WANT_SECONDARY = [
@@ -45,17 +46,28 @@ WANT_SECONDARY = [
 ]
 # It waits for an event of a change stream that was refused.
 WANT_CHANGE_STREAMS = ["writeConcern = 0 cursor creating operations with a getMore succeeds on changeStream"]
+# They step the primary down and go on at another member.
+WANT_ANOTHER_PRIMARY = ["should resume on ServerSelectionError"]
 # They leave transactions open at one of two routers, and end all sessions at the one that chance picks: 20 seconds each, or none.
 WANT_ONE_STORE_OF_SESSIONS = ["mongos-unpin"]
-LEFT_OUT = ["--grep", "|".join(WANT_SECONDARY + WANT_CHANGE_STREAMS + WANT_ONE_STORE_OF_SESSIONS), "--invert"]
+LEFT_OUT = ["--grep", "|".join(WANT_SECONDARY + WANT_ANOTHER_PRIMARY + WANT_CHANGE_STREAMS + WANT_ONE_STORE_OF_SESSIONS), "--invert"]
 
 
 def driver(place: Place) -> list[Result]:
     """The part `node-driver`."""
+    return _driver(place, [("routers", place.deployment.uri_of_both, OF_ROUTERS), ("set", place.deployment.uri_of_set, OF_SET)])
+
+
+def driver_streams(place: Place) -> list[Result]:
+    """The part `node-streams`."""
+    return _driver(place, [("set", place.deployment.uri_of_set, OF_STREAMS)])
+
+
+def _driver(place: Place, runs: list[tuple[str, str, list[str]]]) -> list[Result]:
     log = place.work / "fetch.log"
     suite = mocha.unpacked(place.suites / DRIVER, place.cache, lambda folder: must_run(NPM["fetch"], FETCH_LIMIT_S, log, cwd=folder))
     outcome = expected.Outcome()
-    for name, uri, folders in [("routers", place.deployment.uri_of_both, OF_ROUTERS), ("set", place.deployment.uri_of_set, OF_SET)]:
+    for name, uri, folders in runs:
         work = place.work / name
         work.mkdir()
         files = [f"test/integration/{folder}" for folder in folders]

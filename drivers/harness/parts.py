@@ -38,22 +38,33 @@ class Part:
         return ", ".join(missing) or None
 
 
+# More of what the gateways of the suites' tests of change streams are started with.
+ALL_STREAMS = ("--change-streams", "all")
+
 PARTS = {
     "pymongo": Part(pymongo_suite.run, python=pymongo_suite.PYTHON),
     "pymongo-streams": Part(
         pymongo_suite.run_streams,
         python=pymongo_suite.PYTHON,
         members=1,
-        options=("--change-streams", "all"),
+        options=ALL_STREAMS,
     ),
     "python": Part(examples.python, python=pymongo_suite.PYTHON),
     "beanie": Part(examples.beanie, python=pymongo_suite.PYTHON, members=2),
     "browser": Part(examples.browser, one_of=("chromium", "chromium-browser", "google-chrome"), python=pymongo_suite.PYTHON),
     "go": Part(go_suite.run, tools=("go",)),
+    "go-streams": Part(go_suite.run_streams, tools=("go",), members=1, options=ALL_STREAMS),
     "node": Part(examples.node, tools=("node", "npm"), members=1),
     "payload": Part(examples.payload, tools=("node", "npm"), members=1),
     "node-driver": Part(
         node_suites.driver, tools=("node", "npm"), archive=node_suites.DRIVER, members=1
+    ),
+    "node-streams": Part(
+        node_suites.driver_streams,
+        tools=("node", "npm"),
+        archive=node_suites.DRIVER,
+        members=1,
+        options=ALL_STREAMS,
     ),
     "mongoose": Part(
         node_suites.mongoose, tools=("node", "npm"), archive=node_suites.MONGOOSE, members=1

@@ -16,6 +16,8 @@ use crate::{
     session::labels,
 };
 
+/// The fail point of a `getMore` whose cursor was found.
+const IN_GET_MORE: &str = "failGetMoreAfterCursorCheckout";
 /// The longest that a command is held up.
 const LONGEST_BLOCK: Duration = Duration::from_secs(60);
 
@@ -64,6 +66,8 @@ impl Hit {
     pub(crate) fn reply(&self, name: &str, ends: bool, of_changes: bool, body: &Document) -> Option<Document> {
         let code = self.code?;
         let failure = Failure::new(code, format!("Failing command via '{}' failpoint: {name}", self.by));
+        // `failCommand` acts before it is known what the cursor is of.
+        let of_changes = of_changes && self.by == IN_GET_MORE;
         let failure = if of_changes { labels::add_for_changes(failure) } else { labels::add_for(failure, ends, body) };
         let mut reply = failure.to_document();
         if let Some(labels) = &self.labels {
@@ -176,7 +180,7 @@ fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
     let name = fields.text("configureFailPoint")?.unwrap_or_default();
     let on = match name.as_str() {
         "failCommand" => &points.on,
-        "failGetMoreAfterCursorCheckout" => &points.get_mores,
+        IN_GET_MORE => &points.get_mores,
         "onPrimaryTransactionalWrite" => &points.writes,
         "maxTimeAlwaysTimeOut" => &points.limits,
         "panicAfterCommand" => &points.panics,
@@ -201,22 +205,14 @@ fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
         _ => return Err(Failure::new(codes::BAD_VALUE, "'mode' must be 'off', 'alwaysOn', {times: n} or {skip: n}")),
     };
     let mut point = match name.as_str() {
-        "failGetMoreAfterCursorCheckout" => parse_get_more_data(data)?,
+        // Drivers' tests name commands here as well.
+        IN_GET_MORE => FailCommand { commands: vec!["getMore".to_owned()], ..parse_data(&name, data)? },
         "onPrimaryTransactionalWrite" => parse_write_data(data)?,
         "maxTimeAlwaysTimeOut" => FailCommand::of(Hit { code: Some(codes::MAX_TIME_EXPIRED), ..Hit::default() }),
-        _ => parse_data(data)?,
+        _ => parse_data(&name, data)?,
     };
     (point.skip, point.times, point.hit.by) = (skip, times, name);
     Ok((on, Some(point)))
-}
-
-/// Of `failGetMoreAfterCursorCheckout`.
-fn parse_get_more_data(data: Document) -> Answer<FailCommand> {
-    let mut data = Fields::new("failGetMoreAfterCursorCheckout.data", data);
-    let code = data.number("errorCode")?.and_then(|code| i32::try_from(code).ok());
-    let close = data.flag("closeConnection")?.unwrap_or(false);
-    data.finish()?;
-    Ok(FailCommand { commands: vec!["getMore".to_owned()], ..FailCommand::of(Hit { close, code, ..Hit::default() }) })
 }
 
 /// Of `onPrimaryTransactionalWrite`: without a code the write is made, and its answer lost.
@@ -228,8 +224,8 @@ fn parse_write_data(data: Document) -> Answer<FailCommand> {
     Ok(FailCommand::of(Hit { close, code, ..Hit::default() }))
 }
 
-fn parse_data(data: Document) -> Answer<FailCommand> {
-    let mut data = Fields::new("failCommand.data", data);
+fn parse_data(name: &str, data: Document) -> Answer<FailCommand> {
+    let mut data = Fields::new(&format!("{name}.data"), data);
     let commands = data.array("failCommands")?.unwrap_or_default();
     let commands = commands.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
     let blocks = data.flag("blockConnection")?.unwrap_or(false);
@@ -244,7 +240,7 @@ fn parse_data(data: Document) -> Answer<FailCommand> {
         by: String::new(),
     };
     let app_name = data.text("appName")?;
-    data.ignore(&["failInternalCommands", "namespace", "threadName"]);
+    data.ignore(&["errmsg", "failInternalCommands", "namespace", "threadName"]);
     data.finish()?;
     Ok(FailCommand { commands, app_name, ..FailCommand::of(hit) })
 }
