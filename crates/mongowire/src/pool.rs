@@ -38,7 +38,8 @@ pub struct Pool {
     limits: PoolLimits,
     /// Counts connections that began to be opened; shared by all pools to a server ([`Pool::new`]).
     begun: Arc<AtomicU64>,
-    /// Where connections live: whoever uses one later may do so in a runtime that ends earlier.
+    /// Runtime in which connections live. The caller's own runtime may end before another caller
+    /// uses the connection.
     runtime: Handle,
     /// One permit for each connection in use.
     free: Semaphore,
@@ -93,7 +94,7 @@ impl Pool {
         drop(idle);
     }
 
-    /// Nobody gets a connection any more.
+    /// Closes the pool: every later request for a connection fails.
     pub fn close(&self) {
         self.free.close();
         self.clear();
@@ -114,7 +115,7 @@ impl Pool {
         Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
     }
 
-    /// Is there a connection that nobody uses, and whose last command was answered?
+    /// Whether the pool holds an idle connection whose last command was answered.
     pub fn has_idle(&self) -> bool {
         !self.state().idle.is_empty()
     }
@@ -189,7 +190,7 @@ impl Pool {
             return;
         }
         state.idle.push((connection, now));
-        // Those that were not used for the longest time stand first.
+        // Connections are in the order of their last use, the longest unused one first.
         let old = |since: Instant| self.limits.idle.is_some_and(|limit| now.duration_since(since) > limit);
         if state.idle.first().is_some_and(|(_, since)| old(*since)) {
             state.idle.retain(|(_, since)| !old(*since));

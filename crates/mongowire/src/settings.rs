@@ -1,4 +1,4 @@
-//! Where a server is, and how it wants to be spoken to.
+//! Address of a server, and the options of connections to it.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ const DEFAULT_PORT: u16 = 27017;
 /// The longest that connecting may take unless options say otherwise: the official driver's default.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server's address.
+/// Address of a server, by TCP or by a Unix domain socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A host, by its name or number, and a port.
@@ -54,13 +54,13 @@ impl fmt::Display for Address {
 /// Address, encryption, login and time limits of connections to one server.
 #[derive(Clone)]
 pub struct Settings {
-    /// Address of the server.
+    /// Address of the server to connect to.
     pub address: Address,
     /// The longest that connecting may take, greeting and login included.
     pub connect_limit: Duration,
     /// How the server calls this application in its logs.
     pub app_name: Option<String>,
-    /// Who logs in. `None`: nobody has to.
+    /// User to log in as, with the password. `None`: connections do not log in.
     pub login: Option<Arc<Login>>,
     pub(crate) tls: Option<TlsConnector>,
     /// Fields that go with every command.
@@ -80,9 +80,10 @@ impl Settings {
         }
     }
 
-    /// What the official driver's options ask for, where that is a connection as it can be made here to the one server
-    /// that they name. `None` where it is not: several servers, load balancers, other ways to log in than by a password,
-    /// certificates that cannot be used. Then the driver has to be used, which says what is wrong.
+    /// Settings that do what the official driver's options ask for. `None` if lean connections
+    /// cannot do it: several servers, load balancers, another way to log in than by a password,
+    /// certificates that cannot be used. Then the driver has to be used, which reports what is
+    /// wrong.
     ///
     /// Compressors are not negotiated. Whether the server is alone and may be written to is in its [`Greeting`].
     ///
@@ -114,7 +115,7 @@ impl Settings {
     }
 }
 
-/// What a versioned API adds to every command.
+/// Fields that the versioned API (`apiVersion`, …) adds to every command.
 fn api_fields(api: &ServerApi) -> RawDocumentBuf {
     let mut fields = RawDocumentBuf::new();
     fields.append(cstr!("apiVersion"), api.version.to_string());

@@ -10,8 +10,8 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub [u8; 12]);
 
-/// Which database the record of a client is in, as far as three bytes can tell: a client that finds no record of another
-/// one learns from the other one's id whether it should have looked there.
+/// Three bytes that tell the database of a client's record from others. A client that finds no
+/// record of another client learns from that client's id whether it looked in the right database.
 pub type DatabaseTag = [u8; 3];
 
 /// The tag of a database: FNV-1a of 32 bits over the name's bytes, its top byte folded onto its lowest. Ids are stored, so it
@@ -76,9 +76,9 @@ pub type Seq = u64;
 /// A transaction, unique for ever: no client id and no number is used twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TxId {
-    /// Who runs it.
+    /// The client that runs the transaction.
     pub client: ClientId,
-    /// Which of that client's transactions it is.
+    /// Number of the transaction among those of its client.
     pub seq: Seq,
 }
 

@@ -1,4 +1,5 @@
-//! The owner's side of a client record: which write to the record comes next, and what its answer means.
+//! The owner's side of a client record: chooses the next write to the record, and draws conclusions
+//! from its answer.
 //!
 //! One write is under way at a time. It demands the stamp that the last one left and leaves a new one.
 //!
@@ -9,21 +10,24 @@
 //!    that later loses a prepared write has lost this stamp too, because logs lose suffixes only. The evidence also
 //!    has to show that no server was replaced *between* the prepared writes: the write must have run in the connection
 //!    epoch in which the transaction sent its first prepared write, and over a connection that had been answered by then.
-//! 3. The next write decides it, together with everybody else who has evidence (group commit). Under load the
-//!    decision of one group is the evidence of the next; alone, a cheap stamp that waits for no journal comes first.
+//! 3. The next write decides it, together with all other transactions that have evidence (group
+//!    commit). Under load the decision of one group is the evidence of the next; alone, a cheap
+//!    stamp that waits for no journal comes first.
 //! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`].
 //! 5. A later write is evidence, as in 2, that the server has not lost a finished document since; only the one after it
 //!    raises `low` above the number. (A document that a restart locks again under a number below `low` would be taken
 //!    for an orphan, and half of a commit rolled back.) Documents of rolled-back transactions need no evidence: their
 //!    numbers stay known as rolled back.
 //!
-//! On a server with a single log, the connection itself may be the evidence for both, if the write is sent over that very connection or
-//! not at all ([`Recorder::next_write_over`], [`RecordWrite::over`], decision 0039): then 2 falls away, and 5 is one write. Such a write is never sent
-//! again over another connection. When its answer is lost, the record tells whether it was applied; if not, a *barrier* that decides
-//! nothing makes sure that it never will be, before anybody is told.
+//! On a server with a single log, the connection itself may be the evidence for both, if the write
+//! is sent over that very connection or not at all ([`Recorder::next_write_over`],
+//! [`RecordWrite::over`], decision 0039): then 2 falls away, and 5 is one write. Such a write is
+//! never sent again over another connection. When its answer is lost, the record shows whether it
+//! was applied. If it was not, a *barrier*, a write that decides nothing, makes sure that it never
+//! will be, before an outcome is reported.
 //!
-//! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; whoever meets a document
-//! finishes it. After 5: nothing is left but a number.
+//! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; any
+//! client that meets one of its documents finishes it. After 5: nothing is left but a number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +47,7 @@ pub enum Concern {
     Journaled,
     /// `{w: n, j: true}`: on that many members, and on the majority.
     Nodes(u32),
-    /// `{w: "majority", j: true}`.
+    /// `{w: "majority", j: true}`: a majority of the replica set has the write in its journal.
     Majority,
 }
 
@@ -135,9 +139,9 @@ pub struct RecordWrite {
     pub demands: u64,
     /// … that is not fenced and in which none of these is killed.
     pub decides: Vec<Seq>,
-    /// The stamp it leaves.
+    /// Stamp that the write leaves in the record.
     pub stamp: u64,
-    /// The new low-water mark.
+    /// Low-water mark that the write leaves in the record.
     pub low: Seq,
     /// The committed numbers from `low` on, those of `decides` included.
     pub committed: Vec<Seq>,
@@ -145,16 +149,17 @@ pub struct RecordWrite {
     pub rolled_back: Vec<Seq>,
     /// Rolled-back numbers that this write takes below `low`.
     pub aborted: Vec<Seq>,
-    /// What its answer must wait for.
+    /// Write concern that has to be met before the answer counts.
     pub concern: Concern,
-    /// It is right only if it is sent over the connection of this number.
+    /// Number of the connection over which the write must be sent, or not at all. `None`: any
+    /// connection.
     pub over: Option<u64>,
 }
 
-/// What became of one transaction.
+/// How one transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Decided: committed.
+    /// The decision was acknowledged: the transaction is committed.
     Committed(Seq),
     /// Decided, or certain to be: not committed.
     RolledBack(Seq),
@@ -162,16 +167,16 @@ pub enum Outcome {
     Indeterminate(Seq),
 }
 
-/// What became of a write to the record, by its answer or by the record.
+/// Conclusion about a write to the record, from its answer or from the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It was applied, or what it did not decide is settled: go on with the next write.
+    /// The write was applied, or all that it did not decide is settled: go on with the next write.
     GoOn(Vec<Outcome>),
-    /// It was not applied and can be sent again as it is.
+    /// The write was not applied and can be sent again unchanged.
     SendAgain,
-    /// Nothing can be decided in this record any more: every open transaction of it is rolled back, and none of its writes
-    /// can be applied, whoever is told first. The record should be fenced (if it is there and is not), so that rivals
-    /// need not wait for the lease. A new record is needed.
+    /// Nothing can be decided in this record any more: each of its open transactions is rolled
+    /// back, and none of its writes can be applied later. The record should be fenced (if it exists
+    /// and is not), so that rivals need not wait for the lease. The client needs a new record.
     Lost(Vec<Outcome>),
 }
 
@@ -189,7 +194,7 @@ pub struct Recorder {
     /// A write that was bound to a connection which was lost before it answered: it may be applied still. Until that is settled,
     /// nothing is decided.
     unanswered: Option<RecordWrite>,
-    /// Numbers that are left out of decisions for now: somebody has asked for quiet.
+    /// Numbers that are left out of decisions for now, because a reader has asked for quiet.
     held: BTreeSet<Seq>,
     lost: bool,
 }
@@ -263,7 +268,7 @@ impl Recorder {
         }
     }
 
-    /// What the owner itself knows of one of its numbers, without asking the server.
+    /// Status of one of the owner's numbers as the owner knows it, without asking the server.
     pub fn status(&self, seq: Seq) -> TxStatus {
         match self.phases.get(&seq) {
             Some(Phase::Open) => TxStatus::Active,
@@ -284,13 +289,14 @@ impl Recorder {
         self.in_flight.iter().chain(&self.unanswered)
     }
 
-    /// The stamp that the last acknowledged write left. Whoever closes the record demands it: a server that lost that write
-    /// has brought back documents that were finished before it.
+    /// Stamp of the last acknowledged write. A write that closes the record demands it: a server
+    /// that lost the acknowledged write may show documents locked again that were finished before.
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Is somebody waiting for a decision, or for the evidence for one, who is not held back?
+    /// Whether a transaction that is not held back waits for its decision, or for the evidence that
+    /// it needs.
     pub fn has_waiting(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.proven || !self.held.contains(&waiting.seq))
     }
@@ -320,7 +326,7 @@ impl Recorder {
         !self.held.is_empty()
     }
 
-    /// Those that were held back are decided with the next write.
+    /// Releases the numbers that were held back: the next write decides them.
     pub fn release(&mut self) {
         self.held.clear();
     }
@@ -349,14 +355,16 @@ impl Recorder {
         })
     }
 
-    /// The next write, if there is somebody to decide or stamp for, or if `anyway` (heartbeat, new collection). `None`
-    /// while one is under way or once the record is lost.
+    /// The next write, if a transaction waits for a decision or for evidence, or if `anyway`
+    /// (heartbeat, new collection). `None` while one is under way or once the record is lost.
     pub fn next_write(&mut self, anyway: bool) -> Option<RecordWrite> {
         self.next_write_over(anyway, None)
     }
 
-    /// The same, if it can be sent over the connection of this number or not at all, which has been answered: what that proves
-    /// needs no stamp before. What has come of it otherwise is told by [`Recorder::connection_lost`], then by the record.
+    /// Like [`Self::next_write`], for a write that may be sent over the connection of this number
+    /// or not at all, where that connection has been answered: it then needs no stamp as evidence.
+    /// If it was not sent or not answered, [`Recorder::connection_lost`] has to be called, then
+    /// [`Recorder::examined`].
     pub fn next_write_over(&mut self, anyway: bool, connection: Option<u64>) -> Option<RecordWrite> {
         if self.in_flight.is_some() || self.lost || !(self.has_waiting() || anyway || self.unanswered.is_some()) {
             return None;
@@ -381,7 +389,8 @@ impl Recorder {
         })
     }
 
-    /// Step 3: everybody with evidence whose concern is the first one's. Nobody, as long as an earlier decision may still arrive.
+    /// Step 3: every transaction that has evidence and asks for the same concern as the first.
+    /// Empty as long as an earlier decision may still arrive.
     fn group(&self, connection: Option<u64>) -> (Vec<Seq>, Concern) {
         let proven = |w: &&Waiting| w.proven || connection.is_some_and(|connection| w.since.is_proven_over(connection));
         let may = |w: &&Waiting| self.unanswered.is_none() && !self.held.contains(&w.seq);
@@ -428,14 +437,14 @@ impl Recorder {
         }
     }
 
-    /// The write was applied and acknowledged, in connection epoch `epoch` or an earlier one. [`Verdict::Lost`]: the
-    /// server may have been replaced while documents were finished, so this record cannot go on; whoever sweeps it
-    /// finishes them again.
+    /// Notes that the write was applied and acknowledged, in connection epoch `epoch` or an earlier
+    /// one. [`Verdict::Lost`]: the server may have been replaced while documents were finished, so
+    /// this record cannot go on; a sweep finishes them again.
     pub fn acknowledged(&mut self, epoch: u64) -> Verdict {
         let Some(write) = self.in_flight.take() else {
             return Verdict::GoOn(Vec::new());
         };
-        // What was not answered before it demands the stamp that this one has replaced.
+        // An earlier write without an answer demands the stamp that this one has replaced.
         self.unanswered = None;
         let mut outcomes = self.apply(&write);
         let (kept, broken): (Vec<_>, Vec<_>) = self
@@ -482,10 +491,11 @@ impl Recorder {
         }
     }
 
-    /// The write matched nothing, or its answer was lost and the record was read since: what does the record say?
+    /// Concludes from the record what became of the write that matched nothing or was not answered.
     ///
-    /// What is passed must be *durable*: an acknowledged decision is told to the application, and a server that is
-    /// killed must not come back without it. (Read it with a journaled write that changes nothing of importance.)
+    /// The record passed must be *durable*: an acknowledged decision is reported to the
+    /// application, and a server that is killed must not come back without it. (Read it with a
+    /// journaled write that changes nothing of importance.)
     pub fn examined(&mut self, record: Option<&ClientRecord>) -> Verdict {
         let Some(latest) = self.under_way().next() else {
             return Verdict::GoOn(Vec::new());
@@ -502,8 +512,9 @@ impl Recorder {
         }
     }
 
-    /// The stamp is the one that is demanded: somebody in the group was killed, or it has not arrived. What is bound to its
-    /// connection was answered as refused, and is composed anew, or is waited for behind a barrier.
+    /// The record has the stamp that the write demands: a transaction of the group was killed, or
+    /// the write has not arrived. A write that is bound to its connection was answered as refused
+    /// and is composed anew, or is waited for behind a barrier.
     fn not_applied(&mut self, record: &ClientRecord) -> Verdict {
         let is_bound = self.in_flight.as_ref().is_none_or(|write| write.over.is_some());
         match self.refused_for_killed(record) {
@@ -515,7 +526,8 @@ impl Recorder {
         }
     }
 
-    /// Applied, but nobody knows in which connection epoch: those for whom it was to be evidence need another.
+    /// The write was applied in an unknown connection epoch: transactions that needed it as
+    /// evidence need another.
     fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<Outcome> {
         let outcomes = self.apply(write);
         self.unanswered = None;
@@ -533,7 +545,8 @@ impl Recorder {
         }
     }
 
-    /// The stamp was right, so somebody in the group was killed; without such a one the write has not arrived.
+    /// The stamp was right, so a transaction of the group was killed; if none was, the write has
+    /// not arrived.
     fn refused_for_killed(&mut self, record: &ClientRecord) -> Verdict {
         let killed: Vec<Seq> = self.waiting.iter().map(|w| w.seq).filter(|seq| record.killed.contains(seq)).collect();
         if killed.is_empty() {
@@ -544,9 +557,10 @@ impl Recorder {
         Verdict::GoOn(killed.into_iter().map(|seq| self.settle(seq, Phase::RolledBack)).collect())
     }
 
-    /// Gives the record up: fenced by a rival, gone, or written back in time by a server that lost acknowledged
-    /// writes. What the record calls committed is committed; everything else that was open is rolled back; but without a
-    /// record, nobody knows about a decision that was under way.
+    /// Gives the record up: fenced by a rival, gone, or written back in time by a server that lost
+    /// acknowledged writes. Transactions that the record calls committed are committed; all others
+    /// that were open are rolled back. Without a record, the outcome of a decision that was under
+    /// way is unknown.
     pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<Outcome> {
         self.lost = true;
         let under_way: Vec<RecordWrite> = self.in_flight.take().into_iter().chain(self.unanswered.take()).collect();

@@ -22,7 +22,7 @@ pub struct ClientRecord {
     pub committed: BTreeSet<Seq>,
     /// Numbers from `low` on that the owner rolled back.
     pub rolled_back: BTreeSet<Seq>,
-    /// Numbers that somebody else rolled back, one by one.
+    /// Numbers that other clients rolled back, one by one.
     pub killed: BTreeSet<Seq>,
     /// Numbers below `low` that did not commit; all others below `low` did.
     pub aborted: BTreeSet<Seq>,
@@ -31,10 +31,10 @@ pub struct ClientRecord {
     pub fenced: bool,
 }
 
-/// What can be said of a transaction by who has read its client's record (or found none).
+/// Status of a transaction, as a reader of its client's record (or of none) can conclude it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TxStatus {
-    /// Not decided.
+    /// Not decided yet.
     Active,
     /// Decided: its writes are to be read and finished.
     Committed,
@@ -45,9 +45,10 @@ pub enum TxStatus {
     Finished,
 }
 
-/// What the record says of transaction `seq`. `None` is a record that is not there: a client that never registered, or
-/// whose record was removed after all its documents were clean. A document that was fetched before the removal may have
-/// been finished since, so it is fetched again; whatever still carries the id is dead.
+/// Status of transaction `seq` according to the record. `None` is a record that does not exist: a
+/// client that never registered, or whose record was removed after all its documents were clean. A
+/// document that was fetched before the removal may have been finished since, so it is fetched
+/// again; a lock that still carries the id then is dead.
 pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     let Some(record) = record else {
         return TxStatus::Finished;
@@ -65,8 +66,8 @@ pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     }
 }
 
-/// The records of a transaction's client are kept in another tx database than the one that was asked: nothing is known of
-/// its fate, and its locks are nobody else's business.
+/// The records of a transaction's client are kept in another tx database than the one that was
+/// asked: its status is unknown here, and its locks must be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the client that holds the lock keeps its records in another tx database")]
 pub struct ForeignClient;

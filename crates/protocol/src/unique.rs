@@ -5,10 +5,10 @@
 
 use crate::{id::TxId, status::TxStatus};
 
-/// Who holds the write lock of the other document.
+/// Holder of the write lock of the other document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// Nobody: the document is clean.
+    /// No transaction: the document is clean.
     Nobody,
     /// The transaction that wants the value.
     Mine,
@@ -30,11 +30,11 @@ impl Holder {
 /// How the transaction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claim {
-    /// The document is in nobody's way.
+    /// The document does not stand in the way of the value.
     Free,
     /// The statement is refused: the value is taken.
     Duplicate,
-    /// Nobody knows yet whether the value is taken: a conflict, or wait.
+    /// Not known yet whether the value is taken: a conflict, or wait.
     Conflict,
     /// The rival is decided: repair the document, then ask again.
     Repair,

@@ -19,7 +19,7 @@ use bson::{Bson, Document, doc};
 
 use crate::{error::Error, filter::check_filter, names::RESERVED, stored::check_document, update::Update};
 
-/// What the server's error quotes, followed by the field's name.
+/// Text that the server's error quotes in front of the field's name.
 const MARK: &str = "MongoTx stores nothing with the reserved field ";
 
 /// The stage that lets a document through as it is, and fails at one with a reserved field.

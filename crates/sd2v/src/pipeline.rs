@@ -40,10 +40,10 @@ use self::special::Opening;
 
 const CONTEXT: &str = "in a pipeline";
 
-/// Which versions of which collections are read.
+/// The collections that can be read, and which version of their documents is visible.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The transaction that reads.
+    /// Transaction that runs the pipeline. `None`: outside transactions.
     pub me: Option<TxId>,
     /// The collections that it has written to.
     pub written: BTreeSet<String>,
@@ -53,7 +53,8 @@ pub struct Sources {
     pub only: BTreeMap<String, Document>,
     /// Strings compare by a collation, so that an `_id` equals others.
     pub collated: bool,
-    /// What `$geoNear` without `key` means, by collection: [`crate::geo::only_geo_field`].
+    /// Geospatial field of each collection for `$geoNear` without `key`:
+    /// [`crate::geo::only_geo_field`].
     pub geo_fields: BTreeMap<String, String>,
     /// Documents that wait to be inserted have no field but their `_id`: see [`crate::view::safe_filter`].
     pub bare_inserts: bool,
@@ -73,16 +74,16 @@ impl Sources {
 pub struct Read {
     /// Its name, in the database of the command.
     pub collection: String,
-    /// Empty: anything.
+    /// Condition on the documents that are read. Empty: every document.
     pub filter: Document,
 }
 
 /// A pipeline for the server.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// Its stages.
+    /// Stages of the pipeline that is sent.
     pub stages: Vec<Document>,
-    /// What they read, each collection once, the one of the command first.
+    /// Collections that the stages read, each once, the one of the command first.
     pub reads: Vec<Read>,
     /// Whether they may stand in a `$unionWith` of the command's collection.
     pub stands_in_union: bool,
@@ -108,7 +109,7 @@ pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, st
     Ok(Mapped { stages, reads: mapper.reads, stands_in_union, without_geo_field: mapper.without_geo_field })
 }
 
-/// Where a pipeline stands.
+/// Position of a (sub-)pipeline within the command.
 #[derive(Clone, Copy)]
 struct Place {
     /// Its documents are the command's answer, which the client strips of reserved fields.

@@ -47,8 +47,9 @@ pub fn with_lock_fields(projection: &Document) -> Document {
     with
 }
 
-/// The same, and the unsafe version, whole, where the document has one: then whoever asks can answer with either version. The
-/// server's simple projections stay simple, which one of fields within the unsafe version would not.
+/// Like [`with_lock_fields`], with the whole unsafe version besides, if the document has one: the
+/// caller can then answer with either version. The server's simple projections stay simple, which
+/// would not be so with fields within the unsafe version.
 pub fn with_both_versions(projection: &Document) -> Document {
     let mut with = with_lock_fields(projection);
     if shape(projection) == Shape::Inclusive {

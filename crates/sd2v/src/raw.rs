@@ -36,7 +36,8 @@ pub fn only(id: RawBsonRef<'_>) -> RawDocumentBuf {
     filter
 }
 
-/// The document with this `_id`, if nobody holds it: [`crate::statement::unlocked`] as bytes. The `_id` is a value that is no condition.
+/// The document with this `_id`, if no transaction holds it: [`crate::statement::unlocked`] as
+/// bytes. The `_id` must be a plain value, not a condition.
 pub fn unlocked(id: RawBsonRef<'_>) -> RawDocumentBuf {
     let mut filter = only(id);
     for name in ABSENT {

@@ -16,7 +16,7 @@ use crate::{
     update::Update,
 };
 
-/// MongoDB's code `ShardKeyNotFound`.
+/// Number of MongoDB's error code `ShardKeyNotFound`.
 const NO_SHARD_KEY: i32 = 61;
 /// The most fields a key has.
 const MAX_FIELDS: usize = 32;
@@ -66,7 +66,7 @@ impl ShardKey {
         self.fields.is_empty()
     }
 
-    /// The paths.
+    /// Paths of the key's fields, in their order.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(String::as_str)
     }
@@ -107,7 +107,7 @@ impl ShardKey {
         projection.extend(self.fields().map(|field| (field.to_owned(), Bson::Int32(1))));
     }
 
-    /// May this update give a document that has the values `key` others? Yes, when it cannot be told.
+    /// Whether this update may change the shard key's values `key` of a document. Yes, if unknown.
     pub fn may_be_changed(&self, update: &Update, key: &Document) -> bool {
         let fields: Vec<&str> = self.fields().collect();
         match update {

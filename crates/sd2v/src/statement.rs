@@ -15,7 +15,7 @@
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
 //! | [`outlive`] | the writer's own, with a safe version that has expired | no safe version |
 //! | [`look`] | the writer's own, not removed | the same |
-//! | [`lock_read`] | not write-locked by somebody else | the reader among the read locks |
+//! | [`lock_read`] | not write-locked by another transaction | the reader among the read locks |
 //! | [`unlock_readers`] | read-locked by one of the given readers | without them |
 //!
 //! A statement is what stands in the server's `updates` (`{q, u, multi}`) or `deletes` (`{q, limit}`) array. Those that repair
@@ -32,7 +32,7 @@ use crate::names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_i
 pub struct RepairStatement(Document);
 
 impl RepairStatement {
-    /// What is sent.
+    /// The statement, to be sent in a command's `updates` or `deletes`.
     pub fn into_document(self) -> Document {
         self.0
     }
@@ -57,11 +57,12 @@ fn ids_in(ids: &[Decided]) -> Bson {
 /// Does the writer itself have a read lock on the document that it is about to lock?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OwnReadLock {
-    /// It has none.
+    /// The writer has no read lock on the document.
     None,
-    /// It has tried to take one and does not know whether it has. It has not read the document.
+    /// The writer has tried to take one, with an unknown result, and has not read the document.
     Unsure,
-    /// It has read the document under one. If the lock is not there any more, the document may have changed since.
+    /// The writer has read the document under one. If the lock is gone, the document may have
+    /// changed since.
     Kept,
 }
 
@@ -187,7 +188,7 @@ pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 
-/// Rolls forward removals.
+/// Rolls removals of committed writers forward: deletes the documents.
 pub fn finish_delete(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0})
 }
@@ -275,7 +276,7 @@ pub fn readable_by(reader: TxId) -> Document {
     doc! {"$or": [{WRITER: {"$exists": false}}, {WRITER: tx_id_to_bson(reader)}]}
 }
 
-/// Takes a read lock.
+/// Takes a read lock, on every document that the query matches.
 pub fn lock_read(query: Document, reader: TxId) -> Document {
     doc! {"q": both(readable_by(reader), query), "u": {"$addToSet": {READERS: tx_id_to_bson(reader)}}, "multi": true}
 }

@@ -112,7 +112,7 @@ pub fn extract(mut stored: Document, version: Version) -> Option<Document> {
     }
 }
 
-/// Removes the reserved fields.
+/// Removes the reserved fields from a stored document.
 pub fn strip(stored: &mut Document) {
     for name in RESERVED {
         stored.remove(name);

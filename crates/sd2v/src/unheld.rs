@@ -1,10 +1,12 @@
 //! Updates by `_id` that the server refuses where the document is held (decision 0047).
 //!
-//! A filter that names an `_id` and nothing else takes the server's shortest way. So the condition that nobody holds the document stands in
-//! the update: [`guarded`] adds a `$rename` of every reserved field into the `_id`. Of a document without one it changes
-//! nothing. Where one is there, whatever its value, the server fails: an `_id` that is no object has no fields, and never changes.
+//! A filter that names an `_id` and nothing else takes the server's shortest way. So the condition
+//! that no transaction holds the document stands in the update: [`guarded`] adds a `$rename` of
+//! every reserved field into the `_id`. Without a reserved field in the document this changes
+//! nothing. With one, whatever its value, the server fails: an `_id` that is no object has no
+//! fields, and never changes.
 //!
-//! Whether a server does so is asked by means of [`Samples`], before any such update is sent.
+//! [`Samples`] find out whether a server does so, before any such update is sent.
 
 use bson::{
     Binary, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, oid::ObjectId, raw::cstr,
@@ -23,7 +25,7 @@ const ID: &str = "_id";
 /// Longer updates are not guarded: with the guard they might not fit into a command.
 const LONGEST_BYTES: usize = 1024 * 1024;
 
-/// What `$rename` gets.
+/// The argument of `$rename`, with every reserved name.
 fn guard() -> Document {
     RESERVED.iter().map(|name| ((*name).to_owned(), format!("{ID}.{name}").into())).collect()
 }
@@ -55,7 +57,7 @@ pub fn guarded(update: &Document) -> Option<Document> {
     Some(guarded)
 }
 
-/// [`guarded`] of bytes.
+/// Like [`guarded`], for an update in bytes.
 pub fn guarded_raw(update: &RawDocument) -> Option<RawDocumentBuf> {
     let mut is_empty = true;
     for operator in update.iter() {
@@ -94,7 +96,7 @@ pub struct Samples(Vec<Document>);
 pub const MADE: &str = "made";
 
 impl Samples {
-    /// Their `_id`s come from `seed`, which nobody else has.
+    /// Makes the samples. Their `_id`s are derived from `seed`, which must be unique.
     pub fn new(seed: ObjectId, made: DateTime) -> Self {
         let mut samples = Vec::new();
         let writer = tx_id_to_bson(TxId { client: ClientId(seed.bytes()), seq: 7 });
@@ -115,19 +117,20 @@ impl Samples {
         &self.0
     }
 
-    /// Their `_id`s.
+    /// `_id`s of all samples, in order.
     pub fn ids(&self) -> Vec<Bson> {
         self.0.iter().filter_map(|sample| sample.get(ID).cloned()).collect()
     }
 
-    /// A guarded update of each. Only those that nobody holds may be changed, and only the first time.
+    /// One guarded update for each sample. The server may change only samples that no transaction
+    /// holds, each once.
     pub fn updates(&self) -> Vec<Document> {
         let update = doc! {"$set": {"n": 2, "a.b": 1}, "$unset": {"gone": ""}, "$max": {"z": 3}};
         let guarded = guarded(&update).unwrap_or_default();
         self.ids().into_iter().map(|id| doc! {"q": {ID: id}, "u": guarded.clone()}).collect()
     }
 
-    /// How many of them nobody holds.
+    /// Number of samples that no transaction holds.
     pub fn free(&self) -> usize {
         self.0.iter().filter(|sample| !is_held(sample)).count()
     }

@@ -23,7 +23,7 @@ pub use fuse::{fuse, fuse_lock, fuse_remove};
 pub use upsert::{rewrite_upsert, upsert_id};
 
 const CONTEXT: &str = "in an update";
-/// MongoDB's code `FailedToParse`.
+/// Number of MongoDB's error code `FailedToParse`.
 const FAILED_TO_PARSE: i32 = 9;
 
 /// An update as the user wrote it.
@@ -31,7 +31,7 @@ const FAILED_TO_PARSE: i32 = 9;
 pub enum Update {
     /// `{$set: …, $inc: …}`: at least one operator, and only operators.
     Operators(Document),
-    /// A whole document.
+    /// A whole document that replaces the old one.
     Replacement(Document),
     /// Aggregation stages: at least one.
     Pipeline(Vec<Document>),

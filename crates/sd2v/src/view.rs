@@ -47,7 +47,7 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) 
     let locked = doc! {WRITER: locked};
     let filter = easily_asked(&weakened(filter));
     let rewritten = rewrite_filter(&filter)?;
-    // Asked of what is not committed, an expression could fail where nobody else would ask it.
+    // Asked of uncommitted versions, an expression could fail that does not fail on committed ones.
     if filter.is_empty() || guard_filter(&filter) != filter {
         return Ok(locked);
     }
@@ -92,7 +92,8 @@ pub fn visible_by_id(filter: &Document, visible: &[TxId]) -> Document {
 pub fn select(filter: &Document, visible: &[TxId]) -> Document {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
     let mut conditions = vec![is_there(&visible)];
-    // What reads the document as a whole would see the locks, too: it is left to the stage after the map.
+    // An expression that reads the document as a whole would see the locks, too: it is left to the
+    // stage after the map.
     let filter = easily_asked(filter);
     if !filter.is_empty() {
         conditions.push(doc! {"$or": [guard_filter(&filter), {WRITER: {"$in": visible}}]});

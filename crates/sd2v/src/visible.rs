@@ -17,7 +17,7 @@ impl Visible {
         (!writers.is_empty()).then_some(Self(writers))
     }
 
-    /// The transactions.
+    /// The transactions whose unsafe versions are visible.
     pub fn writers(&self) -> &[TxId] {
         &self.0
     }

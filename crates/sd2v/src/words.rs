@@ -102,7 +102,7 @@ fn document(text: &str, depth: usize) -> String {
             return in_words(value, depth + 1);
         }
         let shown = in_words(field.trim(), depth + 1);
-        // What had nothing but reserved names in it, was MongoTx's, too.
+        // A document that had nothing but reserved names in it was MongoTx's own, too.
         let is_emptied = shown.len() < field.trim().len() && shown.ends_with("{}");
         if !RESERVED.contains(&name) && !is_emptied {
             kept.push(shown);
@@ -125,7 +125,7 @@ fn form(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Where the document that the text begins with is over.
+/// Byte offset at which the document at the beginning of the text ends.
 fn end_of_document(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, one) in form(text) {

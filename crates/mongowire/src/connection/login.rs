@@ -16,7 +16,7 @@ use crate::{
 const NONCE_BYTES: usize = 24;
 
 impl Connection {
-    /// Logs in, if somebody is to.
+    /// Logs in, if the settings name a user.
     pub(super) async fn log_in(&mut self) -> Result<(), Failure> {
         let Some(login) = self.settings.login.clone() else { return Ok(()) };
         let address = self.settings.address.clone();
@@ -89,7 +89,7 @@ fn binary(bytes: Vec<u8>) -> Binary {
     Binary { subtype: BinarySubtype::Generic, bytes }
 }
 
-/// What the server says. Nothing where it says nothing, which fits nowhere.
+/// Payload of a SASL answer; empty if the server sent none, which the next step of SCRAM refuses.
 fn payload(answer: &RawDocument) -> &[u8] {
     match answer.get("payload") {
         Ok(Some(RawBsonRef::Binary(binary))) => binary.bytes,

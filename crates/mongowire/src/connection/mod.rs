@@ -41,14 +41,14 @@ use crate::{
 
 /// Buffers that have grown beyond this are given back after a message.
 const KEPT_BYTES: usize = 64 * 1024;
-/// What is read at once. Most answers are shorter.
+/// Bytes asked of the socket by one read. Most answers are shorter.
 const READ_BYTES: usize = 8 * 1024;
 
 /// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a network the two are not
 /// taken for each other.
 static LAST_ID: AtomicI32 = AtomicI32::new(1 << 30);
 
-/// A connection: answered, and logged in where somebody has to.
+/// An open connection: greeted by the server, and logged in if the settings name a user.
 pub struct Connection {
     stream: Stream,
     settings: Arc<Settings>,
@@ -90,7 +90,7 @@ impl Connection {
         Ok(opened)
     }
 
-    /// What the server said of itself when the connection began.
+    /// The server's answer to `hello`.
     pub fn greeting(&self) -> &Greeting {
         &self.greeting
     }

@@ -8,7 +8,8 @@ use subtle::ConstantTimeEq;
 
 use super::Mechanism;
 
-/// Fewer, and whoever stands in between guesses the password from the proof (RFC 7677).
+/// Least number of iterations that the client accepts. With fewer, an attacker between client and
+/// server could guess the password from the proof (RFC 7677).
 const FEWEST_ITERATIONS: u32 = 4_096;
 /// More, and a server that is none keeps a processor busy.
 const MOST_ITERATIONS: u32 = 10_000_000;

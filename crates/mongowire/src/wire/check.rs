@@ -10,7 +10,7 @@ use crate::error::{CommandError, code};
 /// How deeply documents and arrays may be nested, as in MongoDB.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// Looks through a document.
+/// Checks a document that came from outside, with everything nested in it.
 pub(crate) fn document(document: &RawDocument) -> Result<(), CommandError> {
     nested(document, &mut Vec::new())
 }

@@ -2,7 +2,7 @@
 
 use super::WireError;
 
-/// What is left to read of a payload.
+/// The part of a payload that is not read yet.
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
 }
@@ -16,7 +16,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Everything that is left.
+    /// All bytes that are not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,9 +1,10 @@
 //! MongoDB's wire protocol: bytes to requests, replies to bytes. No I/O, no clock, no state.
 //!
-//! A message is a [`Header`] and a payload. Whoever reads one reads the header first, which says how long the payload
-//! is, and hands both to [`decode`]; the answer is written by [`encode`] in the [`Form`] in which the question came.
+//! A message is a [`Header`] and a payload. A reader decodes the header first, which states the
+//! size of the payload, and hands both to [`decode`]; the answer is written by [`encode`] in the
+//! [`Form`] in which the question came.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | `header` | the 16 bytes before every message |
 //! | `op_msg` | `OP_MSG`: all commands since MongoDB 3.6 |
@@ -44,7 +45,7 @@ pub enum WireError {
     /// The message ends too early, goes on too long, or its parts have lengths that do not fit.
     #[error("{0}")]
     Malformed(&'static str),
-    /// A message that is too long for somebody who has not logged in: more bytes than these.
+    /// A message longer than this number of bytes from a client that has not logged in.
     #[error("a message of more than {0} bytes before login")]
     Stranger(usize),
     /// There is no memory for what it becomes when it is decompressed, and no way to know whether an answer is wanted.
@@ -59,9 +60,9 @@ pub enum WireError {
     /// The message is not what was sent.
     #[error("the checksum is {found:#010x} where the message says {told:#010x}")]
     Checksum {
-        /// What the message says.
+        /// Checksum that the message states.
         told: u32,
-        /// What it is.
+        /// Checksum of the bytes received.
         found: u32,
     },
     /// A compressor that does not exist.
@@ -75,28 +76,28 @@ pub enum WireError {
 /// How an answer is written: as the question was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// The kind of message.
+    /// Kind of the message that carried the request.
     pub envelope: Envelope,
     /// The question was compressed with this.
     pub compressor: Option<Compressor>,
 }
 
-/// The kinds of answers.
+/// Kinds of messages that carry answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Envelope {
-    /// `OP_MSG`.
+    /// `OP_MSG`, the answer to `OP_MSG`.
     Msg {
-        /// With a checksum.
+        /// Whether a CRC-32C checksum follows the message.
         checksum: bool,
     },
-    /// `OP_REPLY`, for `OP_QUERY`.
+    /// `OP_REPLY`, the answer to `OP_QUERY`.
     Reply,
 }
 
-/// What came in one message.
+/// A decoded message: a request, and how to answer it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incoming {
-    /// How to answer it.
+    /// Form that the answer must have.
     pub form: Form,
     /// The client waits for an answer.
     pub answer_wanted: bool,

@@ -1,4 +1,4 @@
-//! Which names an expression may not mention: the reserved fields of the document it is evaluated on.
+//! Checks that an expression mentions no reserved field of the document that it is evaluated on.
 //!
 //! A reserved name deeper down (`"$a._unsafe"`) is an ordinary field. Names that are computed while the server
 //! evaluates the expression cannot be seen here.

@@ -1,4 +1,5 @@
-//! What a filter may not contain: reserved field names, and constructs whose meaning cannot be kept.
+//! Checks that a filter has no reserved field names, and no constructs whose meaning cannot be
+//! kept.
 
 use bson::{Bson, Document};
 

@@ -1,7 +1,9 @@
-//! What a filter says about `_id`: the values it is limited to, and the value it gives to a document that an upsert inserts.
+//! Conditions of a filter on `_id`: the values that it allows, and the value that an upsert gives
+//! to the document it inserts.
 //!
-//! Equality here is the server's without a collation: `1` also matches `1.0`. Under a collation a pinned string
-//! matches other strings too, so who runs a query with one does not ask here.
+//! Equality here is the server's without a collation: `1` also matches `1.0`. Under a collation an
+//! equality with a string matches other strings too, so queries with a collation are not analysed
+//! here.
 
 use bson::{Bson, Document};
 
@@ -90,10 +92,10 @@ pub fn demands_only(filter: &Document, key: &Document) -> bool {
 /// A field of the top level, and the value that it is to have.
 pub type Demand<'a> = (&'a str, &'a Bson);
 
-/// What the filter demands besides its `_id`, where that is no more than one value for each of some
-/// fields, and a value that an expression compares as the filter does. An expression finds no
-/// element of an array equal to the value, which a filter does: a document that has all of these
-/// values matches, and one that matches may not have them.
+/// The demands of the filter besides `_id`, if each is one value for one field, compared by an
+/// expression as by the filter. An expression does not look for an equal element in an array, as a
+/// filter does: a document that has all of these values matches the filter; one that matches may
+/// not have them.
 pub fn plain_demands(filter: &Document) -> Option<Vec<Demand<'_>>> {
     let mut demands = Vec::new();
     for (field, value) in filter {

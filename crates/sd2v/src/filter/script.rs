@@ -63,7 +63,7 @@ fn expression(source: &str) -> Document {
     doc! { "$function": { "body": body, "args": ["$$ROOT"], "lang": "js" } }
 }
 
-/// A string of JavaScript.
+/// A string literal of JavaScript.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
@@ -95,7 +95,7 @@ fn has(filter: &Document, depth: usize) -> bool {
     })
 }
 
-/// What the server says to a `$where` that has not become an expression.
+/// The server's error for a `$where` that could not become an expression.
 pub(super) fn refuse(value: &Bson) -> Error {
     let (code, message) = match value {
         Bson::JavaScriptCodeWithScope(_) => (4_649_201, "$where no longer supports deprecated BSON type CodeWScope"),

@@ -36,7 +36,7 @@ pub struct Near {
     field: String,
     /// As the `$geoNear` stage takes it.
     point: Bson,
-    /// `[x, y]`.
+    /// Coordinates of the point: `[x, y]`, or longitude and latitude.
     centre: [Bson; 2],
     geo_json: bool,
     spherical: bool,
@@ -146,12 +146,13 @@ impl Near {
         doc! { "$and": all }
     }
 
-    /// What a radian, or one of the coordinates' units, is in the unit of the bounds.
+    /// Length of a radian (GeoJSON: in metres) or of one coordinate unit (legacy pairs), in the
+    /// unit of the bounds.
     fn unit(&self) -> f64 {
         if self.geo_json { EARTH_RADIUS } else { 1.0 }
     }
 
-    /// `None`: everything is.
+    /// The condition that a document is within the distance. `None` if every document is.
     fn within(&self, distance: f64) -> Option<Document> {
         let centre = self.centre.to_vec();
         if !self.spherical {

@@ -139,7 +139,8 @@ impl GeoNear {
             stage.insert("key", key);
         }
         stage.insert("query", query);
-        // Where the user wants no distance it takes a place that is cleared.
+        // A stage without `distanceField` writes the distance to a field that a later stage
+        // removes.
         stage.insert("distanceField", self.distance_field.as_deref().map_or_else(|| WRITER.to_owned(), &place));
         if let Some(locs) = &self.include_locs {
             stage.insert("includeLocs", place(locs));
@@ -148,7 +149,7 @@ impl GeoNear {
     }
 }
 
-/// Orders what [`GeoNear::own_view`] gives.
+/// A `$sort` by the distance that [`GeoNear::own_view`] computes.
 pub fn sort_by_distance() -> Document {
     doc! { "$sort": { UNSAFE: 1 } }
 }

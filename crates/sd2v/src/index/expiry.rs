@@ -1,4 +1,4 @@
-//! What a TTL index removes, asked of a stored document as the server asks it.
+//! Tells whether a TTL index removes a stored document, as the server decides it.
 
 use bson::{Bson, Document, doc};
 
@@ -14,7 +14,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// That of the application's index, if it has one that removes anything.
+    /// Expiry of the application's index, if it is a TTL index that removes anything.
     pub(super) fn of(spec: &Document) -> Option<Self> {
         let seconds = match spec.get("expireAfterSeconds")? {
             Bson::Int32(seconds) => i64::from(*seconds),

@@ -11,16 +11,16 @@ use crate::{
 
 /// The index that finds pending documents, in proportion to what is in flight.
 pub const PENDING_INDEX: &str = "_mongotx_pending";
-/// What names of MongoTx's own indexes begin with.
+/// Prefix of the names of MongoTx's own indexes.
 pub(super) const OWN: &str = "_mongotx_";
-/// What names of stored unique indexes begin with; the application's name follows.
+/// Prefix of the names of stored unique indexes, followed by the application's name.
 pub(super) const UNIQUE: &str = "_mongotx_unique.";
 const TTL: &str = "_mongotx_ttl.";
 const MIRROR: &str = "_mongotx_unsafe.";
 /// The longest name that the server takes is far longer; what is added must fit.
 const MAX_NAME: usize = 100;
 
-/// The specification of [`PENDING_INDEX`].
+/// Specification of the index [`PENDING_INDEX`].
 pub fn pending_index() -> Document {
     doc! {"key": {WRITER: 1}, "name": PENDING_INDEX, "sparse": true}
 }
@@ -32,11 +32,11 @@ pub struct Index {
     pub spec: Document,
     /// The name of the stored index that answers its queries.
     pub stored_name: String,
-    /// It has a mirrored index on unsafe versions.
+    /// Whether it has a mirrored index on unsafe versions.
     pub mirrored: bool,
     /// Its expiry spares locked documents.
     guarded: bool,
-    /// It is made of parts of ours only, the index itself is not there (yet).
+    /// Whether only MongoTx's parts are stored, and the index itself is missing (or not yet made).
     partial: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Index {
 pub struct Creation {
     /// First: so that no transaction writes past the index while it is built.
     pub mirror: Option<Document>,
-    /// Then.
+    /// Made after the mirror: the index itself, in its stored form.
     pub main: Vec<Document>,
 }
 
@@ -58,12 +58,12 @@ impl Creation {
 }
 
 impl Index {
-    /// Its name.
+    /// The application's name of the index.
     pub fn name(&self) -> &str {
         self.spec.get_str("name").unwrap_or_default()
     }
 
-    /// Its key pattern.
+    /// The application's key pattern of the index.
     pub fn key(&self) -> Document {
         self.spec.get_document("key").cloned().unwrap_or_default()
     }

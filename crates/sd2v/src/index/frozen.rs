@@ -1,11 +1,11 @@
-//! Indexes that hold while a collection is renamed: with them the server refuses every lock, whoever takes it and whatever it bypasses,
-//! and cannot make them as long as there is a lock.
+//! Indexes that freeze a collection while it is renamed. With them the server refuses every lock,
+//! even from writers that bypass validation, and it cannot make them as long as there is a lock.
 
 use bson::{Document, doc, oid::ObjectId};
 
 use crate::names::{READERS, WRITER};
 
-/// What their names begin with; the attempt to rename follows.
+/// Prefix of their names, followed by the id of the attempt to rename.
 const RENAMING: &str = "_mongotx_renaming.";
 /// Location16755: a value is no shape.
 const NO_SHAPE: i32 = 16_755;

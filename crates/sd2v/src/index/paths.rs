@@ -4,7 +4,8 @@ use bson::Document;
 
 use crate::{expression::path::head, update::Update};
 
-/// May the update change one of these fields (by the first component of each path)? Yes, when it cannot be told.
+/// Whether the update may change one of these fields, compared by the first component of each path.
+/// Yes, if unknown.
 pub fn touches(update: &Update, fields: &[&str]) -> bool {
     let heads: Vec<&str> = fields.iter().map(|field| head(field)).collect();
     match update {

@@ -13,13 +13,13 @@ use crate::{
 /// A unique index of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unique {
-    /// Its name.
+    /// The application's name of the index.
     pub name: String,
-    /// Its key pattern.
+    /// Key pattern, without the field [`SLOT`](crate::names::SLOT).
     pub key: Document,
-    /// How its strings compare.
+    /// Collation by which strings are compared; `None` for the simple one.
     pub collation: Option<Document>,
-    /// Which documents it holds.
+    /// Condition of a partial index; `None` if the index holds all documents.
     pub partial: Option<Document>,
     /// Documents with none of its fields are not in it.
     pub sparse: bool,
@@ -51,7 +51,8 @@ impl Unique {
         self.pinned_key(filter).is_some()
     }
 
-    /// That key, as the filter names it: a number of one type may equal one of another.
+    /// The key of the one document that the filter matches, as the filter gives it: a number of one
+    /// type may equal one of another.
     pub fn pinned_key(&self, filter: &Document) -> Option<Document> {
         if self.is_plain() { demanded_values(filter, self.key.keys()) } else { None }
     }
@@ -91,8 +92,8 @@ impl Unique {
         Some(doc! {"$and": all})
     }
 
-    /// [`Self::rivals_of`] any of these documents: conditions of which one has to hold, as few as can be told. (Those that have one value for
-    /// each field are put together where they differ in one field alone.)
+    /// [`Self::rivals_of`] any of these documents, as alternatives that are as few as possible.
+    /// (Keys with one value for each field are joined where they differ in one field alone.)
     pub fn rivals_of_any(&self, documents: &[&Document]) -> Vec<Document> {
         let keys: Vec<Option<Document>> = documents.iter().map(|document| self.simple_key(document)).collect();
         let distinct = |path: &String| {
@@ -165,7 +166,7 @@ fn collect_fields<'a>(filter: &'a Document, fields: &mut Vec<&'a str>) {
     }
 }
 
-/// What a value that is not there counts as.
+/// How the index treats a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Null,

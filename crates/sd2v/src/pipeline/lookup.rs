@@ -12,7 +12,7 @@ use crate::{
     visible::Visible,
 };
 
-/// Where the `_id`s of found documents wait for the stage that fetches them.
+/// Field that holds the `_id`s of found documents until a later stage fetches these.
 const FOUND: &str = "_mongotx_found";
 const FOUND_OWN: &str = "_mongotx_found_own";
 

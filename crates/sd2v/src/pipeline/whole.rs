@@ -10,13 +10,13 @@ use crate::{
     projection::{Shape, stage_shape},
 };
 
-/// What a stage does with documents that carry reserved fields.
+/// Effect of a stage on the reserved fields of the documents that it gets.
 enum Passage {
-    /// It reads none of them and lets all of them through.
+    /// The stage reads no reserved field and leaves all of them in its documents.
     Through,
     /// Its documents have none any more.
     Ends,
-    /// It shows them.
+    /// The stage may show reserved fields.
     Shows,
 }
 

@@ -5,7 +5,8 @@ use bson::{Bson, Document};
 
 use crate::error::Error;
 
-/// What the server stems, by name and by code, and `none`. (Index version 1 takes any text.)
+/// Languages that the server can stem, by name and by code, and `none`. (Text indexes of version 1
+/// take any.)
 const LANGUAGES: [&str; 31] = [
     "none",
     "danish",

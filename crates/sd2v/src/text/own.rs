@@ -10,7 +10,7 @@ use crate::{
     visible::Visible,
 };
 
-/// What the names of scratch collections begin with: then the client id and a number of its own.
+/// Prefix of the names of scratch collections, followed by the client id and a number.
 pub const SCRATCH: &str = "_mongotx_text.";
 
 /// The collection's text index among its indexes, as the server lists them.

@@ -18,7 +18,7 @@ pub fn sort_by_score(sort: &Document) -> Document {
     doc! { "$sort": keys.collect::<Document>() }
 }
 
-/// Takes the field away.
+/// A stage that removes the field with the score.
 pub fn hide_score() -> Document {
     doc! { "$unset": UNSAFE }
 }
