@@ -69,11 +69,11 @@ pub struct Client {
     core: Arc<Core>,
 }
 
-/// What the record of a client says, for people and tools: see [`Client::clients`].
+/// Content of a client's record, for people and tools: see [`Client::clients`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientInfo {
-    /// Id of the client.
+    /// Id of the client, part of the ids of its transactions.
     pub id: ClientId,
     /// Time after the last sign of life from which rivals may roll back what the client left
     /// undecided.
@@ -95,7 +95,7 @@ pub struct ClientInfo {
     pub rolled_back: Vec<u64>,
     /// Namespaces of the collections in which the client may have locked documents.
     pub namespaces: Vec<Namespace>,
-    /// What it says about itself. `None`: it is of a version that says nothing.
+    /// The client's description of itself. `None`: its version does not store one.
     pub about: Option<About>,
 }
 
@@ -167,7 +167,7 @@ impl From<StoredRecord> for ClientInfo {
     }
 }
 
-/// A locked document.
+/// A document that a transaction has locked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockedDocument {
@@ -638,7 +638,7 @@ impl Client {
         Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
     }
 
-    /// Are changes of this collection told in change streams?
+    /// Whether changes of this collection leave events for change streams.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
@@ -698,8 +698,9 @@ impl Client {
     }
 }
 
-/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands. `nodes`
-/// is told of every answer to the driver's own `hello`, which it sends every few seconds and when the set changes.
+/// Options of the driver, with its own retries of writes off: a write is sent once. `counters`
+/// count its commands. `nodes` gets every answer to the driver's own `hello`, which the driver
+/// sends every few seconds and when the set changes.
 async fn options_for(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<Nodes>) -> Result<DriverOptions> {
     let mut options = DriverOptions::parse(uri).await.map_err(from_driver)?;
     options.retry_writes = Some(false);
@@ -766,7 +767,7 @@ async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<Document> {
     Ok(hello)
 }
 
-/// It is a router, where collections may have shard keys.
+/// Whether the server is a router, where collections may have shard keys.
 fn is_router(hello: &Document) -> bool {
     hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }

@@ -247,10 +247,10 @@ impl<T> Collection<T> {
     /// effect at once, also while the caller has a transaction open, and stays when that is rolled
     /// back.
     ///
-    /// Waits until no document is locked by a living transaction, the caller's own included, up to the client's
-    /// `write_wait`. A document that is locked between the last look and the drop goes with the collection: its
-    /// transaction is not told and may commit, as if it had done so right before the drop; what it writes afterwards
-    /// makes the collection anew.
+    /// Waits until no document is locked by a living transaction, the caller's own included, up to
+    /// the client's `write_wait`. A document that is locked between the last check and the drop is
+    /// dropped with the collection: its transaction gets no error and may commit, as if it had done
+    /// so right before the drop; its later writes create the collection again.
     ///
     /// ```no_run
     /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
@@ -282,9 +282,11 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the holders, or when somebody else renames one of
-    /// the two; [`crate::ErrorKind::Unsupported`] for the records of clients, the storage of time series, and behind a router;
-    /// [`crate::ErrorKind::Indeterminate`] when the answer is lost; the server's: 20, 26 (NamespaceNotFound), 48 (NamespaceExists), 166.
+    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the
+    /// holders, or when one of the two is being renamed already; [`crate::ErrorKind::Unsupported`]
+    /// for the records of clients, the storage of time series, and behind a router;
+    /// [`crate::ErrorKind::Indeterminate`] when the answer is lost; the server's: 20, 26
+    /// (NamespaceNotFound), 48 (NamespaceExists), 166.
     pub async fn rename(&self, to: &Namespace, drops_target: bool) -> Result<()> {
         self.core.rename_collection(&self.namespace, to, drops_target).await
     }

@@ -16,13 +16,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Error, Result};
 
-/// InvalidBSON.
+/// Number of MongoDB's error code `InvalidBSON`.
 const INVALID_BSON: i32 = 22;
 
-/// What the application gives, as it is stored.
+/// A value of the application as the document that is stored.
 ///
 /// # Errors
-/// What is no document, and as [`exact`].
+/// A value that is no document, and the errors of [`exact`].
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     exact(&bson::serialize_to_raw_document_buf(value)?)
 }
@@ -163,7 +163,7 @@ fn first_odd(raw: &RawDocument, strict: bool) -> Option<Odd> {
 
 fn odd_in_array(array: &bson::RawArray, strict: bool) -> Option<Odd> {
     let Ok(places) = RawDocument::from_bytes(array.as_bytes()) else { return Some(Odd::at("", "is no array")) };
-    // What is no element is found below.
+    // An element that cannot be read is reported below.
     let mut elements = places.iter_elements().flatten().zip(0..);
     if strict && !elements.all(|(element, place)| is_place(element.key().as_str(), place)) {
         return Some(Odd::at("", "is an array whose places are not numbered 0, 1, 2, …"));

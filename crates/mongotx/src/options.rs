@@ -14,9 +14,9 @@ use crate::{
 /// The full name of a collection, `db.coll`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Namespace {
-    /// Name of the database.
+    /// Name of the database, as the server has it.
     pub db: String,
-    /// Name of the collection.
+    /// Name of the collection within the database.
     pub coll: String,
 }
 
@@ -120,12 +120,13 @@ impl Verbosity {
     }
 }
 
-/// Which collections are watched: transactions and single writes that change them leave events for change streams
-/// ([`crate::Client::changes`]).
+/// The collections that are watched: transactions and single writes that change them leave events
+/// for change streams ([`crate::Client::changes`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChangeStreams {
-    /// Those whose option `changeStreamPreAndPostImages` is `{enabled: true}`: it is set by `create` and `collMod`.
+    /// Collections whose option `changeStreamPreAndPostImages` is `{enabled: true}`: it is set by
+    /// `create` and `collMod`.
     #[default]
     SwitchedOn,
     /// All that transactions can write to, but those of the server's databases and of MongoTx's own.
@@ -168,7 +169,7 @@ pub struct TransactionOptions {
     /// no statement was sent in it for so long; its next statement fails with [`crate::ErrorKind::Expired`]. Reading on
     /// in an open cursor is no statement. Default: the client's.
     pub idle_limit: Option<Duration>,
-    /// Whose transaction it is, for whoever reads its change events ([`crate::Event`]): stored with each of them.
+    /// Origin of the transaction, stored with each of its change events ([`crate::Event`]).
     pub origin: Option<Document>,
 }
 
@@ -250,11 +251,11 @@ pub struct ClientOptions {
     /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its
     /// metadata.
     pub shard_keys: HashMap<Namespace, Vec<String>>,
-    /// Which collections are watched. Every client of a deployment must have the same.
+    /// The collections that are watched. Every client of a deployment must have the same value.
     pub change_streams: ChangeStreams,
     /// How many events of watched collections are kept, of all collections together: a million. Older ones are removed.
     pub change_events: u64,
-    /// What gives change events their times. Default: the machine's clock.
+    /// Clock from which change events get their times. Default: the machine's clock.
     pub clock: Option<Arc<dyn Clock>>,
     /// Called at every step of the protocol: for tests that break it there.
     pub hook: Option<Arc<dyn StepHook>>,

@@ -282,7 +282,8 @@ impl Session {
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
         let State::Open(parking) = &self.state else { return error };
         let error = error.for_transaction(parking.id());
-        // What a refused statement has told of the documents is not validated.
+        // A refusal reveals something about documents. A transaction that validates its reads cannot
+        // validate that, so it ends.
         if !error.ends_transaction() && !parking.validates() {
             return error;
         }
@@ -366,7 +367,7 @@ impl Session {
         }
     }
 
-    /// What became of a commit whose answer was lost: `Ok` is committed.
+    /// Outcome of a commit whose answer was lost: `Ok` is committed.
     async fn learn(&self, error: Error, until: Instant) -> Result<()> {
         use crate::coordinator::txlog::Fate;
         let Some(id) = error.transaction() else { return Err(error) };

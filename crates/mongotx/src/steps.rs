@@ -38,7 +38,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// Those of a transaction's life, in their order. (The others are of a collection that is renamed.)
+    /// Steps of a transaction's life, in their order. (The other steps are those of renaming a
+    /// collection.)
     pub const ALL: [Self; 25] = [
         Self::BeforeRegister,
         Self::AfterRegister,

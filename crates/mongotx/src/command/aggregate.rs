@@ -187,7 +187,8 @@ impl Plan {
         self.map_again(true)
     }
 
-    /// What matters of a collection. Another collection's strings may compare otherwise when it is read by itself.
+    /// Condition on the documents that matter of a collection. Another collection's strings may
+    /// compare otherwise when it is read by itself.
     fn condition(&self, read: &Read) -> Document {
         if self.sources.collated && read.collection != self.ns.coll { Document::new() } else { read.filter.clone() }
     }
@@ -220,7 +221,7 @@ impl Plan {
         Ok(command)
     }
 
-    /// What could be pending, in the collections that exist.
+    /// Conditions on pending documents that matter, for each collection that exists.
     async fn probes(&self, core: &Core) -> Result<Vec<(&str, Document)>> {
         let mut probes = Vec::new();
         for read in &self.mapped.reads {
@@ -267,7 +268,8 @@ impl Plan {
         self.command.to_command(&self.ns, self.mapped.stages.clone())
     }
 
-    /// The same with a stage behind it that writes what comes out, which nobody strips any more: so it is guarded.
+    /// The same pipeline, followed by a stage that writes its documents. Nothing removes reserved
+    /// fields from those, so the pipeline is mapped to do it.
     pub(crate) fn writing_command(mut self, last: Document) -> Result<Document> {
         self.map_again(false)?;
         let mut stages = self.mapped.stages;

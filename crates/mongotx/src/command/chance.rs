@@ -12,7 +12,7 @@ use crate::{
 
 /// The variable that stands for the time.
 const NOW: &str = "$$NOW";
-/// What rests on chance, or on a program.
+/// Operators whose result depends on chance, or on a script.
 const CHANCE: [&str; 6] = ["$rand", "$sample", "$sampleRate", "$where", "$function", "$accumulator"];
 
 fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {

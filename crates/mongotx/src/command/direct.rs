@@ -28,13 +28,14 @@ use crate::{
 /// Attempts without waiting in between. Those between which a rival is waited for are limited by patience alone.
 const ATTEMPTS: usize = 64;
 
-/// What stands between a write and the documents it could match.
+/// Result of looking for locks between a write outside transactions and the documents that it could
+/// match.
 pub(crate) enum Obstacle {
-    /// Nothing: no document matches.
+    /// There is none, and no document matches.
     None,
-    /// It is gone now: try again.
+    /// The lock was removed: try again.
     Cleared,
-    /// It was there for a while, and may be there still: try again.
+    /// The lock was waited for, and may still be there: try again.
     Waited,
 }
 
@@ -69,7 +70,7 @@ async fn clear_the_way(
         None => {
             let settled = core.settle_pending(ns, filter, terms, None).await?;
             core.refuse_unfinished(ns, filter, &settled.unfinished).await?;
-            // By a lock, or by metadata that is nobody's.
+            // Held by a lock, or by metadata without an owner.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
             doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
         }
@@ -115,7 +116,7 @@ pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-/// What happens between two attempts of one write.
+/// State that one write keeps between its attempts.
 pub(crate) struct Attempts<'a> {
     core: &'a Core,
     ns: &'a Namespace,

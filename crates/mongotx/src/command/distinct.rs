@@ -47,7 +47,7 @@ pub(crate) async fn run(
     values(core, Some(tx), ns, field, query).await
 }
 
-/// At read committed.
+/// The values at read committed.
 pub(crate) async fn values(
     core: &Core,
     tx: Option<&Transaction>,

@@ -42,15 +42,16 @@ const FAILED: i32 = 241;
 /// InvalidNamespace, BSONObjectTooLarge, missing and unknown fields: the server refuses a whole command by these before it begins with it.
 const NOT_BEGUN: [i32; 12] = [2, 9, 13, 14, 16, 18, 59, 72, 73, 10_334, 40_414, 40_415];
 
-/// What one command has done of several writes: see [`crate::Collection::write_first`].
+/// Results of a command that carried out several writes: see [`crate::Collection::write_first`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FirstWrites {
     /// How many of the writes were dealt with, from the first on. Zero: the first one has to be carried out alone.
     pub taken: usize,
-    /// What those of them did that were carried out.
+    /// Sum of the results of the writes that were carried out.
     pub result: BulkWriteResult,
-    /// Those of them that have changed nothing: refused with an error, or (`None`) to be carried out alone, because somebody may hold the document.
+    /// Writes that changed nothing, by position: refused with an error, or (`None`) to be carried
+    /// out alone, because a transaction may hold the document.
     pub not_done: BTreeMap<usize, Option<Error>>,
     /// The command's own failure. Each of the writes that were taken may have been made, unless the error tells what was.
     pub failed: Option<Error>,
@@ -121,7 +122,7 @@ pub(crate) async fn run(
         Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(FirstWrites::default()),
         Err(error) => {
             let failed = Some(match error.kind() {
-                // What else a server gives a command up for may come between two statements.
+                // Between two statements a server may also stop a command for other reasons.
                 ErrorKind::Invalid => Error::new(ErrorKind::Indeterminate, error.to_string()),
                 _ => error,
             });
@@ -138,8 +139,9 @@ impl<'a> Batch<'a> {
         for operation in operations.iter().take(BATCH).take_while(|operation| Kind::of(operation) == Some(kind)) {
             let Some((id, statement)) = statement_of(collection, operation, is_trusted) else { break };
             bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
-            // Those of one document are carried out in their order, whatever the others' is: the one behind is not sent before the one in
-            // front of it, which may be left, has been carried out.
+            // Writes to one document are carried out in their order, even in a command without an
+            // order: the second is not sent before the first, which may not have been done, has
+            // been carried out.
             let is_next = ordered || kind == Kind::Insert || seen.insert(OwnKey::of(&id));
             if bytes > BATCH_BYTES || !is_next {
                 break;
@@ -200,8 +202,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Inserts whose `_id` is taken by a document that is committed and that nobody holds: they are duplicates, and need not be sent
-    /// again. (A document that is held may be one that was never committed.)
+    /// Inserts whose `_id` is taken by a document that is committed and not locked: they are
+    /// duplicates, and are not sent again. (A locked document may be one that was never committed.)
     async fn surely_there(
         &self,
         core: &Core,
@@ -219,7 +221,8 @@ impl<'a> Batch<'a> {
         let filter = direct::unlocked(&doc! {"_id": {"$in": &ids}});
         let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
         let found = core.server.collect(&ns.db, find, ids.len()).await;
-        // What was inserted is to be told; without an answer, the others are asked about one by one.
+        // The inserted documents have to be reported; without an answer here, the others are
+        // checked one by one.
         let found = found.inspect_err(|error| tracing::debug!(%error, "duplicates could not be asked about together"));
         let found: HashSet<OwnKey> =
             found.unwrap_or_default().iter().filter_map(|there| there.get("_id").map(OwnKey::of)).collect();

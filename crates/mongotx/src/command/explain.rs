@@ -59,7 +59,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     if visible.is_some() || query.sees_lock_fields() {
         return own_view::command(visible.as_ref(), ns, query);
     }
-    // What is left is active, and not in the way.
+    // Documents that are still pending belong to active transactions, and are not in the way.
     if let Some(command) = one_command::find_command(core, ns, query, me).await? {
         return Ok(command);
     }

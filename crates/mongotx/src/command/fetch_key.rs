@@ -100,7 +100,7 @@ impl Stored {
     }
 }
 
-/// Those that have the key, as they are shown.
+/// The visible versions that have the key, as the query shows them.
 fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Result<Option<Documents>> {
     let mut answer = Vec::new();
     for document in visible {
@@ -134,12 +134,12 @@ pub(super) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) 
     Ok(may_be && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
 }
 
-/// Can what it shows of a whole document be told without the server ([`answered`])?
+/// Whether a whole document is enough to answer the query without the server ([`answered`]).
 pub(super) fn is_answered_here(query: &Query) -> bool {
     let terms = &query.terms;
     let plain = query.skip == 0 && terms.is_plain() && terms.hint.is_none() && terms.staleness.is_none();
     let shown = query.projection.as_ref().is_none_or(is_plain_projection);
-    // What the server would refuse it has to see.
+    // Whatever the server might refuse, it has to see.
     let sorted = query.sort.as_ref().is_none_or(Document::is_empty);
     let compared = query.filter.values().all(|value| OwnKey::of_simple(value).is_some());
     let is_clear = plain && shown && sorted && compared;

@@ -33,7 +33,7 @@ use crate::{
     options::Namespace,
 };
 
-/// What is done to the document.
+/// The change that is made to the document found.
 #[derive(Clone, Debug)]
 pub(crate) enum Modify {
     Update(Box<UpdateCommand>),
@@ -316,19 +316,19 @@ async fn selected(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Que
     let first = Query { limit: 1, ..query.clone() };
     let is_vouched_for = tx.only_removed(ns) && !tx.has_own_view();
     let found = match query.sort {
-        // Which one is the first in order was read.
+        // With an order, the choice of the first document is a read, and is validated.
         Some(_) => validated::addresses(core, tx, ns, &first, 1).await?,
         None => find::addresses(core, Some(tx), ns, &first, 1).await?,
     };
     if is_vouched_for {
-        // If somebody had rolled the transaction back, what it has removed would be found again,
-        // and would be free when it is locked.
+        // If a rival had rolled the transaction back, the documents that it has removed would be
+        // found again, and would be free when they are locked.
         tx.take_own_view();
     }
     Ok(found.into_iter().next())
 }
 
-/// A document that matches and that nobody holds, if one command can find, change and show it.
+/// Finds a free document that matches, changes it and shows it, if one command can do so.
 async fn free_one(
     core: &Core,
     tx: &mut Transaction,
@@ -337,7 +337,7 @@ async fn free_one(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<Option<Document>>> {
-    // What was read of it before is compared with the whole document.
+    // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.has_points(ns);
     let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
     let Some(picks) = picks else { return Ok(None) };
@@ -364,7 +364,7 @@ async fn one(
     projection: &mut Unprobed,
 ) -> Result<Option<Option<Document>>> {
     let (ns, at) = (target.ns, target.at);
-    // What was read of it before is compared with the whole document.
+    // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.point(ns, &at.id).is_some();
     let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
     if let Some(picks) = picks

@@ -53,7 +53,7 @@ fn check(document: &Document) -> Result<()> {
     Ok(check_document(document)?)
 }
 
-/// What a transaction cannot store faithfully.
+/// Refuses documents that a transaction cannot store faithfully.
 fn check_pending(document: &Document) -> Result<()> {
     check(document)?;
     document.get("_id").map_or(Ok(()), check_id)?;
@@ -101,7 +101,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     Err(too_many_attempts(ns, &id))
 }
 
-/// Inside a transaction.
+/// Inserts one document inside a transaction.
 pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, document: Document) -> Result<Bson> {
     check_pending(&document)?;
     let me = core.ensure_started(tx, ns).await?;
@@ -116,7 +116,8 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
         let placed = place(core, tx, (ns, &collection.uniques), &at, (&stored, &document), me).await;
-        // It was this transaction's, and was free, or is another's now.
+        // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
+        // it now.
         if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
             core.vouch_for_lock(tx).await?;
         }
@@ -148,10 +149,11 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     Err(too_many_attempts(ns, &id))
 }
 
-/// A document that was placed.
+/// A document that was stored as pending.
 struct Put {
     before: Before,
-    /// Nobody else has a key of it: that need not be asked.
+    /// Whether it is known that no other document has one of its keys, so that nothing has to be
+    /// asked.
     is_compared: bool,
 }
 
@@ -258,7 +260,7 @@ async fn way_is_free(
     let Some(writer) = lock.writer.filter(|writer| Some(*writer) != me) else { return Ok(false) };
     match core.clear_locks(ns, &at, &lock, me).await? {
         None => Ok(true),
-        // It exists now and will exist, whatever becomes of the rival's change.
+        // The rival only changes the document, which exists whether or not the rival commits.
         Some(_) if !lock.insert && !lock.remove => Ok(false),
         Some(_) => {
             patience.wait_for(core, ns, &at.id, writer).await?;
@@ -317,7 +319,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// False: stop here.
+    /// Inserts the documents. `false`: an error stops an ordered command here.
     async fn insert(
         &mut self,
         core: &Core,

@@ -47,7 +47,7 @@ use crate::{
     options::Namespace,
 };
 
-/// What a command's filter and update mean besides their own words.
+/// Options of a command that have a say in what its filter and update mean.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) collation: Option<Document>,
@@ -55,7 +55,7 @@ pub(crate) struct Terms {
     pub(crate) hint: Option<Bson>,
     /// How old the answer of a read may be; none: it is the latest.
     pub(crate) staleness: Option<Duration>,
-    /// What only the server's `find` can do.
+    /// Options that only the server's `find` has.
     pub(crate) find_only: Option<FindOnly>,
 }
 

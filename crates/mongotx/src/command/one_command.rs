@@ -76,8 +76,8 @@ async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>
     Ok(met)
 }
 
-/// The same in the view of a transaction that has written to the collection: its own versions are where it can see them, and
-/// nobody else changes those.
+/// Like [`find`], in the view of a transaction that has written to the collection: its own unsafe
+/// versions are visible to it, and no other transaction changes those.
 pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
     let find_only = query.projection.as_ref().is_some_and(projection::is_find_only);
     if find_only || query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {

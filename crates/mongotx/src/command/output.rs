@@ -155,7 +155,7 @@ impl One<'_> {
                 return self.not_matched();
             }
             match insert::one_directly(self.core, self.target, self.new.clone()).await {
-                // Somebody else has inserted it meanwhile.
+                // A rival has inserted the document meanwhile.
                 Err(error) if error.is_duplicate_key() && self.is_there(&command).await? => {}
                 done => return done.map(drop),
             }

@@ -72,7 +72,7 @@ fn tail_of(query: &Query) -> Result<Vec<Document>> {
     Ok(tail)
 }
 
-/// What these stages make of the documents in that view that match the query's filter.
+/// Runs these stages on the documents that match the query's filter in that view.
 pub(crate) async fn run(
     core: &Core,
     own: Option<&Visible>,

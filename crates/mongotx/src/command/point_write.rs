@@ -35,7 +35,7 @@ pub(crate) async fn insert(core: &Arc<Core>, ns: &Namespace, document: &RawDocum
         && let Some(answer) = core.server.insert_raw(ns, document).await?
     {
         match answer.ok() {
-            // Somebody may hold the `_id` whose document is not committed, or is removed.
+            // The `_id` may belong to a document that is not committed, or is removed.
             Err(error) if error.is_duplicate_id() => {}
             answer => return answer.and_then(|_| Ok(Bson::try_from(id)?)),
         }

@@ -1,4 +1,4 @@
-//! What a query asks for, and the shape of its answer.
+//! A query, and the documents that answer it.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -26,11 +26,12 @@ pub(crate) struct Query {
     pub(crate) filter: Document,
     pub(crate) sort: Option<Document>,
     pub(crate) skip: u64,
-    /// 0: no limit.
+    /// Greatest number of documents; 0 for no limit.
     pub(crate) limit: u64,
     pub(crate) projection: Option<Document>,
     pub(crate) batch_size: Option<u32>,
-    /// What it finds is going to be locked: better finished than shown where it is.
+    /// Whether the documents found are going to be locked: then pending ones are better finished
+    /// than shown as they are.
     pub(crate) is_for_locks: bool,
     pub(crate) terms: Terms,
 }
@@ -193,9 +194,9 @@ pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, ter
 pub(crate) struct Documents {
     ready: VecDeque<RawDocumentBuf>,
     live: Option<Stream>,
-    /// Who is told what is taken out.
+    /// Gets every document of the answer, to validate it later.
     witness: Option<Witness>,
-    /// Who notes where documents are by their keys.
+    /// Notes the addresses of documents by their keys.
     spotter: Option<Spotter>,
 }
 
@@ -208,12 +209,12 @@ impl Documents {
         Self { live: Some(cursor), ..Self::default() }
     }
 
-    /// The same documents; the witness is told of each as the application has it.
+    /// The same documents, each of which the witness gets as the application gets it.
     pub(crate) fn witnessed(self, witness: Witness) -> Self {
         Self { witness: Some(witness), ..self }
     }
 
-    /// The same documents; the spotter is told of each as the application has it.
+    /// The same documents, each of which the spotter gets as the application gets it.
     pub(crate) fn spotted(self, spotter: Option<Spotter>) -> Self {
         Self { spotter, ..self }
     }
@@ -249,7 +250,7 @@ impl Documents {
         match (&self.witness, &next) {
             (Some(witness), Some(Ok(document))) => {
                 witness.saw(document);
-                // Who wants one document does not ask whether there is another.
+                // A caller that wants one document does not ask for another one.
                 if self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over) {
                     witness.ended();
                 }
@@ -265,12 +266,12 @@ impl Documents {
         Some(self.next().await?.and_then(document::decode))
     }
 
-    /// Those that are left, at most `limit`.
+    /// The remaining documents, at most `limit`.
     pub(crate) async fn all(self, limit: usize) -> Result<Vec<Document>> {
         self.all_raw(limit).await?.iter().map(|raw| document::parse(raw)).collect()
     }
 
-    /// The same as bytes.
+    /// The remaining documents as bytes, at most `limit`.
     pub(crate) async fn all_raw(mut self, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         let mut documents = Vec::new();
         while documents.len() < limit

@@ -54,7 +54,7 @@ pub(crate) async fn find(
     run(core, own, ns, query, parts, tail).await
 }
 
-/// What these stages make of the documents that match, each with its score in a reserved field.
+/// Runs these stages on the documents that match, each with its score in a reserved field.
 pub(crate) async fn run(
     core: &Core,
     own: Option<&Visible>,
@@ -147,7 +147,7 @@ impl Drop for Scratch {
     }
 }
 
-/// NamespaceNotFound.
+/// MongoDB's code `NamespaceNotFound`: there is no collection.
 const NO_SUCH_COLLECTION: i32 = 26;
 
 pub(crate) async fn drop_collection(server: &Server, ns: &Namespace) {

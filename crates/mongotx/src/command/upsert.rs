@@ -69,7 +69,7 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
     Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
 }
 
-/// What the filter demands of the shard key is where the document goes.
+/// The shard key that the filter demands must be that of the new document.
 fn check_key(at: &Address, demanded: &Document) -> Result<()> {
     if shard::same(at.key(), demanded) { Ok(()) } else { Err(shard::refused_change(demanded, at.key()).into()) }
 }
@@ -174,8 +174,9 @@ async fn insert_and_change(
     }
 }
 
-/// The `_id` is in use: by a document that this transaction has removed, or by somebody else's. The new document is
-/// built under another `_id`, taken away again, and inserted as documents are, which finds out.
+/// Handles an `_id` that is in use: by a document that this transaction has removed, or by another
+/// document. The new document is built under another `_id`, removed again, and inserted like any
+/// other, which reports a duplicate.
 async fn build_aside(
     core: &Core,
     tx: &mut Transaction,

@@ -16,7 +16,7 @@ use crate::{
 /// Names that one pipeline may mention, through views and directly.
 const MAX_NAMES: usize = 1_000;
 
-/// A pipeline without views.
+/// A pipeline in which views are replaced by their definitions.
 pub(crate) struct Resolved {
     pub(crate) ns: Namespace,
     pub(crate) pipeline: Vec<Document>,

@@ -1,9 +1,10 @@
 //! Making documents clean after a decision: one command per collection for as many transactions as have come together
 //! ([`backlog`], decision 0038).
 //!
-//! A transaction leaves the list when the server has answered, for each of its documents, that its lock is gone: because of this
-//! finish, or one before it, or because a later transaction of this client has taken the document over. Interrupted anywhere, what
-//! is left is finished by whoever meets it: every statement is conditional on the lock it removes.
+//! A transaction leaves the list when the server has answered, for each of its documents, that its
+//! lock is gone: because of this finish, or one before it, or because a later transaction of this
+//! client has taken the document over. Interrupted anywhere, the rest is finished by clients that
+//! meet it: every statement is conditional on the lock it removes.
 
 mod backlog;
 mod done;
@@ -49,22 +50,22 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// Pauses between two attempts while the server is away: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// What a transaction locked in one collection.
+/// Documents that a transaction has locked in one collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    /// Write-locked documents.
+    /// Addresses of write-locked documents.
     pub(crate) written: Vec<Address>,
-    /// Read-locked documents.
+    /// Addresses of read-locked documents.
     pub(crate) read: Vec<Address>,
     /// How many of the write-locked ones are known to have been.
     pub(crate) own: usize,
-    /// Some were inserted.
+    /// Whether some of them were inserted.
     pub(crate) inserts: bool,
-    /// Some were removed.
+    /// Whether some of them were removed.
     pub(crate) removes: bool,
 }
 
-/// A decided transaction.
+/// A decided transaction, whose documents are to be made clean.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) id: Decided,
@@ -74,7 +75,8 @@ pub(crate) struct Job {
     pub(crate) claims: Option<Claims>,
 }
 
-/// Where jobs are left. When the last copy is dropped, everything that waits is finished at once.
+/// Handle by which jobs are handed over. When the last copy is dropped, all waiting jobs are
+/// finished at once.
 #[derive(Clone)]
 pub(crate) struct Finisher(Arc<Owned>);
 
@@ -87,7 +89,7 @@ impl Drop for Owned {
     }
 }
 
-/// What the task and its flights share with those who hand over.
+/// State that the task and its flights share with the callers that hand jobs over.
 struct Desk {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
@@ -177,7 +179,7 @@ impl Finisher {
         let here = desk.backlog().ask_in(ns, &ids);
         if !here.is_empty() {
             desk.wake.notify_one();
-            // What was refused is open no more, and not clean.
+            // A refused transaction is no longer open, and is not clean.
             let is_over = |backlog: &Backlog, (id, work): &(TxId, Arc<Work>)| {
                 backlog.is_clean_in(ns, *id, work) || !backlog.is_open(*id)
             };
@@ -190,7 +192,7 @@ impl Finisher {
         ids
     }
 
-    /// Somebody waits for what this transaction holds, should it be decided.
+    /// Notes that a caller waits for the documents of this transaction, in case it is decided.
     pub(crate) fn ask(&self, id: TxId) {
         self.desk().ask(|backlog| backlog.ask(id));
     }
@@ -237,7 +239,7 @@ impl Finisher {
         self.desk().backlog().has_open(ns, by)
     }
 
-    /// What is committed by now, for [`Finisher::was_committed`].
+    /// The number of commits so far, for [`Finisher::was_committed`].
     pub(crate) fn by_now(&self) -> ByNow {
         self.desk().backlog().by_now()
     }
@@ -258,7 +260,7 @@ impl Finisher {
 /// When a transaction was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// By the moment in question.
+    /// Before the moment in question, or at it.
     Before,
     /// After the moment in question.
     Since,
@@ -342,8 +344,9 @@ async fn dispatch(desk: Arc<Desk>) {
     }
 }
 
-/// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of
-/// who holds it. The look goes on when nobody waits for it: given up half-way it would take its connection along.
+/// Finds out whether rivals have asked this client's record about holders of documents (a rival
+/// that reads a document by its `_id` finishes nothing). The look goes on when no caller waits for
+/// it: stopped half-way, it would take its connection along.
 fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
     let looking = Arc::clone(desk);
     tokio::spawn(async move {
@@ -363,7 +366,7 @@ fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
 
 async fn fly(desk: Arc<Desk>, mut flight: Flight) {
     if !flight.is_urgent && desk.backlog().looks_now(Instant::now()) {
-        // What is to be finished does not wait for a server that has the records alone.
+        // Finishing does not wait long for a server that has only the records.
         let _ = tokio::time::timeout(MOMENT, look_for_rivals(&desk)).await;
     }
     finish_parts(&desk, std::mem::take(&mut flight.parts)).await;
@@ -387,7 +390,8 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
         let before = locked();
         match finish_all(&desk.server, &whose(&parts)).await {
             Ok(finished) => {
-                // Rivals may have; so may a transaction of this client that has taken a document over, and has not been told so yet.
+                // Rivals may have finished the others; so may a transaction of this client that has
+                // taken a document over and has not noted it yet.
                 if attempt == 1 && finished < before.min(locked()) && desk.backlog().looks_now(Instant::now()) {
                     drop(look_for_rivals(desk));
                 }
@@ -439,7 +443,8 @@ async fn finish_each(desk: &Arc<Desk>, parts: Vec<Part>) {
     }
 }
 
-/// The server refuses one of the documents: each is finished by itself. Nobody of this client waits for the rest.
+/// Finishes each document by itself, because the server refuses one of them. No transaction of this
+/// client waits for the rest.
 async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
     for part in parts {
         for held in split(&part.held) {
@@ -452,7 +457,7 @@ async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
     }
 }
 
-/// What the server has refused, each by itself.
+/// Tries once more to finish the parts that the server has refused, each by itself.
 async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     let mut left = Vec::new();
     for part in parts {
@@ -470,7 +475,7 @@ async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     desk.wake.notify_one();
 }
 
-/// What a transaction has left, with everything that a command has to know of it.
+/// Documents that a transaction has left, and its decision.
 struct Whose<'a> {
     id: Decided,
     committed: bool,

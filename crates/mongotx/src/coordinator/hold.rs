@@ -26,13 +26,13 @@ use crate::{
 
 /// The collection, in the database of the records.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
-/// The one document there.
+/// `_id` of the collection's only document.
 const HOLD: &str = "hold";
 
 /// A hold ends by itself when it was not renewed for so long: its holder may be dead.
 pub(crate) const LIFE: Duration = Duration::from_secs(10);
 
-/// What is done with the hold of one deployment.
+/// Access to the hold of one deployment.
 #[derive(Clone)]
 pub(crate) struct Hold {
     ns: Namespace,
@@ -43,7 +43,7 @@ impl Hold {
         Self { ns: Namespace::new(tx_database, CHECKPOINT) }
     }
 
-    /// Does anybody hold now?
+    /// Whether a hold stands now.
     pub(crate) async fn stands(&self, server: &Server) -> Result<bool> {
         let standing = doc! {"_id": HOLD, "over": false, "$expr": {"$gt": ["$until", "$$NOW"]}};
         Ok(self.find(server, standing).await?.is_some())
@@ -52,7 +52,7 @@ impl Hold {
     /// Begins to hold, durably.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when somebody else holds.
+    /// [`ErrorKind::Unavailable`] when another hold stands.
     pub(crate) async fn take(&self, server: &Server, by: ObjectId) -> Result<()> {
         let free = doc! {"$or": [{"$ne": ["$over", false]}, {"$lte": ["$until", "$$NOW"]}]};
         let begins = doc! {"$set": {"by": by, "since": "$$NOW", "until": until(), "over": false}};

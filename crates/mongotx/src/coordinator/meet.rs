@@ -110,7 +110,7 @@ impl Core {
     }
 }
 
-/// How long somebody is ready to wait for rivals.
+/// The time that an action waits for rivals.
 pub(crate) struct Patience {
     until: Instant,
     limit: Duration,
@@ -130,7 +130,7 @@ impl Patience {
         !std::mem::replace(&mut self.noticed, true)
     }
 
-    /// Until when.
+    /// The moment at which the action stops waiting.
     pub(crate) fn deadline(&self) -> Instant {
         self.until
     }
@@ -153,7 +153,7 @@ impl Patience {
         }
         core.server.counters.add(&core.server.counters.waits, 1);
         if self.shown.as_ref().is_none_or(|(shown, _)| *shown != rival) {
-            // What was shown before goes first, or it would take the new one with it.
+            // The old wait is dropped first; dropped later, it would hide the new one.
             self.shown = None;
             self.shown = Some((rival, waiting::show(ns, rival)));
         }

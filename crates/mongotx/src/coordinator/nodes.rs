@@ -1,9 +1,10 @@
-//! How many servers keep the data, and what a write has to wait for because of it.
+//! The number of servers that keep the data, and the write concern that follows from it.
 //!
-//! One server keeps the order of what it was told in its log, and the journaled decision covers what came before it. Several
-//! servers have no common log: a primary that is cut off goes on answering for a while, and what it alone has is gone
-//! when it comes back. So there everything that a decision rests on, and everything that follows from one, waits for the
-//! majority: registrations, prepared writes, fences, decisions, finished documents, and records that are read to be acted on.
+//! One server keeps the order of its writes in its log, and the journaled decision covers what came
+//! before it. Several servers have no common log: a primary that is cut off goes on answering for a
+//! while, and what it alone has is gone when it comes back. So there everything that a decision
+//! rests on, and everything that follows from one, waits for the majority: registrations, prepared
+//! writes, fences, decisions, finished documents, and records that are read to be acted on.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -86,7 +87,8 @@ impl Nodes {
         self.hear(hello, false);
     }
 
-    /// An answer to the driver's own `hello`, which may be told long after it came: an earlier process in it is no news.
+    /// Notes an answer to the driver's own `hello`. It may come late, so an older process in it
+    /// means nothing.
     pub(crate) fn note_heartbeat(&self, hello: &Document) {
         self.hear(hello, true);
     }
@@ -110,7 +112,7 @@ impl Nodes {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a change waits for that somebody will be told about, or that others act on.
+    /// Write concern of a change that is going to be reported, or that other clients act on.
     pub(crate) fn durable(&self) -> Document {
         match self.are_several() {
             true => doc! {"w": "majority", "j": true, "wtimeout": LONGEST_WAIT_MS},

@@ -64,7 +64,7 @@ impl Core {
         Ok(ids)
     }
 
-    /// Who keeps the same later changes nothing.
+    /// Keeps an orphan. Keeping it once more changes nothing.
     async fn keep(&self, orphan: Document) -> Result<()> {
         let home = Namespace::new(&self.options.tx_database, ORPHANS);
         let name = orphan.get("_id").cloned().unwrap_or(Bson::Null);

@@ -1,4 +1,5 @@
-//! Open transactions between two statements, and the task that rolls back those that are left lying.
+//! Open transactions between two statements, and the task that rolls back those that were idle for
+//! too long.
 //!
 //! 1. A transaction is *parked* in its session's [`Parking`]. A statement takes it out and, when the statement ends or its
 //!    future is dropped, puts it back with the time ([`Statement`]).
@@ -6,9 +7,9 @@
 //! 3. The reaper's task sleeps until the first of those could have been parked for its idle limit. It takes out those that
 //!    have been, leaves word for their sessions, and rolls them back.
 //!
-//! Whoever takes the transaction out has it alone: the reaper never meets a statement that is under way. The heartbeats
-//! of a client keep all of its transactions alive; without this task one forgotten session would stop others for as long
-//! as its client lives.
+//! A caller that takes the transaction out has it alone: the reaper never meets a statement that is
+//! under way. The heartbeats of a client keep all of its transactions alive; without this task one
+//! forgotten session would stop others for as long as its client lives.
 
 use std::{
     collections::HashMap,
@@ -33,11 +34,11 @@ const NOTHING_LISTED: Duration = Duration::from_secs(3_600);
 /// How long it sleeps at least between two looks at all that are listed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 
-/// Where the transaction of one session is.
+/// Place of a session's transaction.
 enum Place {
-    /// Here, since then.
+    /// In the session, since this time.
     Parked(Box<Transaction>, Instant),
-    /// With a statement, or with whoever ends it.
+    /// Taken out by a statement, or to be ended.
     Out,
     /// The reaper has rolled it back, for this reason.
     Reaped(Error),
@@ -222,7 +223,7 @@ impl Reaper {
         self.wake.notify_one();
     }
 
-    /// What is due now, and how long nothing else will be.
+    /// The transactions that are due now, and the time until the next one can be.
     fn due(&self) -> (Vec<(Box<Transaction>, Error)>, Duration) {
         let now = Instant::now();
         // The last handle of a session may be dropped here, which takes it from the list: that must not be locked then.

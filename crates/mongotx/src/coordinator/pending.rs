@@ -28,7 +28,7 @@ use crate::{
 /// Rounds before giving up: each round finds a transaction that finished between two of its commands.
 const ROUNDS: usize = 16;
 
-/// What [`Core::settle_pending`] found.
+/// Result of [`Core::settle_pending`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// Something was pending at first.
@@ -56,7 +56,8 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if let Some(limit) = terms.staleness {
-            // What this client has committed, and may have seen, is not hidden from it again.
+            // Documents that this client has committed, and may have shown, are not hidden from it
+            // again.
             let by_now = self.finisher.by_now();
             self.finisher.clear(ns).await;
             if self.finisher.has_open(ns, by_now) {
@@ -94,7 +95,7 @@ impl Core {
                     .map(|(writer, _)| *writer)
                     .collect()
             };
-            // What this client has committed itself is being finished already, without a command more.
+            // Commits of this client are being finished already, without a further command.
             let committed = self.finisher.unfinished(ns, of(TxStatus::Committed)).await;
             let unfinished = self.finish_pending(ns, &decided(&committed, TxStatus::Committed)).await?;
             self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;

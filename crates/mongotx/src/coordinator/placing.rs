@@ -1,10 +1,11 @@
-//! A few inserts under unique indexes: placed, and compared with what is committed, by one command (decision 0041).
+//! Inserts of a few documents under unique indexes: placed, and compared with what is committed, by
+//! one command (decision 0041).
 //!
 //! 1. One `update` command: for each document an upsert that matches nothing, and behind them the question of
 //!    [`super::unique`], which other documents have one of their keys in a safe version: statements that change nothing and
 //!    count what they match. The server carries them out in their order, so the question comes after the placing.
-//! 2. No more were counted than were placed: nobody has the keys. Otherwise, and where the question was not carried out, it is
-//!    asked as ever, which tells who is there.
+//! 2. No more were counted than were placed: no other document has the keys. Otherwise, and where
+//!    the question was not carried out, it is asked as ever, which shows the other documents.
 
 use bson::{Document, doc};
 use protocol::TxId;
@@ -22,7 +23,7 @@ const MOST_BYTES: usize = 64 * 1024;
 /// The most statements of one command that ask who has a key.
 const QUESTIONS: usize = 4;
 
-/// What became of documents that were to be placed, in their order.
+/// Results of placing documents, in their order.
 #[derive(Default)]
 pub(crate) struct Placing {
     /// So many of the first were placed.
@@ -62,7 +63,8 @@ impl Core {
             Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
             answer => answer?,
         };
-        // Upserts count among what is matched, and are told: a server that does otherwise is asked as ever.
+        // Upserts count among the matches, and are listed in the answer: of a server that does
+        // otherwise the question is asked separately.
         let is_alone = usize::try_from(answer.n) == Ok(stored.len()) && !answer.upserted.is_empty();
         let failed = if answer.errors.is_empty() { None } else { Some(answer.errors.swap_remove(0)) };
         Ok(Some(match failed {

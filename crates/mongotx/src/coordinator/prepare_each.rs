@@ -74,7 +74,7 @@ impl Core {
         let done = match self.in_order(tx, ns, &at, &answer, me).await {
             Ok(done) => done,
             Err(error) => {
-                // What it has changed is not known, and could be changed again.
+                // The change may have been made, or may still be: it must not be made twice.
                 tx.sending();
                 return Err(error);
             }

@@ -25,7 +25,7 @@ use crate::error::Result;
 
 /// A document that was locked and changed.
 pub(crate) struct Shown {
-    /// As it was.
+    /// The document before the change.
     pub(crate) before: Document,
     /// As it is now in this transaction; `None`: removed.
     pub(crate) after: Option<Document>,
@@ -65,7 +65,7 @@ impl Core {
         let mut found = match self.send_shown(tx, target.ns, &statement).await? {
             Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
             Told::Found(_) | Told::Nothing => {
-                // It stands in turn for the document when it tries again.
+                // The next attempt waits in turn for the document.
                 tx.not_held(target.ns, target.at);
                 return Ok(None);
             }
@@ -85,7 +85,8 @@ impl Core {
         Ok(Some(Shown { before: found, after }))
     }
 
-    /// Somebody who is committed may have left the document: makes the statement take it over, or waits until it is finished.
+    /// If a committed transaction may have left the document, makes the statement take it over, or
+    /// waits until it is finished.
     pub(crate) async fn take_over(
         &self,
         statement: &mut Document,

@@ -58,7 +58,7 @@ pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, wri
     if !first.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
         return Ok(first.ok()?.n);
     }
-    // What this transaction has removed elsewhere goes first, too.
+    // Documents that this transaction has removed elsewhere go first, too.
     server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
     server.repair(ns, vec![statement::step_aside(writers)]).await?.ok()?;
     Ok(server.repair(ns, vec![statement]).await?.ok()?.n)

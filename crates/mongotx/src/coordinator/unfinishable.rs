@@ -5,7 +5,7 @@
 //! - Writers, and readers that have to lock the document, fail with an error that names document and index.
 //! - Finishers and sweeps go on with the other documents. The record of the transaction stays: without it the
 //!   document would be taken for an orphan.
-//! - Whoever meets the document when the index has gone finishes it.
+//! - When the index is gone, any client that meets the document finishes it.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
@@ -17,7 +17,7 @@ use crate::{
     options::Namespace,
 };
 
-/// CannotIndexParallelArrays.
+/// Number of MongoDB's error code `CannotIndexParallelArrays`.
 const PARALLEL_ARRAYS: i32 = 171;
 
 /// Has the server looked at the document, and refused?

@@ -12,9 +12,9 @@ use crate::{error::Result, options::Namespace};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CollectionInfo {
-    /// Name of the collection.
+    /// Name of the collection or view.
     pub name: String,
-    /// `collection`, `view` or `timeseries`.
+    /// Kind of the collection: `collection`, `view` or `timeseries`.
     pub kind: String,
     /// Options that the collection was made with: `validator`, `capped`, `viewOn`, …
     pub options: Document,

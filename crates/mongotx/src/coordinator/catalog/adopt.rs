@@ -19,7 +19,7 @@ use crate::{
     options::Namespace,
 };
 
-/// IndexNotFound.
+/// Number of MongoDB's error code `IndexNotFound`.
 const NO_SUCH_INDEX: i32 = 27;
 
 pub(super) async fn adopt(server: &Server, ns: &Namespace, found: &Collection) -> Result<()> {

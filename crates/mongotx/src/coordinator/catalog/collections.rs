@@ -17,7 +17,7 @@ use crate::{
     options::{ChangeStreams, Namespace},
 };
 
-/// InvalidNamespace.
+/// Number of MongoDB's error code `InvalidNamespace`.
 const INVALID_NAME: i32 = 73;
 /// Collections listed of one database.
 const MAX_COLLECTIONS: usize = 1_000_000;

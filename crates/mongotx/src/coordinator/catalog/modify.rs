@@ -13,11 +13,11 @@ use crate::{
     options::Namespace,
 };
 
-/// InvalidOptions.
+/// Number of MongoDB's error code `InvalidOptions`.
 const INVALID_OPTIONS: i32 = 72;
-/// IndexNotFound.
+/// Number of MongoDB's error code `IndexNotFound`.
 const NO_SUCH_INDEX: i32 = 27;
-/// AmbiguousIndexKeyPattern.
+/// Number of MongoDB's error code `AmbiguousIndexKeyPattern`.
 const AMBIGUOUS: i32 = 181;
 /// The longest time after which an index can let documents expire.
 const LONGEST_EXPIRY: i64 = i32::MAX as i64;

@@ -11,7 +11,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Where shard keys come from.
+/// Source of shard keys: the client's options, or the router.
 #[derive(Default)]
 pub(crate) struct Shards {
     declared: HashMap<Namespace, ShardKey>,

@@ -1,11 +1,13 @@
-//! What decided transactions have left locked and nobody has finished yet, by collection, and when that is to be done.
+//! Documents that decided transactions have left locked and that are not finished yet, by
+//! collection, and the time at which they are to be finished.
 //!
-//! | what is left in a collection is finished | |
+//! | documents left in a collection are finished | |
 //! | --- | --- |
 //! | when so many documents have come together | [`TOGETHER`] |
 //! | when nothing was left there for so long | the client's `finish_delay` |
 //! | when more and more is left there, and the first of it has waited longer than that | [`BUSY`] times as long; as long, if [`SEVERAL`] transactions have left something |
-//! | at once | if somebody asks, if something of it was rolled back or is read-locked, when the client ends, and for a second when rivals have met what waited |
+//! | at once | if a caller asks, if something of it was rolled back or is read-locked, when the
+//! client ends, and for a second when rivals have met what waited |
 //!
 //! A collection is finished by one flight at a time: what comes meanwhile goes with the next.
 
@@ -36,8 +38,8 @@ const BUSY: u32 = 4;
 const SEVERAL: usize = 16;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
-/// A delay of which nobody notices much: whoever waits no longer need not look whether rivals have
-/// met what waits.
+/// A delay that callers hardly notice. With a delay no longer than this, no look is needed whether
+/// rivals have met what waits.
 const UNNOTICED: Duration = Duration::from_millis(5);
 /// How often that is looked at.
 const LOOKS: Duration = Duration::from_millis(100);
@@ -51,7 +53,8 @@ pub(super) const MAX_LARGE: usize = 100_000;
 const FORESIGHT: u8 = 8;
 /// Collections of which that is known.
 const MAX_MET: usize = 10_000;
-/// Jobs that are kept because the server refuses one of their documents; more are left to whoever meets them.
+/// Jobs that are kept because the server refuses one of their documents; others are left to the
+/// clients that meet them.
 const MAX_REFUSED: usize = 1_000;
 /// Pauses between two attempts at such jobs: the first, and the longest.
 const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -61,7 +64,7 @@ pub(super) struct Flight {
     /// The collection, if it is the one flight of that.
     lane: Option<Namespace>,
     pub(super) parts: Vec<Part>,
-    /// Somebody waits for it.
+    /// Whether a caller waits for it.
     pub(super) is_urgent: bool,
     over: Arc<AtomicBool>,
     large: usize,
@@ -99,11 +102,11 @@ struct Open {
     number: u64,
     work: Arc<Work>,
     namespaces: Vec<Namespace>,
-    /// Those of them where it is not known to be clean.
+    /// The collections where it is not known to be clean.
     left: Vec<Namespace>,
 }
 
-/// What is to be done next.
+/// The next step of the finisher's task.
 pub(super) enum Next {
     /// Flights that have to be sent now.
     Fly(Vec<Flight>),
@@ -121,7 +124,7 @@ pub(super) struct Backlog {
     eager_until: Option<Instant>,
     /// When it was looked at last whether they have.
     looked: Option<Instant>,
-    /// That look is under way.
+    /// Whether such a look is under way.
     is_looking: bool,
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
@@ -216,12 +219,13 @@ impl Backlog {
         looks
     }
 
-    /// The look has ended.
+    /// Notes that the look has ended.
     pub(super) fn has_looked(&mut self) {
         self.is_looking = false;
     }
 
-    /// Somebody else has finished what waited here: he had to find out what became of it, which is dear.
+    /// Notes that another client has finished documents that waited here. It had to ask for the
+    /// transaction's status, which is expensive.
     pub(super) fn met_by_rivals(&mut self, now: Instant) {
         self.eager_until = Some(now + EAGER);
     }
@@ -290,7 +294,7 @@ impl Backlog {
         }
     }
 
-    /// A part is clean.
+    /// Notes that a part is clean.
     pub(super) fn clean(&mut self, part: &Part) {
         let id = part.work.id.id();
         if let Some(open) = self.open.get_mut(&id) {
@@ -302,7 +306,7 @@ impl Backlog {
         self.close(&part.work);
     }
 
-    /// A part is clean, or nobody here goes on with it for now.
+    /// Notes that a part is clean, or that this client does not go on with it for now.
     pub(super) fn close(&mut self, work: &Work) {
         if work.part_is_closed() {
             self.open.remove(&work.id.id());
@@ -323,7 +327,7 @@ impl Backlog {
         self.refused.push(part);
     }
 
-    /// What was refused has been tried again, and these parts are refused still.
+    /// Keeps the parts that the server has refused once more, for a later attempt.
     pub(super) fn keep_again(&mut self, left: Vec<Part>, now: Instant) {
         let pause = self.again.map_or(REFUSED_PAUSE.0, |(_, pause)| (pause * 2).min(REFUSED_PAUSE.1));
         self.refused.extend(left);
@@ -331,7 +335,7 @@ impl Backlog {
         self.again = (!self.refused.is_empty()).then_some((now + pause, pause));
     }
 
-    /// Nobody wants to wait for this transaction.
+    /// Makes everything that this transaction has left urgent.
     pub(super) fn ask(&mut self, id: TxId) {
         for ns in self.open.get(&id).into_iter().flat_map(|open| &open.left) {
             urge(&mut self.lanes, ns);
@@ -408,8 +412,8 @@ impl Backlog {
         ByNow { handed_over: self.numbers, finished: self.recent.finished() }
     }
 
-    /// Those that were committed and may have left something in this collection. `None`: they are
-    /// more than `most`.
+    /// Transactions that are committed and may have left something in this collection. `None`:
+    /// there are more than `most`.
     pub(super) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
         if !self.has_left(ns) {
             return Some(Vec::new());

@@ -6,7 +6,8 @@ use protocol::TxId;
 
 use super::{ByNow, When};
 
-/// How many are remembered: whoever fetches for longer than it takes to finish so many asks the records.
+/// Number of transactions remembered. A fetch that takes longer than finishing so many has to ask
+/// the records.
 pub(super) const MAX_DONE: usize = 1_024;
 
 /// When a committed transaction was open: handed over, and not finished.
