@@ -18,10 +18,11 @@ const DEPRECATION_ERRORS: &str = "apiDeprecationErrors";
 /// The fields of every command that are about the API.
 pub(crate) const API_FIELDS: [&str; 3] = [VERSION, STRICT, DEPRECATION_ERRORS];
 
-/// What a command says of the API. Commands of one transaction, and of one cursor, have to say the same.
+/// The versioned-API parameters of a command. Commands of one transaction, and of one cursor, must
+/// have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiParameters {
-    /// It names version 1, the only one.
+    /// Whether the command names API version 1, the only one.
     is_versioned: bool,
     strict: Option<bool>,
     deprecation_errors: Option<bool>,

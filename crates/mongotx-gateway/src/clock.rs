@@ -18,7 +18,7 @@ impl Clock {
         Arc::<LogicalClock>::clone(&self.0)
     }
 
-    /// The next moment.
+    /// The next timestamp, later than all before.
     pub(crate) fn now(&self) -> Timestamp {
         mongotx::Clock::now(&*self.0)
     }

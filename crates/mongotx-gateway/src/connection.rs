@@ -1,4 +1,4 @@
-//! What is known of one client connection.
+//! State of one client connection.
 
 use std::{
     fmt,
@@ -24,12 +24,12 @@ pub struct Connection {
     peer: Peer,
     state: Mutex<State>,
     gone: watch::Sender<bool>,
-    /// What it shows of itself.
+    /// Activity of the connection, as others see it.
     doing: Arc<Doing>,
     _listed: Option<Listed>,
 }
 
-/// Where a client is.
+/// The other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Another process, on this machine or another one: its address, and the gateway's address that it has connected to.
@@ -38,7 +38,7 @@ pub enum Peer {
     Unix,
 }
 
-/// What the client has told.
+/// State that commands of the client change.
 #[derive(Debug, Default)]
 struct State {
     metadata: Option<Document>,
@@ -46,7 +46,7 @@ struct State {
     end: End,
 }
 
-/// Who the client is.
+/// Login of the client.
 #[derive(Default)]
 pub(crate) struct Login {
     /// The user, once it is known.
@@ -70,7 +70,7 @@ pub(crate) enum End {
     Not,
     /// After the answer to the command that runs.
     AfterAnswer,
-    /// Instead of an answer.
+    /// At once, without an answer.
     Now,
 }
 
@@ -88,7 +88,7 @@ impl Connection {
         Self { _listed: Some(listed), ..connection }
     }
 
-    /// What it shows of itself.
+    /// Activity of the connection, as others see it.
     pub(crate) fn doing(&self) -> &Arc<Doing> {
         &self.doing
     }
@@ -98,12 +98,13 @@ impl Connection {
         self.id
     }
 
-    /// Where the client is.
+    /// The client's end of the connection.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// What the client said about itself in its first `hello` (`client`): its driver, system and application.
+    /// The client's description of itself in its first `hello` (`client`): driver, system and
+    /// application.
     pub fn metadata(&self) -> Option<Document> {
         self.state().metadata.clone()
     }
@@ -119,7 +120,8 @@ impl Connection {
         first
     }
 
-    /// The client has closed the connection, or it is lost: nobody waits for an answer any more.
+    /// Whether the client has closed the connection, or it is lost: an answer would not be
+    /// received.
     pub fn is_gone(&self) -> bool {
         *self.gone.borrow()
     }

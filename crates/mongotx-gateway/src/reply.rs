@@ -1,4 +1,4 @@
-//! What goes back to a client: one raw document.
+//! Replies to clients: one raw document each.
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
@@ -14,7 +14,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The document.
+    /// The document of the reply.
     pub fn body(&self) -> &RawDocument {
         &self.body
     }

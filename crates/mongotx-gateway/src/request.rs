@@ -1,4 +1,4 @@
-//! Commands as they come from clients, and as documents for whoever has to understand them.
+//! Commands as they come from clients, and as parsed documents for handlers.
 
 use bson::{Bson, Document, RawDocument};
 

@@ -1,4 +1,5 @@
-//! What is kept instead of a password: enough to check who knows it, and to show the client that it is known here.
+//! Credentials: stored instead of a password. They are enough to check that a client knows the
+//! password, and to show the client that the gateway knows it.
 
 use mongowire::scram::Mechanism;
 use rand::RngExt;
@@ -52,8 +53,8 @@ impl Credential {
         prepared.is_ok() && bool::from(of.stored_key.ct_eq(&self.stored_key))
     }
 
-    /// Of a user who does not exist: nobody can tell it from a real one, and no password fits. The same name has the same salt, at
-    /// every gateway that has the same secret.
+    /// Credential of a user who does not exist. Clients cannot tell it from a real one, and no
+    /// password fits. The same name has the same salt, at every gateway that has the same secret.
     pub(crate) fn fake(mechanism: Mechanism, secret: &[u8], user: &str) -> Self {
         let derived = |what: &str| {
             Mechanism::ScramSha256.hmac(secret, format!("{what}\0{}\0{user}", mechanism.name()).as_bytes())

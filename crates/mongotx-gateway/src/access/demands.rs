@@ -1,10 +1,10 @@
-//! What a user must have for one command, as it is put together. Pure.
+//! The privileges that one command demands, collected step by step. Pure.
 
 use bson::Bson;
 
 use super::role::Need;
 
-/// What must be had, and on which database.
+/// A privilege, and the database on which it is demanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demand {
     pub(super) need: Need,

@@ -12,7 +12,7 @@ use super::credential::Credential;
 /// As long as a client's message may be. Names and nonces are much shorter.
 const LONGEST_BYTES: usize = 4 * 1024;
 
-/// Why nobody is logged in: for the log, never for the client.
+/// Reason why a login failed: for the log, never for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("malformed message: {0}")]
@@ -23,15 +23,15 @@ pub(crate) enum Refused {
     Unknown,
 }
 
-/// What the client says first.
+/// The client's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct First {
-    /// Who it wants to be.
+    /// Name of the user that the client logs in as.
     pub(crate) user: String,
-    /// `n,,` or `y,,`.
+    /// GS2 header of the message: `n,,` or `y,,`.
     header: String,
     nonce: String,
-    /// All behind the header.
+    /// The message without its header.
     bare: String,
 }
 
@@ -183,7 +183,7 @@ mod tests {
         ] {
             assert!(matches!(finish(&bad), Refused::Malformed(_)), "{bad}");
         }
-        // Whoever claims to be nobody does not get through by knowing how it is derived.
+        // Knowing how the fake credential is derived must not be enough to log in.
         let fake = Credential::fake(Mechanism::ScramSha256, b"secret", "user");
         let (exchange, _) = First::parse(FIRST).unwrap().answer(Mechanism::ScramSha256, fake, OURS);
         assert_eq!(exchange.finish(LAST.as_bytes()).unwrap_err(), Refused::Proof);

@@ -1,4 +1,4 @@
-//! Who does what: what connections and transactions show of themselves to those who look on, such as `currentOp`, the log and the page.
+//! Activity: what connections and transactions are doing, for `currentOp`, the log and the page.
 //!
 //! | file | |
 //! | --- | --- |
@@ -7,7 +7,8 @@
 //! | [`shape`] | a command without its values (pure) |
 //! | [`transactions`] | open transactions, by their sessions and by their ids |
 //!
-//! Whoever runs a command leaves a reference to it, and no more: everything that is told of it is made when somebody looks.
+//! A running command leaves only a reference to itself; everything shown of it is computed when it
+//! is looked at.
 
 pub(crate) mod connections;
 pub(crate) mod shape;
@@ -33,9 +34,9 @@ const COMMANDS: i64 = 1 << 20;
 /// A client, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Who {
-    /// Number of the connection.
+    /// Number of the connection, unique in this gateway.
     pub(crate) connection: i64,
-    /// Address of the client.
+    /// Network address of the client.
     pub(crate) host: String,
     /// Name of the application (`appName`), if the client has said one.
     pub(crate) application: Option<String>,
@@ -59,7 +60,7 @@ impl fmt::Display for Who {
 }
 
 impl Who {
-    /// What the client says of itself in its first message.
+    /// Takes the client's description of itself from its first message.
     pub(crate) fn says(&mut self, metadata: &Document) {
         let text = |of: &str, field: &str| {
             let part = metadata.get_document(of).ok()?;
@@ -73,7 +74,7 @@ impl Who {
     }
 }
 
-/// What one connection shows of itself.
+/// Activity of one connection.
 #[derive(Debug)]
 pub(crate) struct Doing {
     pub(crate) connection: i64,
@@ -85,12 +86,12 @@ pub(crate) struct Doing {
     pub(crate) watch: Watch,
 }
 
-/// A command that runs.
+/// A command that is running.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) request: Arc<Request>,
     pub(crate) since: Instant,
-    /// Which of the connection's commands it is.
+    /// Number of the command among those of its connection.
     number: u32,
 }
 
@@ -116,7 +117,7 @@ impl Doing {
         }
     }
 
-    /// The client.
+    /// The client and its user.
     pub(crate) fn who(&self) -> Arc<Who> {
         Arc::clone(&locked(&self.who))
     }
@@ -126,7 +127,7 @@ impl Doing {
         change(Arc::make_mut(&mut locked(&self.who)));
     }
 
-    /// Shows a command.
+    /// Shows a command as running until the returned value is dropped.
     pub(crate) fn runs(&self, request: &Arc<Request>, since: Instant) -> Shown<'_> {
         let number = self.begun.fetch_add(1, Relaxed);
         *locked(&self.running) = Some(Running { request: Arc::clone(request), since, number });

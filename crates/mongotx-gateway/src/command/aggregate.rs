@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! The command `aggregate`, and the stages that the gateway itself answers.
 
 use bson::{Bson, Document, RawDocumentBuf};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -26,7 +26,7 @@ use crate::{
 pub(super) const UNSTABLE: [&str; 6] =
     ["explain", "runtimeConstants", "encryptionInformation", "isMapReduceCommand", "fromMongos", "exchange"];
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Pipeline {
     stages: Vec<Document>,
     collation: Option<Document>,
@@ -105,14 +105,14 @@ impl Pipeline {
     }
 }
 
-/// What a pipeline begins with.
+/// The input of a pipeline.
 enum Source {
     Collection(Collection<Document>),
     Database(Database),
 }
 
 impl Source {
-    /// From the first field.
+    /// The input that the command's first field names.
     fn of(call: &Call<'_>) -> Answer<(Self, Namespace)> {
         match call.body.get(call.name) {
             Some(one) if as_number(one) == Some(1) => {

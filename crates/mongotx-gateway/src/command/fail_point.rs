@@ -7,7 +7,7 @@ use crate::{
     fields::Fields,
 };
 
-/// `configureFailPoint`.
+/// Runs `configureFailPoint`, if test commands are allowed.
 pub(super) async fn configure(call: &mut Call<'_>) -> Answer<Body> {
     if !call.context.options.test_commands {
         let message = "configureFailPoint is a test command, and the gateway was started without them";

@@ -1,4 +1,5 @@
-//! What the server tells about itself, without what MongoTx stores there: its database, its indexes.
+//! Server commands whose answers would show what MongoTx stores for itself (its database, its
+//! indexes): these parts are removed.
 
 use bson::{Bson, Document};
 

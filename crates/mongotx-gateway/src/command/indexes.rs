@@ -15,7 +15,7 @@ use crate::{
     fields::Fields,
 };
 
-/// `createIndexes`.
+/// Runs `createIndexes` on a collection.
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let models = parse_models(call.fields("createIndexes"))?;

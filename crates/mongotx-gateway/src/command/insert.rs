@@ -1,4 +1,4 @@
-//! `insert`.
+//! The command `insert`, with its documents.
 
 use bson::Document;
 use mongotx::{Error, Namespace, WriteModel};
@@ -15,7 +15,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Inserts {
     documents: Vec<Document>,
     is_ordered: bool,
@@ -58,7 +58,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     tally.finish(call).await.map(Made::Body)
 }
 
-/// One document.
+/// One document of the command.
 struct Insertion(Document);
 
 impl statements::Statement for Insertion {

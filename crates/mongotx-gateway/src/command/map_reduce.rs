@@ -22,7 +22,7 @@ const BAD_LIMIT: i32 = 15_958;
 const SPECIAL_TARGET: i32 = 17_385;
 /// The most bytes of results in one reply.
 const MAX_RESULTS: usize = 16 * 1024 * 1024;
-/// What the server sets before the reason why a pipeline has failed, and why a `mapReduce` has.
+/// Prefixes that the server puts before the reason why a pipeline, or a `mapReduce`, has failed.
 const PIPELINE_FAILED: &str = "PlanExecutor error during aggregation :: caused by :: ";
 const FAILED: &str = "MapReduce internal error :: caused by :: ";
 
@@ -40,20 +40,20 @@ pub(super) struct MapReduce {
 
 /// Destination of the results.
 enum Out {
-    /// The reply.
+    /// In the reply of the command.
     Inline,
-    /// A collection.
+    /// In a collection of this name.
     Into { how: How, db: Option<String>, collection: String },
 }
 
 /// Treatment of the documents that the target collection has already.
 #[derive(Clone, Copy)]
 enum How {
-    /// They are removed.
+    /// All of them are removed.
     Replace,
-    /// Those whose keys new results have are replaced.
+    /// Documents with the key of a new result are replaced by it.
     Merge,
-    /// Those whose keys new results have are reduced with these.
+    /// Documents with the key of a new result are reduced together with it.
     Reduce,
 }
 

@@ -225,7 +225,8 @@ async fn carry_out(call: &mut Call<'_>, namespace: &Namespace, change: Change<'_
     if !tally.retried(call, 0)? {
         match change.send(&call.collection(namespace)).await {
             Ok(done) => tally.done(call, 0, done),
-            // What cannot be stored as it is written is no matter of a statement, as on the long way, which reads it first.
+            // A document that cannot be stored as it is fails the whole command, as on the long
+            // way, which reads it first.
             Err(error) if error.code() == Some(code::INVALID_BSON.number) => return Err(Failure::from(&error)),
             Err(error) => drop(tally.refused(call, 0, &error)?),
         }

@@ -1,4 +1,5 @@
-//! Reading a command as far as that needs no server: for fuzzers and tests, which read what nobody would send.
+//! Parsing of commands as far as that needs no server: for fuzzers, and for tests of input that no
+//! driver sends.
 
 use bson::Document;
 

@@ -1,4 +1,4 @@
-//! What a row of the table of commands says (`table` has the rows), and how a row is found by a command's name.
+//! Rows of the table of commands (`table` has them), and the look-up of a row by a command's name.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -52,7 +52,7 @@ pub(crate) enum Route {
     Local(Local),
     /// `passthrough/` sends it to the server: MongoTx need not touch it.
     Through,
-    /// Nobody answers it: it is refused with this code and reason.
+    /// The command is refused with this code and reason.
     Refused(Code, &'static str),
 }
 
@@ -63,7 +63,7 @@ pub(crate) type Running<'a> = BoxFuture<'a, Result<Reply, CommandError>>;
 /// Answers a command that asks the gateway.
 pub(crate) type Local = for<'a> fn(Arrived<'a>) -> Result<Reply, CommandError>;
 
-/// A command as it came, for whoever is to answer it.
+/// A command that has arrived, for the handler that answers it.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrived<'a> {
     pub(crate) context: &'a Context,
@@ -79,7 +79,7 @@ pub(crate) enum InTransactions {
     Held,
     /// A transaction may hold it, but not begin with it.
     HeldLater,
-    /// It ends a transaction.
+    /// The command ends a transaction.
     Ends,
     /// No transaction may hold it.
     Never,
@@ -202,13 +202,14 @@ impl Command {
         Self { explain, ..self }
     }
 
-    /// What is refused of a command whoever answers it, before it has to do with a transaction.
+    /// Refuses wrong fields of a command, whatever its route, before its transaction is considered.
     ///
     /// # Errors
-    /// 323 for what is not in the API version that the client keeps to, 72 for a write concern where nothing is written.
+    /// 323 for a command outside the API version that the client demands, 72 for a write concern of
+    /// a command that does not write.
     pub(crate) fn check(&self, api: ApiParameters, has_write_concern: bool) -> Answer<()> {
         api.check_command(self.api, self.names.first().copied().unwrap_or_default())?;
-        // What others answer, they check.
+        // Commands that the server or the handshake answers are checked there.
         let is_own = matches!(self.route, Route::Transactional(_) | Route::Local(_));
         if has_write_concern && is_own && !self.takes_write_concern {
             return Err(Failure::new(codes::INVALID_OPTIONS, "Command does not support writeConcern"));

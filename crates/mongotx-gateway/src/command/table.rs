@@ -196,7 +196,7 @@ static ROWS: &[Command] = &[
     outside!(indexes::list, ["listIndexes"], On(See))
         .parsed(|mut fields| First::of_cursor("listIndexes", fields.document("cursor")?).map(drop))
         .stable_but(&["includeBuildUUIDs", "includeIndexBuildInfo"]),
-    // What would show what MongoTx stores for itself.
+    // Commands that would show what MongoTx stores for itself.
     outside!(hidden::unchanged, ["dbStats", "dbstats"], On(See)),
     outside!(hidden::statistics, ["collStats", "collstats"], On(See)),
     outside!(hidden::statistics, ["validate"], On(Manage)),
@@ -279,7 +279,7 @@ static ROWS: &[Command] = &[
     through(&["getDefaultRWConcern"], On(Monitor)),
     through(&["availableQueryOptions"], Own),
     through(&["driverOIDTest"], Own),
-    // Nobody's.
+    // Commands of replication, which no gateway has.
     refused(NO_REPLICATION, &["replSetGetStatus"], On(Root)),
     refused(NO_REPLICATION, &["replSetGetConfig"], On(Root)),
     refused(NO_REPLICATION, &["replSetInitiate"], On(Root)),
@@ -345,12 +345,12 @@ pub(crate) fn look_up(name: &str) -> Option<Known> {
     COMMANDS.find(name)
 }
 
-/// What a command of this name needs of its user: what nobody knows, nobody but `root` may ask for.
+/// Privileges that a command of this name needs; an unknown command needs `root`.
 pub(crate) fn access_of(name: &str) -> Access {
     look_up(name).map_or(On(Root), |known| known.command.access)
 }
 
-/// Those that are not refused, by their usual names.
+/// The commands that are not refused, by their usual names.
 fn listed() -> impl Iterator<Item = Listed> {
     let answered = ROWS.iter().filter(|command| !matches!(command.route, Route::Refused(..)));
     answered.filter_map(|command| {
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Who changes a row so that more or fewer may run its command has to say so twice.
+    /// A change of a row that lets more or fewer users run its command has to be repeated here.
     #[test]
     fn what_is_open_to_everybody_and_what_only_to_root_is_known() {
         let is_answered = |command: &Command| !matches!(command.route, Route::Refused(..));

@@ -18,7 +18,8 @@ use crate::{
     upstream::{ServerBatch, ServerCursor},
 };
 
-/// Opens one. `written`: the `find` as it came; `expires`: it ends when nobody uses it.
+/// Opens a tailable cursor. `written`: the `find` as it came; `expires`: it ends when it is not
+/// used for a while.
 pub(super) async fn open(call: &Call<'_>, namespace: Namespace, written: &Document, expires: bool) -> Answer<Made> {
     check(call)?;
     let upstream = &call.context.upstream;

@@ -1,4 +1,4 @@
-//! What each kind of MongoTx's errors becomes on the wire.
+//! Translation of MongoTx's errors into MongoDB's codes and labels.
 //!
 //! | kind | code | label in a transaction |
 //! | --- | --- | --- |

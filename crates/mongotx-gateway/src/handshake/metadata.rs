@@ -1,4 +1,4 @@
-//! What a client says about itself in its first handshake: driver, system, application.
+//! The client's description of itself in its first handshake: driver, system, application.
 
 use bson::{Document, RawBsonRef, RawDocument};
 
@@ -32,7 +32,7 @@ pub(super) fn keep(connection: &Connection, hello: &RawDocument) -> Result<(), C
     Err(CommandError::new(code::CLIENT_METADATA_CANNOT_BE_MUTATED, text))
 }
 
-/// What must be there, and what must not be long.
+/// Checks that the required fields are there, and that none is too long.
 fn check(client: &RawDocument) -> Result<(), CommandError> {
     let missing =
         |what: &str| CommandError::new(code::CLIENT_METADATA_MISSING_FIELD, format!("client: {what} is missing"));

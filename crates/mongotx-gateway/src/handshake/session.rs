@@ -4,7 +4,7 @@ use bson::{Document, Uuid, doc};
 
 use super::hello::SESSION_TIMEOUT_MINUTES;
 
-/// A new id.
+/// A new session id, with the timeout of sessions.
 pub(super) fn start() -> Document {
     doc! {"id": {"id": Uuid::new()}, "timeoutMinutes": SESSION_TIMEOUT_MINUTES, "ok": 1.0}
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, codes};
 /// Why a transaction was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AbortReason {
-    /// `abortTransaction`.
+    /// The client asked for it by `abortTransaction`.
     Asked,
     /// A rival held what it needed.
     Conflict,
@@ -13,15 +13,15 @@ pub(crate) enum AbortReason {
     Refused,
     /// Its connection was lost while a statement ran.
     ConnectionLost,
-    /// It could not be committed, for another reason.
+    /// The transaction could not be committed, for another reason.
     NotCommitted,
-    /// It was open for too long.
+    /// The transaction was open for too long.
     Lifetime,
     /// Its session was ended or killed, or not used for too long.
     SessionEnded,
     /// Its session began another one, or wrote without one.
     Superseded,
-    /// The gateway ends.
+    /// The gateway was shut down.
     Shutdown,
 }
 

@@ -1,9 +1,9 @@
-//! What the gateway counts, and how it is shown. (`server/endpoint.rs` shows it over HTTP.)
+//! The gateway's metrics, and how they are shown. (`server/endpoint.rs` serves them over HTTP.)
 //!
 //! | file | |
 //! | --- | --- |
 //! | this one | the counters, by their Prometheus names |
-//! | [`abort`] | why transactions are rolled back |
+//! | [`abort`] | reasons why transactions are rolled back |
 //! | [`history`] | the last minutes, second by second |
 //! | [`text`] | all of them as text, with what is true at the moment |
 
@@ -53,7 +53,7 @@ pub(crate) struct Metrics {
     logins: Family<Label, Counter>,
     /// Transactions that are open now.
     pub(crate) open: Gauge,
-    /// Those in which a command runs now.
+    /// Connections on which a command runs now.
     pub(crate) active: Gauge,
     pub(crate) started: Counter,
     pub(crate) committed: Counter,
@@ -68,7 +68,7 @@ pub(crate) struct Metrics {
     history: History,
 }
 
-/// What was sent again.
+/// Kinds of commands that clients send again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repeated {
     /// A write with the number of one before.
@@ -139,7 +139,7 @@ impl Metrics {
         registry.register("limit", "The most that there may be, by the option that says so", self.limits.clone());
     }
 
-    /// What this option has set a limit to. Nothing, if there is no limit.
+    /// Shows the limit that this option sets, or removes it if there is none.
     pub(crate) fn limited(&self, option: &'static str, limit: Option<usize>) {
         let label = [("option", option)];
         if let Some(limit) = limit {
@@ -176,7 +176,7 @@ impl Metrics {
         self.history.seconds(since)
     }
 
-    /// A login was tried.
+    /// Counts a login, successful or not.
     pub(crate) fn login(&self, is_ok: bool) {
         self.logins.get_or_create(&[("outcome", if is_ok { "ok" } else { "refused" })]).inc();
     }
@@ -195,12 +195,12 @@ impl Metrics {
         AbortReason::ALL.into_iter().map(count).filter(|(_, count)| *count > 0)
     }
 
-    /// Something was sent again.
+    /// Counts a command that was sent again.
     pub(crate) fn retried(&self, what: Repeated) {
         self.retries.get_or_create(&[("what", what.name())]).inc();
     }
 
-    /// How often.
+    /// Number of commands of this kind that were sent again.
     pub(crate) fn retries(&self, what: Repeated) -> u64 {
         self.retries.get(&[("what", what.name())]).map_or(0, |counter| counter.get())
     }

@@ -6,7 +6,7 @@ use prometheus_client::encoding::text::encode;
 
 use super::Metrics;
 
-/// What the gateway keeps between commands at the moment.
+/// Numbers of things that the gateway keeps between commands at the moment.
 pub(crate) struct Kept {
     pub(crate) sessions: usize,
     /// Sessions that have made room for others so far.

@@ -99,7 +99,7 @@ fn next_id() -> i32 {
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
 async fn run(context: &Context, connection: &Connection, request: Request) -> Reply {
     let name = request.name().to_owned();
-    // Whoever looks at what runs has it, too, for a moment.
+    // `currentOp` may share the request for a moment.
     let request = Arc::new(request);
     let running = dispatch::run(context, connection, &request);
     AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {

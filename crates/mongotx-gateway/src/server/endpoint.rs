@@ -1,7 +1,7 @@
 //! `/metrics` and `/healthz` over HTTP, beside the clients' own connections.
 //!
-//! Whoever asks here holds nobody up: there are few connections at a time, each has a few seconds from its first byte to its last, and
-//! an answer is made in memory before it is sent.
+//! Requests here cannot delay clients: there are few connections at a time, each has a few seconds
+//! from its first byte to its last, and an answer is made in memory before it is sent.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ impl Endpoint {
         Ok(Self { listener: TcpListener::bind(address).await? })
     }
 
-    /// Where, with the port that was taken.
+    /// Address of the endpoint, with the port that was taken.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }

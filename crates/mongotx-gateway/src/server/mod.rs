@@ -43,21 +43,21 @@ use crate::{
     options::Tuning,
 };
 
-/// What reading the files again has changed.
+/// Result of reading the files of users and certificates again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reloaded {
     /// Users who were removed, or whose password or roles are others: what they had open was ended.
     pub users_changed: usize,
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Server {
     pub(crate) context: Arc<Context>,
     /// No new commands: connections end as soon as they have answered.
     pub(crate) closing: CancellationToken,
     /// No waiting for commands any more: connections end now.
     pub(crate) ending: CancellationToken,
-    /// Everything that runs.
+    /// All running tasks.
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: RwLock<Option<TlsAcceptor>>,

@@ -40,7 +40,7 @@ pub(super) enum ReadError {
 #[derive(Debug)]
 pub(super) struct Skipped {
     pub(super) full: Full,
-    /// Those at its beginning.
+    /// The first four bytes of its payload.
     pub(super) first: [u8; 4],
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer,
     command::connection_closed(&server.context, &connection).await;
 }
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the gateway is closing")]

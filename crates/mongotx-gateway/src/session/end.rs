@@ -9,7 +9,7 @@ use crate::{
     metrics::{AbortReason, Metrics, Repeated},
 };
 
-/// Those who are told.
+/// Receivers of the news that a transaction has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) metrics: &'a Metrics,

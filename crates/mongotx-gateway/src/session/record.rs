@@ -1,5 +1,5 @@
-//! What a session's newest retryable write has done, as it is stored for other gateways: see
-//! `docs/decisions/0011-durable-retryable-writes.md`. Pure: BSON in, BSON out.
+//! The results of a session's newest retryable write, in the form that is stored for other
+//! gateways: see `docs/decisions/0011-durable-retryable-writes.md`. Pure: BSON in, BSON out.
 //!
 //! ```text
 //! {_id: <session>, n: <number>, v: <version>, done: <statements>, at: <date>}
@@ -19,14 +19,14 @@ use crate::failure::{Answer, Failure, codes};
 /// The most that the results of one write may take. While it is being replaced, a stored document has both versions.
 pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 
-/// A session's record.
+/// The stored record of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// The newest number; `None` where there is no record.
     pub(crate) number: Option<i64>,
     /// How often it was written.
     pub(crate) version: i64,
-    /// What was done under the newest number.
+    /// Results of the write with the newest number.
     pub(crate) done: Retry,
 }
 
@@ -63,10 +63,10 @@ impl Record {
         }
     }
 
-    /// What makes it the record of this number.
+    /// The update that makes it the record of this number.
     ///
     /// # Errors
-    /// 10334 when there is more to be stored than the limit.
+    /// 10334 when the results are longer than the limit.
     pub(crate) fn update(&self, number: i64, done: &Retry) -> Answer<Document> {
         let bytes = encode(done).to_vec().map_err(|error| {
             Failure::new(codes::INTERNAL_ERROR, format!("the results of the write are no BSON: {error}"))

@@ -22,7 +22,7 @@ use crate::{
     metrics::Counted,
 };
 
-/// One session.
+/// One session of the table.
 pub(crate) struct Slot {
     pub(crate) lsid: Lsid,
     work: Mutex<Work>,
@@ -32,7 +32,7 @@ pub(crate) struct Slot {
     shown: StdMutex<Weak<OpenTransaction>>,
 }
 
-/// What one command at a time has of a session.
+/// The part of a session that one command at a time may use.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) machine: Machine,
@@ -40,7 +40,7 @@ pub(crate) struct Work {
     pub(crate) open: Option<Open>,
     /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
     pub(crate) id: Option<TxId>,
-    /// What the newest number's transaction has said of the API with its first statement.
+    /// API parameters of the newest transaction's first statement.
     pub(crate) api: ApiParameters,
     /// How the session's last transactions have ended.
     pub(crate) attempts: Attempts,
@@ -58,15 +58,15 @@ pub(crate) struct Known {
     pub(crate) version: i64,
 }
 
-/// An open transaction.
+/// An open transaction of a session.
 pub(crate) struct Open {
     pub(crate) session: mongotx::Session,
     pub(crate) since: Instant,
     /// Collections that it has made.
     pub(crate) made: Vec<Namespace>,
-    /// What others see of it.
+    /// The transaction as others see it.
     pub(crate) shown: Arc<OpenTransaction>,
-    /// It is counted as open.
+    /// Its share of the gauge of open transactions.
     pub(crate) _counted: Counted,
 }
 
@@ -93,7 +93,8 @@ impl Work {
         was_open
     }
 
-    /// What a client is told of a transaction of this number, with the reason if it was open for too long.
+    /// The error for a command of a transaction of this number; it gives the reason if that was
+    /// open for too long.
     pub(crate) fn told_overdue(&self, number: i64, mut failure: Failure) -> Failure {
         if self.overdue == Some(number) && failure.code == codes::NO_SUCH_TRANSACTION {
             failure.message.push_str(" It was open for longer than it may be (--transaction-lifetime).");
@@ -123,7 +124,7 @@ impl Slot {
         self.work.try_lock().ok()
     }
 
-    /// It was used.
+    /// Notes that the session was used.
     pub(crate) fn touch(&self, now: Instant) {
         *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
     }
@@ -133,7 +134,7 @@ impl Slot {
         *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// What waits until the session is interrupted, from now on.
+    /// A future that waits until the session is interrupted, from now on.
     pub(crate) fn interruption(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut interrupts = self.interrupts.subscribe();
         async move {

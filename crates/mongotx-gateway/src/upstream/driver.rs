@@ -9,7 +9,7 @@ use crate::{
     request::Sequence,
 };
 
-/// See [`super::Upstream::run`].
+/// Runs a command over the driver: see [`super::Upstream::run`].
 pub(super) async fn run(
     client: &mongodb::Client,
     database: &str,

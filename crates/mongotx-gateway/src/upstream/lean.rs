@@ -12,7 +12,7 @@ use crate::{
     request::Sequence,
 };
 
-/// How long a connection is kept that nobody uses.
+/// Time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
 /// A command runs as long as its client waits for it.
 const FOR_EVER: Duration = Duration::MAX;

@@ -26,7 +26,7 @@ use crate::{
     request::Sequence,
 };
 
-/// The backing server.
+/// The connection to the backing server.
 pub struct Upstream {
     way: Way,
 }

@@ -18,7 +18,7 @@ use crate::{
     session::{info::Mode, records::is_own_name, retry::Retry},
 };
 
-/// A command.
+/// A command that is being carried out.
 pub(crate) struct Call<'a> {
     pub(crate) context: &'a Context,
     pub(crate) connection: &'a Connection,
@@ -36,11 +36,12 @@ pub(crate) struct Call<'a> {
     pub(crate) session: Option<&'a mut Session>,
     /// The collections that the transaction has made.
     pub(crate) made: Option<&'a mut Vec<Namespace>>,
-    /// What of it was done before.
+    /// Results of its statements that were done before, if it is a retryable write.
     pub(crate) retry: Option<&'a mut Retry>,
     /// The level of the validated read that it is, if it is one: `session` is then its own, not the client's.
     pub(crate) validated: Option<ReadLevel>,
-    /// It was answered, but something in it was refused: that ends a transaction.
+    /// Whether a statement of it was refused although the command was answered: that ends a
+    /// transaction.
     pub(crate) is_refused: bool,
 }
 
@@ -81,7 +82,8 @@ impl Call<'_> {
         }
     }
 
-    /// What the command's write concern could not wait for. A write within a transaction waits when that is committed.
+    /// The `writeConcernError` for the part of the write concern that could not be met. A write
+    /// within a transaction waits when that is committed.
     pub(crate) async fn missed_concern(&self) -> Option<Document> {
         match self.generic.write.as_ref().filter(|_| self.session.is_none()) {
             Some(concern) => concern.missed(&self.context.client).await,
@@ -109,7 +111,7 @@ impl Call<'_> {
         namespace_of(self.context, self.db, name)
     }
 
-    /// What stands for the user in names of sessions and on cursors; empty where nobody logs in.
+    /// Digest of the user in the keys of sessions and on cursors; empty without login.
     pub(crate) fn user_digest(&self) -> &[u8] {
         self.user.map_or(&[], |user| &user.digest)
     }

@@ -13,14 +13,14 @@ use crate::{
     fields::Fields,
 };
 
-/// What a first batch is to be.
+/// Requirements for a first batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
     /// Its documents; `None`: the usual number.
     pub(crate) size: Option<usize>,
     /// There is to be no other.
     pub(crate) is_only: bool,
-    /// The cursor ends when nobody uses it.
+    /// Whether the cursor ends when it is not used for a while.
     pub(crate) expires: bool,
 }
 
@@ -48,7 +48,8 @@ impl Call<'_> {
             let user = self.user_digest().to_vec();
             let (lsid, number) = (self.mode.lsid().cloned(), self.mode.transaction());
             let owner = Owner { namespace, user, lsid, number, api: self.generic.api };
-            // Who keeps the gateway's memory does not keep it for ever.
+            // The rest of a validated read takes the gateway's memory, so its cursor always
+            // expires.
             let expires = first.expires || self.validated.is_some();
             self.context.tx.cursors.add(owner, open, expires, Instant::now())?
         };

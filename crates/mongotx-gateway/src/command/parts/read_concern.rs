@@ -11,17 +11,18 @@ use crate::{
 /// The levels that a command takes outside transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadLevels {
-    /// Those that do not promise one moment: `local`, `available`, `majority`.
+    /// Levels that do not promise one moment: `local`, `available`, `majority`.
     Usual,
     /// The usual levels and `linearizable`.
     Linearizable,
     /// The usual levels, `linearizable` and `snapshot`.
     OneMoment,
-    /// It heeds no read concern. In a snapshot session, drivers send `getMore` and `killCursors` that of the cursor's read.
+    /// Every level, without effect. In a snapshot session, drivers send `getMore` and `killCursors`
+    /// with the read concern of the cursor's read.
     Heedless,
 }
 
-/// What the field `readConcern` of a command says.
+/// The read concern of a command (field `readConcern`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadConcern {
     pub(crate) level: Option<ReadLevel>,
@@ -105,7 +106,7 @@ impl ReadConcern {
         }
     }
 
-    /// What others did since then is not kept apart from what they did before.
+    /// Refuses reads of a past moment: MongoTx keeps no older versions of documents.
     fn check_moment(&self) -> Answer<()> {
         let Some(Timestamp { time, increment }) = self.at else { return Ok(()) };
         let message = format!(
@@ -121,7 +122,8 @@ impl ReadConcern {
         self.level.filter(|level| taken.promise(*level))
     }
 
-    /// What a transaction that begins with this read concern is protected from, if `usual` is what others get.
+    /// Isolation level of a transaction that begins with this read concern; `usual` is the level of
+    /// those without one.
     pub(crate) fn isolation(&self, usual: Isolation) -> Isolation {
         match self.level {
             Some(ReadLevel::Linearizable) => Isolation::Serializable,

@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 
 use crate::failure::{Answer, Failure, codes};
 
-/// Deepest value within values.
+/// Greatest depth of values within values.
 const MAX_DEPTH: usize = 100;
 
 /// A function as source: a text or code, as the server takes it.

@@ -16,7 +16,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// One statement.
+/// A statement of a write command.
 pub(crate) trait Statement {
     /// The same as a write of a bulk; `None`: it says more, or is refused whatever the documents
     /// are.
@@ -131,7 +131,8 @@ pub(crate) async fn run_first(
     Ok(goes_on.then_some(first.taken))
 }
 
-/// Those statements that the others have left behind them: refused, or to be carried out by themselves. False: stop here.
+/// Runs or refuses the statements that the common command has not carried out. `false`: an error
+/// stops an ordered command here.
 async fn run_left(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -187,8 +188,8 @@ fn note(call: &mut Call<'_>, first: usize, result: BulkWriteResult, tally: &mut 
     }
 }
 
-/// One of them was refused, which ends the transaction: what those before it have upserted is not
-/// told. False: stop here.
+/// Notes a refused statement, which ends the transaction; ids that earlier statements have upserted
+/// are not reported. `false`: the command stops here.
 fn refused(call: &mut Call<'_>, first: usize, error: &Error, tally: &mut Tally) -> Answer<bool> {
     let Some(refused) = error.write_errors().first() else { return tally.refused(call, first, error) };
     if let Some(done) = error.progress() {

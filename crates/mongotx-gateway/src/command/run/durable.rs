@@ -35,7 +35,7 @@ use crate::{
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How an attempt ended.
+/// Result of one attempt.
 enum Attempt {
     Done(Made),
     /// Nothing was made, and it makes sense to try again. If there is no time for that, this is the answer.
@@ -64,7 +64,7 @@ pub(super) async fn run(
     }
 }
 
-/// Steps 1 to 4.
+/// Makes one attempt: steps 1 to 4.
 async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work, handle: Handle) -> Answer<Attempt> {
     let before = match work.known.take() {
         Some(known) if known.number < number => {

@@ -80,12 +80,12 @@ async fn retryable_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
     }
 }
 
-/// `commitTransaction`.
+/// Runs `commitTransaction` in the mode of its session.
 pub(super) fn commit(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, true))
 }
 
-/// `abortTransaction`.
+/// Runs `abortTransaction` in the mode of its session.
 pub(super) fn abort(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, false))
 }

@@ -79,7 +79,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// What ends it, besides the end of its session.
+    /// The limits of the command, besides the end of its session.
     pub(super) fn ends<K>(&self, kill: Option<K>) -> Ends<'a, K> {
         let time = self.generic.limit.filter(|_| !self.command.awaits);
         let client = self.command.only_reads(&self.body).then_some(self.connection);
@@ -96,7 +96,7 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// What is particular to carrying out one command; the table of commands has one for each.
+/// Parser and handler of one command; the table of commands has one for each.
 pub(crate) trait Handler: 'static {
     /// Reads the command's own fields, calls the library and makes the reply.
     fn run(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
@@ -141,13 +141,14 @@ pub(super) async fn handle_within<H: Handler>(
     call: &mut Call<'_>,
     ends: Ends<'_, impl Future<Output = ()> + Send>,
 ) -> Answer<Made> {
-    // Where it is: a future that is handed on has its room twice.
+    // The future is pinned here: passing it on would take its space on the stack twice.
     let watch = call.connection.doing().watch.clone();
     let handled = pin!(handle::<H>(call));
     within_limits(ends, watch.over(handled)).await
 }
 
-/// [`handle`] for whoever carries commands out again and again, which need not be there once for each command.
+/// A handler as a function pointer, for code that runs commands repeatedly and need not be compiled
+/// for each of them.
 pub(super) type Handle = for<'a, 'b> fn(&'a mut Call<'b>) -> BoxFuture<'a, Answer<Made>>;
 
 /// Calls a handler; its future is on the heap: [`Handle`].

@@ -30,7 +30,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>)
     }
     let mut call = parsed.call();
     match handle_within::<H>(&mut call, ends).await {
-        // What was carried out is no failure.
+        // The command was carried out, so it succeeds, with a `writeConcernError`.
         Err(Failure { unreplicated: Some(error), .. }) => {
             Ok(Body::empty().with_concern_error(Some(*error), &parsed.mode).into())
         }
