@@ -15,9 +15,9 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// How a command ended and what it wrote, standard output and standard error in one text.
 pub struct Finished {
-    /// How it ended.
+    /// Exit status of the program.
     pub status: ExitStatus,
-    /// What it wrote.
+    /// Output of the program, both streams in one.
     pub said: String,
 }
 

@@ -17,7 +17,7 @@ const STRIDE: u32 = 7_919;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody was listening on a moment ago; another one at each call.
+/// A port on which no process was listening a moment ago; another one at each call.
 ///
 /// # Errors
 /// [`Error::NoFreePort`].

@@ -48,12 +48,12 @@ pub struct Process {
     leash: Option<ChildStdin>,
 }
 
-/// What to start: the program, its arguments, the file for what it writes to its outputs, and the folder that goes
-/// when this process does.
+/// A program to start: its arguments, the file for its output, and a folder that is removed when
+/// this process ends.
 pub struct Start<'a> {
     /// The program: a path, or a name that is looked for on the `PATH`.
     pub program: &'a Path,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: &'a [OsString],
     /// The file to which what it writes is appended.
     pub console: &'a Path,
@@ -147,7 +147,7 @@ impl Process {
         Err(failed(ErrorKind::TimedOut.into()))
     }
 
-    /// Tells the watchdog to go. It may have gone before, and then there is nobody to tell.
+    /// Tells the watchdog to end. If it has ended before, the message goes nowhere.
     fn release(&mut self) {
         if let Some(mut leash) = self.leash.take() {
             let _ = leash.write_all(b"released\n");
@@ -157,7 +157,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
+        // A failure cannot be reported here.
         let _ = self.kill();
     }
 }
@@ -217,7 +217,7 @@ mod tests {
         // Before the program runs there is no watchdog yet, and a paused `sh` would never start it.
         until(|| console(&folder) == "up\n");
         process.pause().unwrap();
-        // What the kernel does with the pipe when this process is killed.
+        // As the kernel closes the pipe when this process is killed.
         drop(process.leash.take());
         assert_eq!(ended(&mut process).signal(), Some(9));
         until(|| !folder.path().exists());

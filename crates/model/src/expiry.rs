@@ -63,7 +63,7 @@ pub fn count(plan: &Plan, state: &mut State, t: usize, i: usize) {
     }
 }
 
-/// What the clock and the monitor may do.
+/// The possible steps of the clock and of the TTL monitor.
 pub fn possible(plan: &Plan, server: &Server, actions: &mut Vec<Action>) {
     let docs = (0..server.now.docs.len()).filter(|_| plan.expires);
     for doc in docs {

@@ -1,6 +1,6 @@
-//! What can go wrong, each within its budget: the server restarts, a client dies, a message is late, a document is
-//! deleted by somebody who knows nothing of locks, a client asks for a status in the wrong place, a write outside
-//! transactions makes of a document what only a transaction may.
+//! Faults, each within its budget: the server restarts, a client dies, a message is late, a
+//! document is deleted without regard to locks, a client asks for a status in the wrong place, a
+//! write outside transactions stores fields that only a transaction may store.
 //!
 //! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire` may find its lease
 //! expired. A dead client is one that never takes another step.
@@ -93,7 +93,7 @@ pub fn record_late(plan: &Plan, state: &mut State, client: usize) {
     client::send_late(plan, state, client);
 }
 
-/// A late message arrives.
+/// Delivers a late message to the server.
 pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
     match state.server.late.remove(index) {
         Message::Lock { tx, t, write, over } => {
@@ -122,7 +122,7 @@ fn note_orphan(plan: &Plan, state: &mut State, t: usize, write: usize) {
     }
 }
 
-/// Somebody who knows nothing of transactions deletes a document.
+/// Deletes a document without regard to locks.
 pub fn delete(state: &mut State, doc: usize) {
     state.faults.deletions -= 1;
     state.server.now.docs[doc].delete_from_outside();
@@ -180,7 +180,7 @@ pub fn may_lose_answer(state: &State, client: usize) -> bool {
     matches!(state.clients[client].pump, Pump::Answered(_, boot) if boot < state.server.boot)
 }
 
-/// The answer is lost.
+/// Loses the answer to the record write under way.
 pub fn lose_answer(plan: &Plan, state: &mut State, client: usize) {
     if let Pump::Answered(write, _) = state.clients[client].pump.clone() {
         state.clients[client].pump = Pump::Examine(write);

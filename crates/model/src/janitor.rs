@@ -4,9 +4,10 @@
 //! collections included, which cannot grow any more; 2. a pass over the documents in these collections, one after the other;
 //! 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
 //!
-//! It stands for whoever does this work (any writer, a periodic sweep). It looks at a document only when there is
-//! something to do, so that a state in which nobody has a step is one in which everything is done. A record that is
-//! closed is gone at once: the 30 minutes that the server keeps it are left out.
+//! It stands for any client that does this work (a writer, a periodic sweep). It looks at a
+//! document only when there is something to do, so that a state in which no process has a step is
+//! one in which everything is done. A record that is closed is gone at once: the 30 minutes that
+//! the server keeps it are left out.
 
 use protocol::{TxId, TxStatus};
 
@@ -31,12 +32,12 @@ fn is_left(plan: &Plan, state: &State, tx: TxId) -> bool {
     record.is_none_or(|record| !record.fenced && over && ask(plan, &state.server.now, tx) != TxStatus::Active)
 }
 
-/// Fetches a document.
+/// Fetches a document, and begins to repair it if it is locked.
 pub fn look(state: &mut State, doc: usize) {
     state.janitor = meeting::fetch(&state.server.now, doc).map(Task::Meeting);
 }
 
-/// Is this a client whose record has to be fenced because nobody renews its lease?
+/// Whether the client's record has to be fenced because its lease is not renewed any more.
 pub fn may_fence(state: &State, client: usize) -> bool {
     state.is_leaseless(client) && is_unfenced(state, client)
 }

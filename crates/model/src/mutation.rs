@@ -1,7 +1,7 @@
 //! Deliberate breakages. Each must make the checker find a violation: a model that cannot fail proves nothing.
 
-/// What is broken on purpose. The first group breaks rules that the protocol's description states; the second
-/// undoes rules that this model showed to be needed.
+/// Rules that can be broken on purpose. The first group are rules that the protocol's description
+/// states; the second are rules that this model showed to be needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
     /// Repair as in lines 16-22 of figure 7 of paper 000: committed is undone, rolled back is finished.
@@ -10,7 +10,7 @@ pub enum Mutation {
     QuerySafeFirst,
     /// A record is removed while documents still carry its id (3.10).
     RecordRemovedEarly,
-    /// Whoever meets a lock whose record is gone takes it for committed (3.10).
+    /// A lock whose record is gone is taken for one of a committed transaction (3.10).
     MissingRecordMeansCommitted,
     /// The lock write stores what an earlier read saw (3.3).
     LockTrustsEarlierRead,
@@ -20,7 +20,7 @@ pub enum Mutation {
     NumbersLeaveAboveLow,
     /// The decision follows the prepared writes at once: no stamp in between is demanded (3.13).
     NoEvidence,
-    /// Nobody looks at the connection epoch in which the evidence ran (3.13).
+    /// The connection epoch in which the evidence ran is not checked (3.13).
     EpochIgnored,
     /// A lock that is still there after its number was seen below `low` is rolled forward (3.12).
     OrphanRolledForward,
@@ -28,11 +28,12 @@ pub enum Mutation {
     StatusBeforeDocument,
     /// A lock write is sent twice (3.12).
     LockSentTwice,
-    /// What was given back of several lock writes sent together is taken for done.
+    /// A lock write that was given back, of several sent together, is taken for done.
     GivenBackTakenForDone,
     /// A document is taken over from a transaction of the same client that is not decided yet.
     TakenOverUndecided,
-    /// A transaction undoes the documents that it was told of, where a lock write names none and its answer was lost.
+    /// A transaction undoes only the documents whose locks were answered, although a lock write
+    /// without an `_id` was not answered.
     UndoneByList,
     /// An answer behind a mark is believed without asking for the status of the writer.
     MarkIgnored,
@@ -67,11 +68,12 @@ pub enum Mutation {
     ForeignMeansDead,
     /// A transaction requests its commit without a last look at documents that may expire.
     NotOutlived,
-    /// That look comes before the last lock.
+    /// The last look at documents that may expire comes before the last lock.
     OutlivedTooEarly,
-    /// It only counts what is held: safe versions whose date is over stay where the TTL monitor sees them.
+    /// The last look only counts the documents held: expired safe versions stay where the TTL
+    /// monitor sees them.
     ExpiredLeftInPlace,
-    /// It takes expired safe versions away, and does not count what is held.
+    /// The last look removes expired safe versions, and does not count the documents held.
     GoneUncounted,
     /// The TTL index holds locked documents, too.
     ExpiryFindsLocked,
@@ -84,17 +86,19 @@ pub enum Mutation {
     /// A document that is to be finished leaves the list when a later transaction of the client has *sent* a lock write that
     /// takes it over.
     DelistedEarly,
-    /// It leaves the list when that lock write was answered.
+    /// A document that is to be finished leaves the list when that lock write was answered.
     DelistedAtTakeOver,
-    /// It leaves the list when the finish was sent.
+    /// A document that is to be finished leaves the list when the finish was sent.
     DelistedUnanswered,
 
     /// A transaction takes the number of a connection that was opened and has not been answered.
     OpenConnectionTaken,
-    /// What is bound to a connection is sent over the next one, if it is lost: whatever is below dials again.
+    /// A write that is bound to a lost connection is sent over the next one: a layer below dials
+    /// again.
     DialsBelow,
-    /// What was bound to a connection and not answered is sent again over the next one.
+    /// A write that was bound to a connection and not answered is sent again over the next one.
     BoundSentAgain,
-    /// What was bound to a connection, was not answered, and is not in the record, is told to be rolled back at once.
+    /// A write that was bound to a connection, was not answered, and is not in the record, is
+    /// reported as rolled back at once.
     NoBarrier,
 }

@@ -23,7 +23,7 @@ use crate::{
     state::{State, Told},
 };
 
-/// What is wrong with an answer.
+/// Ways in which an answer can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// A write that had to be seen is not in it.
@@ -32,13 +32,13 @@ pub enum Flaw {
     Dirty,
 }
 
-/// Where a read is.
+/// State of one read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadStep {
-    /// Not begun.
+    /// The read has not begun.
     #[default]
     Start,
-    /// The document is fetched.
+    /// The document is fetched, with this content.
     Fetched(Doc),
     /// Its holder is finished or has no record: about to fetch again.
     Again(TxId),
@@ -52,12 +52,12 @@ pub enum ReadStep {
     Answered(TxId, bool),
 }
 
-/// The reader.
+/// A reader outside transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reader {
-    /// Index of the read.
+    /// Index of the next read.
     pub next: usize,
-    /// Where it is.
+    /// State of the present read.
     pub step: ReadStep,
     /// A query in one command goes the long way.
     pub long_way: bool,
@@ -111,7 +111,7 @@ fn by_id(plan: &Plan, state: &mut State, doc: usize) {
     }
 }
 
-/// Which version of a fetched document is to be seen; the holder if it must be fetched again.
+/// The visible version of a fetched document; the holder if it must be fetched again.
 fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxId> {
     let Some(writer) = doc.lock.writer else {
         return Ok((doc.stored, doc.safe));

@@ -10,7 +10,7 @@ use std::{
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
-    /// Nobody shares it yet.
+    /// A value that is not shared yet.
     pub fn new(value: T) -> Self {
         Self(Arc::new(value))
     }

@@ -32,7 +32,7 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     }
 }
 
-/// Which documents are held?
+/// Finds out which documents are held.
 pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     let writes = &plan.txs[t].writes;
     let (me, docs) = (state.tx_id(plan, t), &state.server.now.docs);
@@ -43,7 +43,7 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Gives a document back.
+/// Gives one document back.
 pub fn give_back(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     if let Some(tx) = state.tx_id(plan, t) {

@@ -1,4 +1,5 @@
-//! What tests do to the members of a replica set: which one is primary, and what the others know of what it has.
+//! Control of a replica set's members in tests: which one is primary, and how far the others follow
+//! it.
 //!
 //! A primary that is cut off is made in three steps, each of which ends before the next one begins: the secondaries take
 //! nothing over any more ([`ReplicaSet::stop_replication`]), the test writes, another member becomes primary
@@ -108,7 +109,8 @@ impl ReplicaSet {
         self.elect(&others).await
     }
 
-    /// One of these becomes primary, also if it stepped down before, and also if nobody else is.
+    /// Makes one of these the primary, also if it stepped down before, and also if there is no
+    /// primary.
     ///
     /// # Errors
     /// As [`ReplicaSet::fail_over_to`].

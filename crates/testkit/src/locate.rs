@@ -71,7 +71,7 @@ pub fn locate_in(environment: &Environment) -> Result<PathBuf, Error> {
     if is_executable(&cached) { Ok(cached) } else { fetch::fetch_once(&cache) }
 }
 
-/// Whether `path` is a file somebody may execute.
+/// Whether `path` is a file that may be executed.
 pub(crate) fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -118,8 +118,8 @@ pub fn commands(value: &Bson) -> Vec<Document> {
     ]
 }
 
-/// What a reply says of documents, as BSON to be compared by its bytes: the documents and values that it shows, what it
-/// counts, and the codes with which something was refused.
+/// The content of a reply, as BSON to be compared by its bytes: the documents and values that it
+/// shows, its counts, and the codes of refusals.
 pub fn told(reply: &Document) -> Document {
     let mut told = Document::new();
     if let Ok(cursor) = reply.get_document("cursor") {

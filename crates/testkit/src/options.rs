@@ -1,4 +1,4 @@
-//! What a test may choose about its server.
+//! Options of a test's server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::server::Server;
 
-/// A server to be started, as [`Server::standalone`] and [`Server::replica_set`] start it unless told otherwise.
+/// A server to be started. The defaults are those of [`Server::standalone`] and
+/// [`Server::replica_set`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), testkit::Error> {

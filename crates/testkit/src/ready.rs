@@ -1,7 +1,7 @@
 //! Waits until a started mongod can be used.
 //!
-//! 1. It answers on its port, and the process id it answers with is the one that was started: a port can belong to
-//!    somebody else's mongod when two processes pick it at the same moment.
+//! 1. It answers on its port, and the process id it answers with is the one that was started: when
+//!    two processes pick the same port at the same moment, another mongod may answer.
 //! 2. A replica set is initiated, unless its data says that it was.
 //! 3. A replica set's only node is primary.
 //!

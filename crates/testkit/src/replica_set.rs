@@ -147,7 +147,7 @@ pub(crate) fn not_ready(last: String) -> Error {
     Error::NotReady { limit: ready::LIMIT, last, log: String::new() }
 }
 
-/// What the nodes are, in the words of the server.
+/// The states of the nodes, as the server names them.
 fn states(status: &Document) -> Vec<String> {
     let members = status.get_array("members").into_iter().flatten().filter_map(Bson::as_document);
     members.filter_map(|member| member.get_str("stateStr").ok().map(str::to_owned)).collect()

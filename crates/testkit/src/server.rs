@@ -241,12 +241,12 @@ impl Launch {
         (self.options.replica_set && !self.options.member).then_some(REPLICA_SET)
     }
 
-    /// What mongod writes once it has read its options.
+    /// Path of mongod's log, written once it has read its options.
     pub(crate) fn log(&self) -> PathBuf {
         self.folder.path().join("mongod.log")
     }
 
-    /// What mongod writes before that.
+    /// Path of mongod's output before that.
     pub(crate) fn console(&self) -> PathBuf {
         self.folder.path().join("console.log")
     }

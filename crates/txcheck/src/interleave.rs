@@ -6,9 +6,9 @@ use crate::plan::Plan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are {count} interleavings, more than the limit of {limit}")]
 pub struct TooMany {
-    /// How many there are.
+    /// Number of interleavings there are.
     pub count: u128,
-    /// How many were allowed.
+    /// Number of interleavings that were allowed.
     pub limit: usize,
 }
 

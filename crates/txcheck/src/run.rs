@@ -34,9 +34,9 @@ pub trait Executor {
     fn insert(&mut self, tx: Tx, item: Item, value: Value) -> impl Future<Output = Result<bool, Refused>>;
     /// Deletes an item. Was it there?
     fn delete(&mut self, tx: Tx, item: Item) -> impl Future<Output = Result<bool, Refused>>;
-    /// Commits.
+    /// Commits the transaction.
     fn commit(&mut self, tx: Tx) -> impl Future<Output = Result<(), Refused>>;
-    /// Rolls back.
+    /// Rolls the transaction back.
     fn abort(&mut self, tx: Tx) -> impl Future<Output = ()>;
     /// Everything there is when all transactions have ended, read outside of any.
     fn last(&mut self) -> impl Future<Output = BTreeMap<Item, Log>>;

@@ -17,7 +17,7 @@ use super::{
     state::{Flaw, Mending, State, Step},
 };
 
-/// A step of somebody who is not the owner; `None` when the document is clean.
+/// A step of a client that is not the owner; `None` when the document is clean.
 pub fn proceed(plan: &Plan, state: &mut State, mending: Mending) -> Option<Mending> {
     let Mending { doc, holder, .. } = mending;
     state.documents.held(doc, holder)?;

@@ -12,26 +12,26 @@ use super::{
 pub enum Why {
     /// The value is taken: a duplicate-key error.
     Duplicate,
-    /// The `_id` is taken.
+    /// The `_id` was taken already.
     DuplicateId,
     /// A rival is in the way.
     Conflict,
     /// Its user rolled it back.
     User,
-    /// Somebody else rolled it back.
+    /// A rival rolled it back.
     Killed,
 }
 
 /// The answer that a user got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
-    /// It is committed.
+    /// The transaction is committed.
     Committed,
-    /// It is not.
+    /// The transaction is not committed, for this reason.
     RolledBack(Why),
 }
 
-/// Which part of a statement is to be done, or done again.
+/// The part of a statement that is to be done, or done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Lock and copy; for an insert, place.
@@ -46,10 +46,10 @@ pub enum Part {
     TakeBack,
 }
 
-/// A repair under way.
+/// State of a repair under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mending {
-    /// Index of the document.
+    /// Index of the document to repair.
     pub doc: usize,
     /// The decided transaction that holds it.
     pub holder: usize,
@@ -57,7 +57,7 @@ pub struct Mending {
     pub slotting: bool,
 }
 
-/// Where a transaction is.
+/// State of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to do a part of its statement.
@@ -74,18 +74,18 @@ pub enum Step {
     Undoing,
     /// Nothing is left to do.
     Over,
-    /// The client died.
+    /// The client has died.
     Dead,
 }
 
-/// A transaction under way.
+/// State of a transaction that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Index of its statement.
+    /// Index of its present statement.
     pub op: usize,
-    /// Where it is.
+    /// Present step of the transaction.
     pub step: Step,
-    /// The answer.
+    /// Outcome that was reported to the user.
     pub told: Option<Told>,
     /// The document of its statement as it was before.
     pub before: Option<Stored>,
@@ -98,7 +98,7 @@ pub struct Run {
     pub witness: bool,
 }
 
-/// What must not happen in any step.
+/// Faults that must not happen in any step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// A decided transaction's document could not be made clean, and there was nothing left to try.
@@ -110,15 +110,15 @@ pub enum Flaw {
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The collection.
+    /// The documents of the collection.
     pub documents: Documents,
     /// The fate of each transaction.
     pub statuses: Vec<TxStatus>,
-    /// The transactions.
+    /// State of each transaction, by its index.
     pub runs: Vec<Run>,
     /// A process that repairs what it finds.
     pub janitor: Option<Mending>,
-    /// Budgets left.
+    /// Faults that may still happen.
     pub faults: Faults,
     /// Auxiliary: what the committed transactions wrote.
     pub truth: Vec<Option<Value>>,
@@ -128,7 +128,7 @@ pub struct State {
     pub refused: bool,
     /// Auxiliary: has a rival or the janitor repaired anything?
     pub repaired: bool,
-    /// Auxiliary: what went wrong.
+    /// Auxiliary: a fault that has happened.
     pub flaw: Option<Flaw>,
 }
 
@@ -196,7 +196,7 @@ impl Run {
         }
     }
 
-    /// How a statement begins.
+    /// The step with which a statement begins.
     pub fn first_step(plan: &Plan) -> Step {
         let checks_first = plan.has(super::Breakage::CheckBeforePlacing);
         Step::Doing(if checks_first { Part::Check(0) } else { Part::Lock })

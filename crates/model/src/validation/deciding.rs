@@ -134,7 +134,7 @@ pub fn ready(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// The transaction is committed, and has been told so.
+/// Notes that the transaction is committed, and that this was reported.
 pub fn end(plan: &Plan, state: &mut State, t: usize) {
     know(plan, state, t, state.runs[t].stamp);
     state.committed |= 1 << t;

@@ -24,7 +24,7 @@ use super::{
     transaction::{Entry, Goal, Step},
 };
 
-/// What is done next in a bracket.
+/// The next step in a bracket of two looks.
 enum Stage {
     Look(usize),
     Run,

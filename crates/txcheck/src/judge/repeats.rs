@@ -1,4 +1,5 @@
-//! What changes under a transaction: non-repeatable reads, phantoms, lost updates.
+//! Anomalies of values that change under a transaction: non-repeatable reads, phantoms, lost
+//! updates.
 
 use super::{
     Anomaly, Report, items,
@@ -38,7 +39,8 @@ fn changed_reads(history: &History, item: Item, tx: Tx, report: &mut Report) {
     }
 }
 
-/// Read, written over by somebody else, and then written by its reader all the same.
+/// An item that was read, written over by another transaction, and then written by its reader all
+/// the same.
 fn lost_updates(history: &History, versions: &Versions, tx: Tx, report: &mut Report) {
     let Some(own) = versions.list.iter().position(|version| version.writer == Some(tx)) else { return };
     let reads = looks(history, versions.item).filter(|look| look.tx == tx && look.found.is_some());
