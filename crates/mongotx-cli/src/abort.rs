@@ -15,7 +15,7 @@ use crate::{
 /// Rounds of undoing; each undoes up to 1000 documents of each collection.
 const ROUNDS: usize = 1_000;
 
-/// Options of `mongotx abort`.
+/// Options of the command `mongotx abort`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The transaction: 24 hexadecimal digits, a dot, a number
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     server: ServerOptions,
 }
 
-/// Runs `mongotx abort`.
+/// Runs the command `mongotx abort`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let id = options.id;

@@ -1,4 +1,5 @@
-//! `mongotx doctor`: every locked or damaged document of all databases, and with `--repair` the mending.
+//! `mongotx doctor`: finds every locked or damaged document of all databases, and with `--repair`
+//! repairs them.
 //!
 //! 1. Look: the locked documents first, then the records of their clients, then those that are stuck or committed once more,
 //!    because documents move on while one looks. A committed document whose client is alive and that is still not finished
@@ -7,7 +8,7 @@
 //!    left over, look again.
 //! 3. Exit status 1 when something stuck, damaged or left over is left.
 //!
-//! Damaged metadata is never mended, because nobody knows what it should be: `--repair` takes it away, and prints it.
+//! Damaged metadata cannot be restored: `--repair` removes it, and prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +34,7 @@ const NAMED: usize = 5;
 const TRIED: usize = 100;
 const FINISHING: Standing = Standing::Finishing(Decision::Committed);
 
-/// Options of `mongotx doctor`.
+/// Options of the command `mongotx doctor`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Finish or undo what dead clients left; take away reserved fields that are no transaction's, and print them
@@ -46,7 +47,7 @@ pub(crate) struct Options {
     server: ServerOptions,
 }
 
-/// Runs `mongotx doctor`.
+/// Runs the command `mongotx doctor`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let doctor = Doctor {
         client: options.server.connect().await?,
@@ -73,7 +74,7 @@ struct Doctor {
     index_age_ms: i64,
 }
 
-/// What one look has found.
+/// Findings of one look.
 struct Finding {
     collections: usize,
     survey: Survey,
@@ -100,7 +101,7 @@ struct Finding {
 }
 
 impl Doctor {
-    /// Step 1.
+    /// Step 1: looks at all collections.
     async fn look(&self) -> Result<Finding, Failure> {
         let all = all_collections(&self.driver, &self.tx_database).await.context("cannot list collections")?;
         let (collections, scratch) = split_scratch(all);
@@ -155,7 +156,7 @@ impl Doctor {
         Ok(reasons)
     }
 
-    /// Those whose clients are gone, and known here or nowhere.
+    /// Scratch collections whose clients are gone, and known here or nowhere.
     async fn left_scratch(&self, scratch: Vec<Scratch>) -> Result<Vec<Namespace>, Failure> {
         let clients = Clients::read(&self.client, scratch.iter().map(|scratch| scratch.owner)).await?;
         let owners = scratch.iter().map(|scratch| scratch.owner).collect();
@@ -232,7 +233,7 @@ impl Doctor {
         Ok(elsewhere)
     }
 
-    /// Step 2.
+    /// Step 2: repairs the findings.
     async fn repair(&self, found: &Finding) -> Result<(), Failure> {
         match self.client.sweep().await {
             Ok(swept) => say::line(&format!(
@@ -286,7 +287,7 @@ impl Doctor {
     }
 }
 
-/// What was held before, as far as it is held still.
+/// The transactions of an earlier look that still hold documents, with their present holdings.
 fn without_ended(before: BTreeMap<TxId, Holding>, now: &Survey) -> BTreeMap<TxId, Holding> {
     before.into_keys().filter_map(|id| Some((id, now.holdings.get(&id)?.clone()))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An exit status.
+/// Exit status of the program.
 pub(crate) type Status = u8;
 /// The exit status of a subcommand that found everything in order.
 pub(crate) const WELL: Status = 0;

@@ -11,7 +11,7 @@ use crate::failure::{Context, Failure, Status, WELL};
 /// Name of the command that completions and pages are for.
 const NAME: &str = "mongotx";
 
-/// Options of `mongotx generate`.
+/// Options of the command `mongotx generate`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 enum What {
     /// Writes the completions of a shell to standard output
     Completions {
-        /// The shell
+        /// The shell to complete for
         shell: Shell,
     },
     /// Writes a manual page for each command into a folder

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives.
+//! Signals that interrupt the program: Ctrl-C and others.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

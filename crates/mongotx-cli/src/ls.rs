@@ -19,14 +19,14 @@ use crate::{
 /// Unfinished numbers shown per client.
 const SHOWN: usize = 8;
 
-/// Options of `mongotx ls`.
+/// Options of the command `mongotx ls`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     server: ServerOptions,
 }
 
-/// Runs `mongotx ls`.
+/// Runs the command `mongotx ls`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let driver = options.server.connect_driver().await?;
@@ -66,7 +66,7 @@ fn client_table(clients: &[ClientInfo]) -> Table {
     table
 }
 
-/// What a client's record says of it.
+/// The client's description of itself in its record.
 pub(crate) fn about(client: &ClientInfo) -> String {
     client.about.as_ref().map_or_else(|| "-".to_owned(), |about| say::plain(&about.to_string()))
 }

@@ -13,7 +13,7 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Control characters made visible.
+/// The text with visible control characters.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -41,7 +41,7 @@ pub(crate) fn id(id: &bson::Bson) -> String {
     }
 }
 
-/// `1 document`, `2 documents`.
+/// A number with its noun: `1 document`, `2 documents`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

@@ -1,7 +1,8 @@
-//! `mongotx serve`: a gateway for drivers of every language, until it is told to end.
+//! `mongotx serve`: a gateway for drivers of every language, until a signal ends it.
 //!
-//! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when nobody answers there.
-//! 2. The gateway listens, and says where.
+//! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when no server
+//!    answers there.
+//! 2. The gateway listens, and prints its address.
 //! 3. SIGHUP: users, certificates and the configuration file are read again; limits, waits and the log level change with it.
 //! 4. Another signal, or the end of standard input with `--end-with-stdin`: commands that run are
 //!    answered, then everything that was started goes. A second signal waits for nothing.
@@ -39,7 +40,7 @@ use crate::{
 /// Between two tries to reach a server that is not up yet.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// Options of `mongotx serve`.
+/// Options of the command `mongotx serve`.
 #[derive(Args, Clone)]
 pub(crate) struct Options {
     /// A file (TOML) with any of these flags as keys, by their long names; flags win
@@ -50,11 +51,13 @@ pub(crate) struct Options {
     server: ServerOptions,
     #[command(flatten)]
     log: LogOptions,
-    /// Where metrics (/metrics, for Prometheus) and the gateway's health (/healthz) are told; port 0 takes a free one
+    /// Address for metrics (/metrics, for Prometheus) and the gateway's health (/healthz); port 0
+    /// takes a free one
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Where a page for operators is served: what is in flight, who waits for whom, dead clients, rates; port 0 takes a free one. Where
-    /// there are users, those with the role root see it. Addresses that other machines can reach need --users and --tls-certificate
+    /// Address of a page for operators: what is in flight, which transaction waits for which, dead
+    /// clients, rates; port 0 takes a free one. If there are users, those with the role root see
+    /// it. Addresses that other machines can reach need --users and --tls-certificate
     #[arg(long, value_name = "ADDRESS")]
     web: Option<SocketAddr>,
     /// Names by which browsers call the page's host, separated by commas, besides addresses and localhost
@@ -63,13 +66,15 @@ pub(crate) struct Options {
     /// The most memory for requests and answers at a time, of all clients together
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     max_memory_mib: u32,
-    /// Where to listen; port 0 takes a free one. Addresses that other machines can reach need --users, and --tls-certificate or --allow-plaintext
+    /// Address to listen on; port 0 takes a free one. Addresses that other machines can reach need
+    /// --users, and --tls-certificate or --allow-plaintext
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27117")]
     listen: SocketAddr,
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Those who may log in, as `mongotx user` writes them. Without it nobody has to, and everybody may do everything
+    /// File of the users who may log in, as `mongotx user` writes it. Without it clients need not
+    /// log in, and may do everything
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Lets clients on other machines connect without TLS: what they say can be read on the way
@@ -84,7 +89,7 @@ pub(crate) struct Options {
     /// Clients have to show a certificate that one of these has signed (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_client_ca: Option<PathBuf>,
-    /// Starts a standalone mongod when nobody answers at --uri. Its data goes with it
+    /// Starts a standalone mongod when no server answers at --uri. Its data is removed with it
     #[arg(long)]
     start_server: bool,
     /// Waits for so long for a server that is not up yet, and tries again every second, before it ends or --start-server starts one; 0:
@@ -99,8 +104,8 @@ pub(crate) struct Options {
     idle_timeout: u32,
     #[command(flatten)]
     hoarding: HoardingOptions,
-    /// What transactions are protected from that name no read concern, local or majority; snapshot and linearizable
-    /// (serializable) are never less than they say
+    /// Isolation level of transactions that name no read concern, local or majority; snapshot and
+    /// linearizable (serializable) are never less than they say
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t)]
     isolation: Level,
     /// How long a write in a transaction waits for another transaction that holds its document
@@ -110,8 +115,8 @@ pub(crate) struct Options {
     /// store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
-    /// Whose changes are told in change streams: those of collections with changeStreamPreAndPostImages, or all. Every gateway of a
-    /// store has to say the same
+    /// Collections that are watched by change streams: those with changeStreamPreAndPostImages, or
+    /// all. Every gateway of a store needs the same value
     #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
     change_streams: Watched,
     /// How many changes are kept for change streams, of all collections together
@@ -121,8 +126,9 @@ pub(crate) struct Options {
     /// the only member, or one of those that --advertise an address under the same name, in front of the same server
     #[arg(long, value_name = "NAME")]
     as_replica_set: Option<String>,
-    /// Where drivers, and other gateways, are told that this member of the set is: for several gateways in one set, and where drivers cannot
-    /// reach the address of the gateway that they have connected to (a name that TLS demands, a port that is forwarded)
+    /// Address of this member of the set for drivers and for other gateways: needed for several
+    /// gateways in one set, and where drivers cannot reach the address of the gateway that they
+    /// have connected to (a name that TLS demands, a port that is forwarded)
     #[arg(long, value_name = "HOST:PORT", requires = "as_replica_set")]
     advertise: Option<String>,
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
@@ -156,7 +162,7 @@ impl From<Level> for Isolation {
     }
 }
 
-/// Whose changes are told, as `--change-streams` takes it.
+/// The watched collections, as `--change-streams` names them.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Watched {
     #[default]
@@ -173,7 +179,7 @@ impl From<Watched> for ChangeStreams {
     }
 }
 
-/// Where it is stored what retryable writes have done.
+/// Place where results of retryable writes are remembered.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Remembered {
     #[default]
@@ -190,7 +196,7 @@ impl From<Remembered> for RetryableWrites {
     }
 }
 
-/// Runs `mongotx serve`.
+/// Runs the command `mongotx serve`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     let log = logs::start(&options.log)?;
@@ -220,8 +226,8 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     Ok(WELL)
 }
 
-/// Waits until nobody holds the other end of standard input any more, if that is asked for. Bytes
-/// that come are dropped.
+/// Waits until the other end of standard input is closed, if that is asked for. Bytes that come are
+/// dropped.
 async fn input_closed(is_asked: bool) {
     if !is_asked {
         return std::future::pending().await;
@@ -270,7 +276,7 @@ fn read_again() -> Result<Options, Failure> {
 }
 
 impl Options {
-    /// What a gateway that runs cannot change.
+    /// Options that a running gateway cannot change.
     fn fixed(&self) -> Vec<(&'static str, String)> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let mut fixed = vec![
@@ -311,7 +317,7 @@ fn allow_open_files() {
     }
 }
 
-/// Steps 1 and 2.
+/// Starts server and gateway: steps 1 and 2.
 async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> {
     let error = match start_in_time(options).await {
         Ok(gateway) => return Ok((None, gateway)),
@@ -413,7 +419,7 @@ fn tell(options: &Options, gateway: &Gateway) {
     }
 }
 
-/// As the gateway calls itself in its record. A port that is still to be taken is not told.
+/// Name of the gateway in its client record. A port that is still to be taken is left out.
 fn application(listen: SocketAddr) -> String {
     if listen.port() == 0 { "mongotx serve".to_owned() } else { format!("mongotx serve, {listen}") }
 }

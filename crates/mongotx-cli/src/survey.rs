@@ -20,14 +20,15 @@ const INTERNAL: [&str; 3] = ["admin", "config", "local"];
 /// Documents remembered per transaction, and damaged ones in all, to be named; the others are only counted.
 const NAMED: usize = 100;
 
-/// What can be said of a transaction, and who is to do something about it.
+/// State of a transaction, and who is to finish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Undecided; its client gives signs of life.
     Alive,
     /// Decided; its client is alive and cleans up behind it.
     Finishing(Decision),
-    /// Decided, and its client is gone: its documents wait for a sweep or for somebody who meets them.
+    /// Decided, and its client is gone: its documents wait for a sweep, or for a transaction that
+    /// meets them.
     Left(Decision),
     /// Undecided, and its client is gone: it can only be rolled back.
     Dead,
@@ -40,9 +41,9 @@ pub(crate) enum Standing {
 /// The two ways a transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Its writes count.
+    /// The writes of the transaction count.
     Committed,
-    /// Its writes never happened.
+    /// The writes of the transaction are undone.
     RolledBack,
 }
 
@@ -69,12 +70,12 @@ impl Standing {
         }
     }
 
-    /// Does nobody who is alive look after its documents?
+    /// Whether no living client finishes its documents.
     pub(crate) fn is_stuck(self) -> bool {
         !matches!(self, Self::Alive | Self::Finishing(_))
     }
 
-    /// In words.
+    /// The state in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Alive => "alive, undecided",
@@ -89,7 +90,7 @@ impl Standing {
     }
 }
 
-/// What state a client is in, in one word.
+/// State of a client, in one word.
 pub(crate) fn client_state(client: &ClientInfo) -> &'static str {
     match client {
         ClientInfo { closed: true, .. } => "closed",
@@ -105,12 +106,12 @@ pub(crate) struct Holding {
     pub(crate) written: usize,
     pub(crate) read: usize,
     pub(crate) namespaces: BTreeSet<Namespace>,
-    /// Some of them.
+    /// Some of the documents that it holds.
     pub(crate) named: Vec<(Namespace, Bson)>,
 }
 
 impl Holding {
-    /// `2 written, 1 read`.
+    /// Numbers of documents, as in `2 written, 1 read`.
     pub(crate) fn words(&self) -> String {
         match (self.written, self.read) {
             (written, 0) => format!("{written} written"),
@@ -262,7 +263,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// Judges a transaction.
+    /// Finds out the state of a transaction.
     pub(crate) fn judge(&self, id: TxId) -> Standing {
         Standing::judge(self.known.get(&id.client), id.seq)
     }

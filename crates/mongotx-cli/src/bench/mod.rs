@@ -46,7 +46,7 @@ enum Command {
     BankTable(Box<TableArgs>),
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
     Queries(queries::QueriesArgs),
-    /// What a gateway costs: the same commands with it and without it, and its memory
+    /// Cost of a gateway: the same commands with it and without it, and its memory
     Overhead(overhead::OverheadArgs),
     /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
     Acid(AcidArgs),
@@ -123,7 +123,7 @@ async fn papers(args: &PapersArgs) -> Result<Status, BenchError> {
     Ok(if written.complete && !written.broken { WELL } else { WRONG })
 }
 
-/// What repeats this run.
+/// The command line that repeats this run.
 fn command_line() -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     format!("mongotx {}", arguments.join(" "))

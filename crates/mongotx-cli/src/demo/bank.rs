@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{failure::Failure, say};
 
-/// What every account holds at first.
+/// Balance of every account at the beginning.
 pub(super) const OPENING_BALANCE: i64 = 1_000;
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
-/// What the bank did.
+/// Record of what the bank did during a run.
 pub(super) struct Run {
     pub(super) tally: Tally,
     pub(super) took: Duration,
@@ -82,7 +82,7 @@ async fn open_accounts(accounts: u32, stage: &Stage) -> Result<(), Failure> {
     Ok(client.shutdown().await?)
 }
 
-/// Who kills and starts workers.
+/// The task that kills and starts workers.
 struct Master {
     orders: Orders,
     heard: UnboundedReceiver<(Name, Heard)>,

@@ -31,13 +31,13 @@ use crate::{
     say,
 };
 
-/// Options of `mongotx demo`.
+/// Options of the command `mongotx demo`.
 #[derive(Args, Clone)]
 pub(crate) struct Options {
     /// How long the bank runs
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Worker processes
+    /// Number of worker processes
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
     /// Seconds between two kills, on average; 0: no kills
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// An existing server to use instead of an own one; its fresh database is dropped afterwards
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
-    /// Accounts of the bank
+    /// Number of accounts of the bank
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     accounts: u32,
     /// Decides who pays whom and who is killed; the timing of processes stays their own. Default: a new one each time
@@ -65,7 +65,7 @@ fn kill_pause(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs `mongotx demo`.
+/// Runs the command `mongotx demo`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let mut stage = Stage::default();

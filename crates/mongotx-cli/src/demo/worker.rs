@@ -35,12 +35,12 @@ const SUM_WAIT: Duration = Duration::from_millis(200);
 const STATS_EVERY: Duration = Duration::from_millis(200);
 const LARGEST_AMOUNT: i64 = 100;
 
-/// Options of `mongotx demo-worker`.
+/// Options of the command `mongotx demo-worker`.
 #[derive(Args, Clone)]
 pub(crate) struct Options {
     #[arg(long)]
     database: String,
-    /// Default: the database itself.
+    /// Default: the value of `database`.
     #[arg(long)]
     tx_database: Option<String>,
     #[arg(long, default_value_t = 0)]
@@ -51,17 +51,17 @@ pub(crate) struct Options {
     accounts: u32,
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Default: the demo's own.
+    /// Default: the lease of the demo.
     #[arg(long)]
     lease_ms: Option<u64>,
     #[arg(long, value_enum, default_value_t = Task::Work)]
     task: Task,
 }
 
-/// What the worker is for.
+/// Task of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
-    /// Moves money.
+    /// Moves money between accounts.
     Work,
     /// For tests: changes a balance outside MongoTx first.
     Tamper,
@@ -90,7 +90,7 @@ struct Bank {
     audits: Collection<Document>,
 }
 
-/// Runs `mongotx demo-worker`.
+/// Runs the command `mongotx demo-worker`.
 pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     let (uri, stop) = take_the_leash()?;
     if options.task == Task::Tamper {
@@ -134,7 +134,8 @@ fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
     Ok((uri.trim_end().to_owned(), stop))
 }
 
-/// One line, whole, before anything else happens. Nobody to read it: the demo is gone.
+/// Writes one line, whole, before anything else happens. If it cannot be written, the demo has
+/// ended.
 fn tell(line: &Line) {
     let mut out = std::io::stdout().lock();
     if out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).is_err() {

@@ -15,7 +15,7 @@ use crate::bench::BenchError;
 /// How long connecting may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a gateway has at one moment.
+/// Memory of a gateway at one moment.
 pub(crate) struct Memory {
     pub(crate) when: String,
     pub(crate) connections: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Now.
+    /// Measures the memory now.
     pub(crate) fn of(gateway: &GatewayProcess, when: &str, connections: u32) -> Result<Self, BenchError> {
         Ok(Self { when: when.to_owned(), connections, bytes: gateway.memory_bytes()? })
     }

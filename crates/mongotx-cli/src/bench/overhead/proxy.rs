@@ -22,7 +22,7 @@ const LONGEST_BYTES: usize = 48_000_000;
 /// A message begins with its length.
 const LENGTH_BYTES: usize = 4;
 
-/// Options of `mongotx bench-proxy`.
+/// Options of the command `mongotx bench-proxy`.
 #[derive(Args, Clone)]
 pub(crate) struct Options {
     /// The server's address: host and port
@@ -39,7 +39,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         let (client, _) = listener.accept().await.map_err(failed)?;
         let server = options.server.clone();
         tokio::spawn(async move {
-            // An end of either side ends the other; nobody is there to be told.
+            // An end of either side ends the other, and is not reported.
             let _ = forward(client, &server).await;
         });
     }

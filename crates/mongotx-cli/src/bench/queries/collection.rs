@@ -10,13 +10,14 @@ use super::super::BenchError;
 
 /// The collection that is asked.
 pub(crate) const ITEMS: &str = "items";
-/// The second collection.
+/// Name of the second collection, which `$lookup` joins.
 pub(crate) const OWNERS: &str = "owners";
 /// The indexes on one field, which may be mirrored.
 pub(crate) const SINGLE: [&str; 2] = ["code", "k"];
 /// All of them in words.
 pub(crate) const INDEXES: &str = "{code: 1}, {k: 1}, {group: 1, k: -1}, {place: \"2dsphere\"}";
-/// Where the points are, in degrees of longitude and latitude from here to [`SPAN`] further.
+/// South-western corner of the points, in degrees of longitude and latitude; they reach [`SPAN`]
+/// degrees further.
 pub(crate) const CORNER: (f64, f64) = (0.0, 45.0);
 /// How wide and high the region of the points is, in degrees.
 pub(crate) const SPAN: f64 = 10.0;
@@ -65,7 +66,7 @@ impl TestCollection {
         self.db.collection(ITEMS)
     }
 
-    /// The database.
+    /// The database of the run.
     pub(crate) fn db(&self) -> &Database {
         &self.db
     }
@@ -86,7 +87,7 @@ impl TestCollection {
         }
     }
 
-    /// Removes the database.
+    /// Removes the database of the run.
     pub(crate) async fn drop(self) -> Result<(), BenchError> {
         Ok(drop_record_database(self.db.client(), self.db.name()).await?)
     }
@@ -109,7 +110,7 @@ pub(crate) fn random_point(random: &mut StdRng) -> Bson {
     point(within(longitude), within(latitude))
 }
 
-/// A GeoJSON point.
+/// A point as GeoJSON.
 pub(crate) fn point(longitude: f64, latitude: f64) -> Bson {
     Bson::Document(doc! {"type": "Point", "coordinates": [longitude, latitude]})
 }

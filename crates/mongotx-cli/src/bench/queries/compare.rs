@@ -8,7 +8,7 @@ use super::{
     side::{MongoTx, Plain, Side},
 };
 
-/// Queries of each shape.
+/// Number of queries of each shape.
 const QUERIES: usize = 10;
 
 /// Asks some queries of each shape on both sides, with nothing pending, and compares how many results they have.

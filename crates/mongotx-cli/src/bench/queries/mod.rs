@@ -43,7 +43,7 @@ use crate::say;
 /// The arguments of `mongotx bench queries`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueriesArgs {
-    /// Documents of the collection.
+    /// Number of documents in the collection.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     documents: u32,
     /// Numbers of documents that an open transaction of another client holds meanwhile.
@@ -64,7 +64,7 @@ pub(crate) struct QueriesArgs {
     /// A running server; one is started if none is named.
     #[arg(long)]
     uri: Option<String>,
-    /// Which documents are made, held and asked for.
+    /// Seed of the documents that are made, held and asked for.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -126,7 +126,7 @@ impl QueriesArgs {
     }
 }
 
-/// What was found.
+/// Findings of a run.
 #[derive(Default)]
 struct Findings {
     document_bytes: u64,
@@ -154,7 +154,7 @@ pub(crate) async fn run(args: &QueriesArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Steps 1 and 2.
+/// Measures with indexes: steps 1 and 2.
 async fn with_indexes(
     args: &QueriesArgs,
     server: &Bench,

@@ -1,4 +1,4 @@
-//! What is asked: the shapes of queries, and their random constants.
+//! The shapes of queries that are measured, and their random constants.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) enum Shape {
     Sort,
     /// How many documents are in a range of 1,000.
     Count,
-    /// The 20 nearest points.
+    /// The 20 points nearest to a place.
     Near,
     /// A range of 1,000, grouped.
     Group,
@@ -40,16 +40,16 @@ pub(crate) enum Shape {
     Lookup,
 }
 
-/// One query.
+/// One query of a shape.
 #[derive(Clone, Debug)]
 pub(crate) enum Query {
-    /// `find_one`.
+    /// The first document, by `find_one`.
     FindOne { filter: Document },
     /// `find`; how old the answer may be matters to MongoTx only.
     Find { filter: Document, sort: Document, limit: u32, max_staleness: Option<Duration> },
-    /// `count_documents`.
+    /// The number of documents, by `count_documents`.
     Count { filter: Document },
-    /// `aggregate`.
+    /// The result of a pipeline, by `aggregate`.
     Aggregate { pipeline: Vec<Document> },
 }
 
