@@ -10,11 +10,12 @@ pub enum BenchError {
     Server(testkit::Error),
     /// The driver, or a server through it.
     Driver(mongodb::error::Error),
-    /// MongoTx.
+    /// An error of MongoTx.
     MongoTx(mongotx::Error),
-    /// What was asked for cannot be done, or an argument is wrong. Names the target, the workload or the option.
+    /// An argument is wrong, or asks for something that cannot be done. Names the target, the
+    /// workload or the option.
     Refused(String),
-    /// Anything else.
+    /// Any other error, with its message.
     Failed(String),
 }
 

@@ -1,4 +1,4 @@
-//! Those who run the transactions of a test, and the way in which one of them meets another.
+//! Actors, which run the transactions of a test, and the ways in which one of them meets another.
 
 use std::{pin::pin, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take once the other has ended.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// One of a test's two users.
@@ -62,7 +62,7 @@ impl Actor {
         }
     }
 
-    /// A whole transaction, once.
+    /// Runs a whole transaction once.
     async fn once<T>(&mut self, run: &mut impl AsyncFnMut(&mut Work<'_>) -> OpResult<T>) -> OpResult<T> {
         self.begin().await?;
         let answer = run(&mut self.work()).await?;

@@ -41,7 +41,7 @@ async fn pay(stage: &Stage, end: End, history_id: i64) -> OpResult<Verdict> {
     }))
 }
 
-/// By how much the payment has raised each sum.
+/// Differences by which the payment has raised each sum.
 fn changes(before: &State, after: &State) -> [(&'static str, i64); 5] {
     let change = |of: fn(&State) -> i64| of(after) - of(before);
     [

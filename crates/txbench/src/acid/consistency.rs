@@ -39,7 +39,7 @@ async fn hold(stage: &Stage) -> OpResult<Verdict> {
     conditions(stage).await
 }
 
-/// Whether all conditions hold.
+/// Checks that all consistency conditions hold.
 pub(super) async fn conditions(stage: &Stage) -> OpResult<Verdict> {
     let found = violations(&stage.state().await?, &stage.options.scale());
     Ok(if found.is_empty() { Ok(()) } else { Err(tell(&found)) })

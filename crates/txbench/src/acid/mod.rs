@@ -35,7 +35,7 @@ const REPEATS: u32 = 5;
 /// The arguments of the ACID tests.
 #[derive(Clone, Debug, Args)]
 pub struct AcidArgs {
-    /// What to test, in this order
+    /// Targets to test, in this order
     #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
     pub targets: Vec<TargetName>,
     /// Isolation levels of transactions; each is tested. All that a target has if not given
@@ -48,7 +48,7 @@ pub struct AcidArgs {
     /// A running replica set for those that do; one is started if none is named
     #[arg(long)]
     pub replica_uri: Option<String>,
-    /// Which work is done
+    /// Seed of the work that is done
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }

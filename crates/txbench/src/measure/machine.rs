@@ -5,7 +5,7 @@ use std::fs::read_to_string;
 /// Linux counts processor time in hundredths of a second.
 const TICK_US: i64 = 10_000;
 
-/// Processor, cores and memory.
+/// Description of the machine: processor, cores and memory.
 pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());

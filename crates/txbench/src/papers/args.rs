@@ -25,7 +25,7 @@ pub struct PapersArgs {
     /// Records of YCSB; other than 100000 is not what the papers measured
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub records: u32,
-    /// Which work is done: two runs with the same seed do the same
+    /// Seed of the work: two runs with the same seed do the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// A running server that is no replica set; one is started if none is named

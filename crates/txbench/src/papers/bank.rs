@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// The arguments of `bank-table`.
+/// Arguments of the command `bank-table`.
 #[derive(Clone, Debug, Args)]
 pub struct TableArgs {
     /// Write concerns, one row for each; --write-concern is not used. A replica set with as many nodes as they need is
@@ -32,7 +32,7 @@ pub struct TableArgs {
     pub run: RunArgs,
 }
 
-/// A row.
+/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     title: String,

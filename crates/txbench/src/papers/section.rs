@@ -46,7 +46,7 @@ fn own(figure: &PaperFigure, measured: &[&Measured]) -> BenchResult {
     BenchResult { format: FORMAT, title: figure.title.to_owned(), command: String::new(), facts: Vec::new(), runs }
 }
 
-/// What should be here and is not.
+/// Lines about results that should be here and are missing.
 fn missing(figure: &PaperFigure, measured: &[&Measured]) -> Vec<String> {
     let mut missing = Vec::new();
     for Measured { measurement, outcome, .. } in measured.iter().copied() {

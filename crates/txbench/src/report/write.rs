@@ -1,4 +1,4 @@
-//! Where a result goes.
+//! Output of results: to the terminal and to files.
 
 use std::path::Path;
 

@@ -32,7 +32,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Those of the client with this index, when all `of` of them begin `rate` transactions a second, evenly spread.
+    /// Pace of the client with this index, when all `of` of them begin `rate` transactions a
+    /// second, evenly spread.
     pub(crate) fn new(start: Instant, index: u32, of: u32, rate: f64) -> Self {
         let between = Duration::from_secs_f64(1.0 / rate);
         Self { next: start + between * index, every: between * of }
@@ -55,12 +56,12 @@ pub(crate) struct Worker {
     pub(crate) seed: u64,
 }
 
-/// How a transaction ended.
+/// End of a transaction.
 enum Ended {
     Committed,
     RolledBack,
     GivenUp,
-    /// Nobody knows.
+    /// The outcome is not known.
     Unknown,
     /// The client has nothing more to do.
     Finished,

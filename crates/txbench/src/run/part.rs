@@ -20,7 +20,7 @@ use crate::{
     workload::ClientId,
 };
 
-/// Clients at work.
+/// A part of the clients, at work.
 pub(crate) struct Part {
     clock: Arc<Clock>,
     target: Box<dyn Target>,
@@ -30,7 +30,7 @@ pub(crate) struct Part {
     end: Option<Sample>,
 }
 
-/// What was used up to one moment.
+/// Resources used up to one moment.
 struct Sample {
     commands: BTreeMap<String, u64>,
     cpu_us: Option<i64>,
@@ -66,22 +66,22 @@ impl Part {
         Sample { commands: self.target.commands(), cpu_us: machine::own_cpu_us() }
     }
 
-    /// The time measured begins.
+    /// Begins the time measured.
     pub(crate) fn measure(&mut self) {
         self.start = Some(self.sample());
         self.clock.measure();
     }
 
-    /// It ends.
+    /// Ends the time measured.
     pub(crate) fn stop(&mut self) {
         self.clock.stop();
         self.end = Some(self.sample());
     }
 
-    /// What was done so far, and whether no client has anything more to do.
+    /// Counts so far, and whether all clients are done.
     ///
     /// # Errors
-    /// That of a client which could not go on.
+    /// The error of a client that could not go on.
     pub(crate) fn progress(&mut self) -> Result<(Second, bool), BenchError> {
         while let Some(ended) = self.clients.try_join_next() {
             self.counts.add(&counts_of(ended)?);
@@ -89,7 +89,7 @@ impl Part {
         Ok((self.clock.so_far(), self.clients.is_empty()))
     }
 
-    /// Step 3.
+    /// Step 3: waits for the clients.
     pub(crate) async fn finish(mut self) -> Result<JobResult, BenchError> {
         while let Some(ended) = self.clients.join_next().await {
             self.counts.add(&counts_of(ended)?);

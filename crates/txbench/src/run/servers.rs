@@ -58,7 +58,7 @@ impl Servers {
         }
     }
 
-    /// What they are, a line each.
+    /// Descriptions of the servers, a line each.
     pub(crate) async fn facts(&self) -> Result<Vec<String>, BenchError> {
         let mut facts = Vec::new();
         for (name, server) in [("Standalone server", &self.standalone), ("Replica set", &self.replica_set)] {

@@ -1,4 +1,4 @@
-//! What a target is and can do: for the report, and for the checks before a run.
+//! Properties and abilities of targets: for the report, and for the checks before a run.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Feature {
     Insert,
     /// Reads and updates by other fields than `_id`, with sort, limit and projection.
     Query,
-    /// `aggregate`.
+    /// Pipelines run by `aggregate`.
     Aggregate,
     /// `$near` on a `2dsphere` index.
     Near,
@@ -25,7 +25,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// What a target can do that passes everything on to a server.
+    /// Features of a target that passes everything on to a server.
     pub(super) const ALL: &'static [Self] =
         &[Self::General, Self::UniqueIndex, Self::Insert, Self::Query, Self::Aggregate, Self::Near, Self::OwnWrites];
 }
@@ -44,10 +44,10 @@ impl fmt::Display for Feature {
     }
 }
 
-/// What a target is, for the report and for the checks before a run.
+/// Properties of a target, for the report and for the checks before a run.
 #[derive(Clone, Debug)]
 pub struct Traits {
-    /// As `--targets` names it.
+    /// Name of the target in `--targets`.
     pub name: &'static str,
     /// One line: what it is.
     pub about: &'static str,
@@ -64,7 +64,7 @@ pub struct Traits {
     pub commit_waits: bool,
     /// Whether an answer can come before a write is in the journal.
     pub unjournaled: bool,
-    /// What it can do.
+    /// Features that the target has.
     pub features: &'static [Feature],
 }
 

@@ -7,7 +7,7 @@ use crate::{
     target::{Find, Session},
 };
 
-/// Documents in a page.
+/// Number of documents in a page.
 pub(crate) const SIZE: u32 = 5_000;
 
 /// The documents of a collection, page by page in the order of `_id`.

@@ -1,6 +1,6 @@
 //! Tests 7 to 9: a transaction reads, another one changes what it has read or adds to it, and the first reads again.
 //!
-//! A first transaction that is rolled back then has shown nobody two answers: it passes.
+//! A first transaction that is rolled back then has answered no reader twice: it passes.
 
 use bson::{DateTime, doc};
 
@@ -66,7 +66,7 @@ pub(super) async fn new_order_under_delivery(stage: &Stage, test: u32) -> OpResu
     Ok(same("the oldest order to be delivered", before, again))
 }
 
-/// Test 9.
+/// Test 9 of the specification.
 pub(super) async fn new_order_under_order_status(stage: &Stage, test: u32) -> OpResult<Verdict> {
     let customer = Customer { district: district(test), number: 4 };
     let newest = async |work: &mut Work<'_>| Ok(orders::newest(work, customer).await?.map(|order| order.number));

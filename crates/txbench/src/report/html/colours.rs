@@ -7,12 +7,12 @@ const COLOURS: u8 = 8;
 /// The targets whose colours are fixed, in the order of the style sheet's.
 const FIXED: [&str; 8] = ["mongotx", "plain", "native", "mongotx-published", "mvcc", "recipe", "gateway", "dtranx"];
 
-/// A target's colour.
+/// A target, with its colour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Coloured {
-    /// The target.
+    /// Name of the target.
     pub(super) name: String,
-    /// From 0.
+    /// Number of the colour, from 0.
     pub(super) colour: u8,
 }
 

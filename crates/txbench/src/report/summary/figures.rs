@@ -19,7 +19,7 @@ const OTHERS: [&str; 4] = ["payment", "order-status", "delivery", "stock-level"]
 /// Medians over rounds. What is divided by committed transactions is `None` where none was committed.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Committed transactions a second.
+    /// Number of committed transactions in a second.
     pub rate: Spread,
     /// Operations of committed transactions a second, as the workload counts them.
     pub operations_rate: Spread,
@@ -38,7 +38,7 @@ pub struct Figures {
     pub max_ms: f64,
     /// The latencies of all rounds together, for curves.
     pub latencies: Latencies,
-    /// By kind of transaction, in the order of their names.
+    /// Figures by kind of transaction, in the order of their names.
     pub kinds: Vec<KindFigures>,
     /// Commands sent for each committed transaction, by name.
     pub commands_per_tx: BTreeMap<String, f64>,
@@ -48,7 +48,7 @@ pub struct Figures {
     pub server_cpu_ms_per_tx: Option<f64>,
     /// Processor time of the client processes, likewise.
     pub client_cpu_ms_per_tx: Option<f64>,
-    /// What the servers wrote for each committed transaction, in bytes.
+    /// Bytes that the servers wrote for each committed transaction.
     pub written_bytes_per_tx: Option<f64>,
     /// Attempts that a rival ended, in percent of all attempts.
     pub conflicts_percent: f64,

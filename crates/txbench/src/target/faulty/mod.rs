@@ -19,7 +19,7 @@ use self::session::FaultySession;
 use super::{Connection, Feature, Index, Isolation, Session, Target, Traits, plain, registry::Entry};
 use crate::error::BenchError;
 
-/// What is broken.
+/// Ways in which a target is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Every tenth write is answered and not made.
@@ -32,17 +32,17 @@ enum Fault {
     Busy,
 }
 
-/// Loses writes.
+/// A target that loses writes.
 pub static LOST: Entry = entry("faulty-lost", "loses one in ten writes", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Lost).await?) as Box<dyn Target>) })
 });
 
-/// Repeats updates.
+/// A target that repeats updates.
 pub static TWICE: Entry = entry("faulty-twice", "makes one in ten updates twice", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Twice).await?) as Box<dyn Target>) })
 });
 
-/// Rolls nothing back.
+/// A target that rolls nothing back.
 pub static KEPT: Entry = entry("faulty-kept", "keeps what was rolled back", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Kept).await?) as Box<dyn Target>) })
 });

@@ -23,7 +23,7 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 
 const WRITE_CONFLICT: i32 = 112;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "gateway",
@@ -117,7 +117,7 @@ impl Target for Through {
         Ok(Box::new(GatewaySession(native)))
     }
 
-    /// What the gateway and the loading driver have sent to the server.
+    /// Commands that the gateway and the loading driver have sent to the server.
     fn commands(&self) -> BTreeMap<String, u64> {
         let mut commands = self.gateway.metrics().commands;
         for (name, count) in self.server.commands() {
@@ -138,7 +138,7 @@ impl Target for Through {
     }
 
     async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        // A session that somebody still holds would be waited for, without end.
+        // A session that is still in use would be waited for, without end.
         self.driver.client.shutdown().immediate(true).await;
         self.gateway.shutdown(END_LIMIT).await?;
         self.server.client.shutdown().await;

@@ -44,7 +44,7 @@ fn same_numbers(value: &Bson) -> Bson {
     }
 }
 
-/// Which version of which document.
+/// Id of one version of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct VersionId {
     pub(super) key: Bson,
@@ -68,7 +68,7 @@ pub(super) struct Primary {
     pub(super) id: VersionId,
 }
 
-/// What is on a version that is not decided yet, as far as the version itself tells.
+/// The lock on a version that is not decided yet, as far as the version itself describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Lock {
     pub(super) tx: ObjectId,

@@ -74,12 +74,13 @@ fn is_false(value: &Bson) -> bool {
     matches!(value, Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0)) || value.as_f64() == Some(0.0)
 }
 
-/// What is known of a filter that is about `_id` alone: then all versions of a document match, or none.
+/// Result of analysing a filter that is about `_id` alone: then all versions of a document match,
+/// or none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ById {
-    /// These documents.
+    /// The documents with these keys.
     Keys(Vec<Bson>),
-    /// Those whose key fulfils a condition, or all.
+    /// The documents whose key fulfils a condition, or all.
     Condition,
 }
 

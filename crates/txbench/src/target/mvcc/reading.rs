@@ -34,13 +34,13 @@ const ROUNDS: usize = 20;
 /// Keys that are asked for in one command.
 const KEYS: usize = 1_000;
 
-/// Reads of one operation.
+/// The reads of one operation.
 pub(super) struct Reader<'a> {
     pub(super) store: &'a Store,
     pub(super) viewer: Viewer<'a>,
 }
 
-/// What was read in one round.
+/// Results of one round of reading.
 #[derive(Default)]
 struct Round {
     /// In the order asked for.
@@ -56,7 +56,7 @@ impl Round {
         self.found.iter().chain(self.history.iter().flatten())
     }
 
-    /// Those that tell which version is the latest.
+    /// The versions that show which one is the latest.
     fn telling(&self) -> impl Iterator<Item = &Version> {
         self.history.as_ref().unwrap_or(&self.found).iter()
     }
@@ -67,7 +67,7 @@ struct Search<'f> {
     find: &'f Find,
     filter: Document,
     projection: Document,
-    /// What is known of the filter, where the order allows to make use of it.
+    /// Result of analysing the filter, where the order allows to make use of it.
     by_id: Option<ById>,
 }
 

@@ -279,7 +279,7 @@ impl Work<'_> {
             }
             match self.tx.write(self.store, collection, next).await? {
                 Written::All => return Ok(()),
-                // What is its own by now is not to be inserted again.
+                // Documents that it has inserted by now are not to be inserted again.
                 Written::Some(_) => new.retain(|(key, _)| self.tx.own(collection, &Key::of(key)).is_none()),
             }
         }

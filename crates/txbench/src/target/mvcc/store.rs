@@ -1,4 +1,5 @@
-//! What the sessions of a process share: the connection, what is known of transactions, and the finisher's queue.
+//! State that the sessions of a process share: the connection, known outcomes of transactions, and
+//! the finisher's queue.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -82,7 +83,8 @@ impl Store {
 
     /// Hands over work that need not be waited for; waits where the finisher is behind by as much as it may be.
     pub(super) async fn finish(&self, work: Work) {
-        // It ends after all sessions; what it does not get, the next one that meets it does.
+        // The finisher ends after all sessions; work that it does not get is done by clients that
+        // meet it.
         let _ = self.work.send(work).await;
     }
 
@@ -142,7 +144,7 @@ fn is_expired() -> Document {
     doc! {"$lt": [{"$toDate": {"$ifNull": [format!("${SINCE}"), "$$NOW"]}}, {"$subtract": ["$$NOW", lease_ms]}]}
 }
 
-/// What an error means before the commit was sent.
+/// The meaning of an error before the commit was sent.
 pub(super) fn failed(error: Error) -> OpError {
     match error_code(&error) {
         Some(MAX_TIME_EXPIRED) => OpError::Conflict("slow read"),

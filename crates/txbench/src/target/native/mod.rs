@@ -24,7 +24,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "native",
@@ -79,13 +79,13 @@ impl Target for Native {
         Ok(())
     }
 
-    /// What is not committed is in no collection.
+    /// Uncommitted writes are in no collection.
     async fn leftovers(&self, _collections: &[&str]) -> Result<Option<String>, BenchError> {
         Ok(None)
     }
 
     async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        // A session that somebody still holds would be waited for, without end.
+        // A session that is still in use would be waited for, without end.
         self.driver.client.shutdown().immediate(true).await;
         Ok(())
     }

@@ -52,7 +52,7 @@ impl NativeSession {
         op_error(error)
     }
 
-    /// What an operation answered, and the end of the transaction where it failed.
+    /// Settles the answer to an operation: an error ends the transaction.
     async fn settled<T>(&mut self, answer: Result<T, Error>) -> OpResult<T> {
         match answer {
             Ok(answer) => Ok(answer),

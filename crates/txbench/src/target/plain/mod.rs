@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "plain",

@@ -17,11 +17,11 @@ const LARGEST: f64 = 100_000_000.0;
 /// Deposits, withdrawals and transfers, in percent of all operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix {
-    /// Deposits.
+    /// Percentage of deposits among operations.
     pub deposits: u8,
-    /// Withdrawals.
+    /// Percentage of withdrawals among operations.
     pub withdrawals: u8,
-    /// Transfers.
+    /// Percentage of transfers among operations.
     pub transfers: u8,
 }
 
@@ -50,11 +50,11 @@ impl std::fmt::Display for Mix {
     }
 }
 
-/// Draws operations.
+/// A generator that draws operations from a seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generator {
     pub(super) seed: u64,
-    /// At least 2.
+    /// Number of accounts, at least 2.
     pub(super) accounts: u32,
     pub(super) mix: Mix,
 }

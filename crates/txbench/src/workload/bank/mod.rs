@@ -43,7 +43,7 @@ use crate::{
 };
 
 const ACCOUNTS: &str = "accounts";
-/// With `--audit`: every operation.
+/// Collection of the audit (`--audit`): a record of every operation.
 const AUDIT: &str = "audit";
 /// How far each client came: see `tally`.
 const TALLIES: &str = "tallies";
@@ -59,7 +59,7 @@ pub struct Options {
     /// Operations in all; a run ends early when all are done
     #[arg(long, default_value_t = 116_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub operations: u64,
-    /// Which operations are drawn: the same ones in every run
+    /// Seed of the operations: the same ones in every run
     #[arg(long, default_value_t = 1)]
     pub operations_seed: u64,
     /// Accounts; the first ten are the paper's
@@ -96,10 +96,10 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccountIndex {
-    /// Unique.
+    /// A unique index on the number.
     #[default]
     Unique,
-    /// Not unique.
+    /// An index that is not unique.
     Plain,
 }
 

@@ -44,7 +44,8 @@ pub(super) async fn post(
     if alone { Ok(()) } else { session.commit().await }
 }
 
-/// What an operation does to one account: `Balance` by the amount, `LastTxnSequence` and `LastUpdateTS` set.
+/// The update for one account: `Balance` changes by the amount, `LastTxnSequence` and
+/// `LastUpdateTS` are set.
 fn update(options: &Options, accounts: &Accounts, operation: Operation, effect: Effect, now: Timestamp) -> Update {
     let mut inc = doc! {"Balance": effect.by.0};
     if options.sums() && !matches!(operation.change, Change::Transfer { .. }) {

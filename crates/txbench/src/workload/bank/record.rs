@@ -17,7 +17,7 @@ pub(super) enum Record {
     Single {
         #[serde(rename = "ACCOUNT NO")]
         account: String,
-        /// Always null.
+        /// Always null for these operations.
         #[serde(rename = "DESTINATION ACCOUNT")]
         destination: Option<String>,
         #[serde(rename = "SEQUENCE")]
@@ -29,7 +29,7 @@ pub(super) enum Record {
         #[serde(rename = "BALANCE AMT")]
         balance: Money,
     },
-    /// Listing 2: a transfer.
+    /// The record of a transfer, as in listing 2.
     Transfer {
         #[serde(rename = "ORIGIN ACCOUNT")]
         origin: String,

@@ -20,7 +20,7 @@ use crate::{
 /// The server and this program may differ by so much when they measure.
 const TOLERANCE_M: f64 = 0.1;
 
-/// What a client looks for.
+/// The search that a client makes.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     pub(super) points: Arc<Vec<Point>>,

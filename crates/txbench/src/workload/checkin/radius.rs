@@ -12,10 +12,10 @@ use super::point::Point;
 const WORK: usize = 5_000_000;
 /// Origins that are tried, if that is not too much work.
 const ORIGINS: usize = 200;
-/// Somebody is within so many degrees, north or south and east or west, of one of the points.
+/// Users are within so many degrees, north or south and east or west, of one of the points.
 const NEARBY: f64 = 0.05;
 
-/// Where somebody checks in: near one of the points, chosen at random.
+/// Place of a user: near one of the points, chosen at random.
 pub(super) fn origin(random: &mut StdRng, points: &[Point]) -> Point {
     let point = points[random.random_range(0..points.len())];
     point.shifted(random.random_range(-NEARBY..NEARBY), random.random_range(-NEARBY..NEARBY))

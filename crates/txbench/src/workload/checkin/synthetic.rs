@@ -28,7 +28,7 @@ struct Town {
     share_end: f64,
 }
 
-/// So many points.
+/// Makes `count` points from a seed.
 pub(super) fn points(count: usize, seed: u64) -> Vec<Point> {
     let mut random = StdRng::seed_from_u64(seed);
     let towns = towns(&mut random);

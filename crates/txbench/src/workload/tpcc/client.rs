@@ -26,7 +26,7 @@ const CARDS: u64 = 1;
 const INPUTS: u64 = 2;
 /// Orders made, for the check.
 pub(super) const ORDERS: &str = "orders";
-/// Payments, for the check.
+/// Effect with the sum of all payments in cents, for the check.
 pub(super) const PAID_CENTS: &str = "paid cents";
 
 pub(super) struct TpccClient {
@@ -35,9 +35,9 @@ pub(super) struct TpccClient {
     cards: Draw,
     terminal: Terminal,
     input: Input,
-    /// What was done last, whose answer is still being looked at.
+    /// Kind of the last transaction, whose answer is still looked at.
     before: Option<Kind>,
-    /// What acknowledged transactions have done: orders made, cents paid.
+    /// Effects of acknowledged transactions: orders made, cents paid.
     orders: u64,
     paid_cents: u64,
 }

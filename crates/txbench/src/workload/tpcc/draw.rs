@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const DIGITS: &[u8] = b"0123456789";
-/// What stands in some of the items' and stocks' data (clause 4.3.3.1).
+/// Text in some of the items' and stocks' data (clause 4.3.3.1).
 pub const ORIGINAL: &str = "ORIGINAL";
 /// Syllables of last names (clause 4.3.2.3).
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];

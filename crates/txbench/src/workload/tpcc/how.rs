@@ -5,7 +5,7 @@ use super::schema::Schema;
 /// How the transactions are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// On which layout.
+    /// Layout of the collections.
     pub schema: Schema,
     /// Reads ask for the fields that are used and no others.
     pub needed_fields: bool,

@@ -19,9 +19,9 @@ pub struct NuRand {
     pub a: u32,
     /// C, from 0 to A.
     pub c: u32,
-    /// x.
+    /// Least value, x in the specification.
     pub from: u32,
-    /// y.
+    /// Greatest value, y in the specification.
     pub to: u32,
 }
 
@@ -36,11 +36,11 @@ impl NuRand {
 /// The three distributions, with the constants of a load or of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NuRands {
-    /// Numbers of last names.
+    /// Distribution of last names.
     pub last_name: NuRand,
-    /// Customers of a district.
+    /// Distribution of customers within a district.
     pub customer: NuRand,
-    /// Items.
+    /// Distribution of items in orders.
     pub item: NuRand,
 }
 
@@ -138,7 +138,8 @@ mod tests {
         // With A = 0 the number is (x .. y + C) % size + x: the range turned by C.
         let turned = NuRand { a: 0, c: 3, from: 1, to: 1 };
         assert_eq!(turned.draw(&mut Draw::new(1, 0)), 1);
-        // Where A covers all bits of the range, the number is odd more often than not: bits are set with 3 in 4.
+        // If A covers all bits of the range, the number is odd more often than not: bits are set
+        // with 3 in 4.
         let biased = NuRand { a: 7, c: 0, from: 0, to: 7 };
         let mut draw = Draw::new(1, 0);
         let odd = (0..40_000).filter(|_| biased.draw(&mut draw) % 2 == 1).count();

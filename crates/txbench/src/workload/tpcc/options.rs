@@ -1,4 +1,4 @@
-//! The options of TPC-C.
+//! Options of the workload TPC-C.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ use crate::{
 /// `--think-time 1` they are the specification's.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
-    /// Warehouses
+    /// Number of warehouses
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub warehouses: u32,
     /// Part of a warehouse's customers, orders and items that is loaded: less than 1 is not TPC-C, and is said to be so
@@ -40,7 +40,7 @@ pub struct Options {
     /// Read, insert and update rows of a collection together
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub batch: bool,
-    /// Where paper 002 began: none of the four above, whatever they say
+    /// As paper 002 began: without the four above, whatever they say
     #[arg(long)]
     pub as_published: bool,
     /// Percent of new orders that have a wrong item and are rolled back; other than 1 is not TPC-C. Without transactions
@@ -64,9 +64,9 @@ pub struct Options {
 /// An option for one kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override<T> {
-    /// Which kind.
+    /// Kind of the transaction.
     pub kind: Kind,
-    /// What it has.
+    /// Value for this kind.
     pub value: T,
 }
 

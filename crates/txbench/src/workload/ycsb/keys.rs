@@ -1,4 +1,4 @@
-//! Which records: the distributions of YCSB.
+//! The choice of records: the distributions of YCSB.
 //!
 //! Records have numbers in the order in which they came. A key is made of a number's hash, so that neighbours in the order
 //! of keys came at different times, and the most popular records are spread over the whole range ("scrambled zipfian").
@@ -16,12 +16,12 @@ use crate::{error::BenchError, workload::ClientId};
 /// YCSB's constant: how unequal zipfian choices are.
 const SKEW: f64 = 0.99;
 
-/// How records are chosen.
+/// Distributions by which records are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Distribution {
     /// A few records are chosen most of the time, and they lie anywhere.
     Zipfian,
-    /// All records alike.
+    /// All records are equally likely.
     Uniform,
     /// The last ones that came most of the time.
     Latest,
@@ -85,7 +85,7 @@ impl Keys {
         self.nth_inserted(self.inserted + more)
     }
 
-    /// So many are inserted.
+    /// Notes that `count` records were inserted.
     pub(super) fn note_inserted(&mut self, count: u64) {
         self.inserted += count;
     }

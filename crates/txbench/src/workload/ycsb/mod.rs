@@ -28,7 +28,7 @@ use crate::{
 };
 
 const BATCH: u32 = 2_000;
-/// What [`Client::effects`] counts.
+/// Names of the effects that [`Client::effects`] counts.
 const WRITES: &str = "writes";
 const INSERTS: &str = "inserts";
 

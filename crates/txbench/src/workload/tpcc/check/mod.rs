@@ -16,7 +16,7 @@ pub use state::State;
 pub struct Violation {
     /// 1 to 12: the last number of the clause.
     pub condition: u8,
-    /// What is wrong, and of which warehouse, district, order or customer.
+    /// The fault, with its warehouse, district, order or customer.
     pub what: String,
 }
 

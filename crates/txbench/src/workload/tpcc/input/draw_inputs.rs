@@ -16,7 +16,7 @@ const REMOTE_PAYMENTS: u32 = 15;
 /// Percent of order lines that another warehouse supplies (clause 2.4.1.5).
 const REMOTE_LINES: u32 = 1;
 
-/// One terminal.
+/// Source of one terminal's inputs.
 #[derive(Debug)]
 pub struct Terminal {
     draw: Draw,

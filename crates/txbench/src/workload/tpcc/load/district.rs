@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// A district's rows.
+/// The rows of one district.
 struct Rows {
     customers: Vec<Document>,
     /// One of each customer, in the same order, without `_id`.

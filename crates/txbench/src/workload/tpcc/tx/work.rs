@@ -13,9 +13,9 @@ const CHANGED: &str = "changed since it was read";
 
 /// A session in a transaction, and how the transaction is written.
 pub struct Work<'a> {
-    /// Where it runs.
+    /// Session in which it runs.
     pub session: &'a mut dyn Session,
-    /// How it is written.
+    /// Layout and options of the queries.
     pub how: How,
 }
 
