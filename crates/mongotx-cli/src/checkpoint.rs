@@ -41,7 +41,7 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Why the hold is over.
+/// Reason why the hold is over.
 enum Over {
     /// The command that makes the copies has ended.
     Done(ExitStatus),

@@ -82,7 +82,7 @@ struct Finding {
     stuck: BTreeSet<TxId>,
     /// Client records that are unreadable, with or without documents.
     malformed_records: Vec<String>,
-    /// Why committed documents of living clients cannot be finished.
+    /// Reasons why committed documents of living clients cannot be finished.
     unfinishable: Vec<String>,
     /// The databases in which clients of the deployment have registered, as far as they could note it.
     databases: Vec<String>,

@@ -142,11 +142,11 @@ pub(crate) struct Damaged {
     pub(crate) owner: Option<ClientId>,
 }
 
-/// Everything locked in some collections.
+/// The locked documents of some collections, by transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) holdings: BTreeMap<TxId, Holding>,
-    /// At most [`NAMED`] of them.
+    /// Damaged documents, at most [`NAMED`].
     pub(crate) damaged: Vec<Damaged>,
     pub(crate) damaged_count: usize,
 }

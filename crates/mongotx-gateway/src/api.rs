@@ -28,7 +28,7 @@ pub(crate) struct ApiParameters {
     deprecation_errors: Option<bool>,
 }
 
-/// How a command stands to API version 1.
+/// Place of a command in API version 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Api {
     /// The command is not in it.
@@ -160,7 +160,7 @@ impl ApiParameters {
     }
 }
 
-/// As the server shows it.
+/// Prints the parameters as the server does.
 impl fmt::Display for ApiParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.is_versioned.then(|| format!("{VERSION}: \"1\""));

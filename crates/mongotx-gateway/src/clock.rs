@@ -13,7 +13,7 @@ use mongotx::LogicalClock;
 pub(crate) struct Clock(Arc<LogicalClock>);
 
 impl Clock {
-    /// The same, for the library.
+    /// The clock as the library takes it.
     pub(crate) fn shared(&self) -> Arc<dyn mongotx::Clock> {
         Arc::<LogicalClock>::clone(&self.0)
     }

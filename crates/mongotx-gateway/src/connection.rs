@@ -81,7 +81,7 @@ impl Connection {
         Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false), doing, _listed: None }
     }
 
-    /// The same, listed among the others.
+    /// A new connection that is listed among the others.
     pub(crate) fn listed(id: i64, peer: Peer, connections: &Arc<Connections>) -> Self {
         let connection = Self::new(id, peer);
         let listed = connections.list(&connection.doing);
@@ -93,7 +93,7 @@ impl Connection {
         &self.doing
     }
 
-    /// Its number, unique as long as the gateway lives.
+    /// Number of the connection, unique as long as the gateway lives.
     pub fn id(&self) -> i64 {
         self.id
     }
@@ -171,7 +171,7 @@ impl Connection {
     }
 }
 
-/// As MongoDB writes addresses in its replies.
+/// Prints the address as MongoDB does in its replies.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

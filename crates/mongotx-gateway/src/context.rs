@@ -20,7 +20,7 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How often what is over is looked for.
+/// Pause between two sweeps of expired transactions, sessions and cursors.
 const LOOK: Duration = Duration::from_secs(1);
 /// Every how many looks old records of writes are looked for.
 const LOOKS_FOR_RECORDS: u64 = 60;
@@ -108,7 +108,7 @@ impl Context {
         Arc::clone(&self.tuning.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on this is chosen.
+    /// Sets new values of the options that can be changed.
     pub(crate) fn tune(&self, mut tuning: Tuning) {
         // The pool of connections to the server keeps its size.
         let Limits { upstream, upstream_wait, .. } = self.options.limits;

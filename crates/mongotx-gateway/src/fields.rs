@@ -58,7 +58,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Of a part that has this name in errors.
+    /// The fields of a command, or of a part of it; errors call it by this name.
     pub(crate) fn new(name: &str, fields: Document) -> Self {
         Self { name: name.to_owned(), rest: fields }
     }

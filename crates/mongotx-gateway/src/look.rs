@@ -32,7 +32,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) most: usize,
 }
 
-/// Something that goes on, or waits to go on.
+/// An operation that runs, or waits to go on.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) kind: Kind,

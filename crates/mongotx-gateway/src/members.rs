@@ -36,7 +36,7 @@ pub(crate) struct View {
     pub(crate) primary: Option<String>,
     /// Addresses of all members, in one order for all.
     pub(crate) hosts: Vec<String>,
-    /// How often another one has become the primary.
+    /// Number of times that another member has become the primary.
     pub(crate) term: u64,
     /// When the primary has looked last, by the server's clock.
     seen: Option<DateTime>,

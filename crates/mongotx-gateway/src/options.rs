@@ -98,7 +98,7 @@ pub struct ReplicaSetFace {
 pub struct Tls {
     /// The gateway's certificate, and those between it and one that clients know.
     pub certificate: PathBuf,
-    /// Its private key; `None`: in the same file.
+    /// Private key of the certificate; `None`: in the same file.
     pub key: Option<PathBuf>,
     /// Clients have to show a certificate that one of these has signed. `None`: they show none.
     pub client_ca: Option<PathBuf>,

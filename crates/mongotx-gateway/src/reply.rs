@@ -19,7 +19,7 @@ impl Reply {
         &self.body
     }
 
-    /// With the gateway's time, unless it has the server's.
+    /// Adds the gateway's time, unless the reply has the server's.
     pub(crate) fn stamped(mut self, clock: &Clock) -> Self {
         if !matches!(self.body.get("operationTime"), Ok(Some(_))) {
             clock.stamp(&mut self.body);

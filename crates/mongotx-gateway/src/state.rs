@@ -41,7 +41,7 @@ pub struct State {
 pub(crate) enum Interrupted {
     /// The command runs in a session, which is being interrupted: its client.
     Told(Arc<Who>),
-    /// Nothing can end it but itself.
+    /// The command cannot be interrupted.
     Cannot,
     /// The command is another user's.
     NotAllowed,

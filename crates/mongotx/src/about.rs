@@ -47,7 +47,7 @@ impl About {
     }
 }
 
-/// As in `shop on host7 (process 4711)`.
+/// Prints the description, as in `shop on host7 (process 4711)`.
 impl std::fmt::Display for About {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.application.as_deref().unwrap_or("an application"))?;

@@ -106,7 +106,7 @@ impl DuplicateKey {
         Self { value, ..Self::default() }
     }
 
-    /// From `keyPattern` and `keyValue` of the server's error.
+    /// Reads the key from `keyPattern` and `keyValue` of the server's error.
     pub(crate) fn read(error: &Document) -> Option<Self> {
         let (pattern, pending) = shown_key(error.get_document("keyPattern").ok()?);
         let (value, _) = error.get_document("keyValue").map(shown_key).unwrap_or_default();
@@ -287,7 +287,7 @@ impl Error {
         error
     }
 
-    /// The same for other documents, too.
+    /// The error for a document, which concerns `others` more.
     pub(crate) fn and_others(mut self, others: usize) -> Self {
         self.0.message.push_str(&format!("; and {others} more documents like it"));
         self

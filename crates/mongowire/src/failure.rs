@@ -67,7 +67,7 @@ pub enum Failure {
     Closed,
 }
 
-/// Why a connection cannot be made.
+/// Reason why a connection cannot be made.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {

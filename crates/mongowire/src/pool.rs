@@ -22,7 +22,7 @@ use crate::{
     settings::Settings,
 };
 
-/// How many connections a pool has.
+/// Limits of a pool's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Most connections that are open at a time.
@@ -74,7 +74,7 @@ impl Pool {
         Self { limits, begun, runtime: Handle::current(), free, state: Mutex::new(state) }
     }
 
-    /// How the server is reached now.
+    /// The present settings of the server's connections.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.state().settings)
     }

@@ -130,7 +130,7 @@ fn first_name(body: &RawDocument) -> Result<String, CommandError> {
 
 /// Whether a database may be called so.
 pub fn is_database_name(name: &str) -> bool {
-    /// As long as MongoDB lets them be.
+    /// Bytes of the longest name that MongoDB allows.
     const LONGEST_BYTES: usize = 63;
     /// Characters that a database's name must not contain.
     const FORBIDDEN: [char; 6] = ['\0', '/', '\\', '.', ' ', '"'];

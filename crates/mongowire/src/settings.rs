@@ -58,7 +58,7 @@ pub struct Settings {
     pub address: Address,
     /// The longest that connecting may take, greeting and login included.
     pub connect_limit: Duration,
-    /// How the server calls this application in its logs.
+    /// Name of the application in the server's logs.
     pub app_name: Option<String>,
     /// User to log in as, with the password. `None`: connections do not log in.
     pub login: Option<Arc<Login>>,
@@ -68,7 +68,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// To connect without TLS or a login.
+    /// Settings of a server at this address, without TLS or a login.
     pub fn new(address: Address) -> Self {
         Self {
             address,
@@ -108,7 +108,7 @@ impl Settings {
         })
     }
 
-    /// The same for another address of the same deployment.
+    /// The same settings for another address of the same deployment.
     #[must_use]
     pub fn at(&self, address: Address) -> Self {
         Self { address, ..self.clone() }

@@ -57,7 +57,7 @@ impl ClientId {
         Self(bytes)
     }
 
-    /// When the client registered: seconds since 1970.
+    /// Time at which the client registered, in seconds since 1970.
     pub fn made(self) -> u32 {
         let [a, b, c, d, ..] = self.0;
         u32::from_be_bytes([a, b, c, d])

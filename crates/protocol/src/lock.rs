@@ -60,12 +60,12 @@ pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {
     }
 }
 
-/// How a committed writer's document is finished.
+/// The repair that finishes a document of a committed writer.
 pub fn roll_forward(lock: &LockState) -> Repair {
     if lock.remove { Repair::Delete } else { Repair::ReplaceWithUnsafe }
 }
 
-/// How a rolled-back writer's document is undone.
+/// The repair that undoes a document of a rolled-back writer.
 pub fn roll_back(lock: &LockState) -> Repair {
     if lock.insert { Repair::Delete } else { Repair::DropUnsafe }
 }

@@ -62,7 +62,7 @@ pub struct Since {
 }
 
 impl From<u64> for Since {
-    /// Of a connection that has been answered.
+    /// The state of a connection that has been answered.
     fn from(epoch: u64) -> Self {
         Self { epoch, answered: true }
     }
@@ -156,7 +156,7 @@ pub struct RecordWrite {
     pub over: Option<u64>,
 }
 
-/// How one transaction ended.
+/// End of a transaction, as its record decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The decision was acknowledged: the transaction is committed.

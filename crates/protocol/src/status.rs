@@ -34,7 +34,7 @@ pub struct ClientRecord {
 /// Status of a transaction, as a reader of its client's record (or of none) can conclude it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TxStatus {
-    /// Not decided yet.
+    /// The transaction is not decided yet.
     Active,
     /// Decided: its writes are to be read and finished.
     Committed,

@@ -12,7 +12,7 @@ pub enum Holder {
     Nobody,
     /// The transaction that wants the value.
     Mine,
-    /// Another one, with its status, read after the document.
+    /// Another transaction, with its status, read after the document.
     Rival(TxStatus),
 }
 
@@ -27,7 +27,7 @@ impl Holder {
     }
 }
 
-/// How the transaction goes on.
+/// The next step of the transaction that wants the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claim {
     /// The document does not stand in the way of the value.

@@ -12,7 +12,7 @@ use bson::{Bson, Document, doc};
 pub struct Truncated {
     /// Dotted path of the array.
     pub field: String,
-    /// How many elements are left.
+    /// Number of elements that are left.
     pub new_size: usize,
 }
 
@@ -28,7 +28,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// As `updateDescription` in an event.
+    /// The changes as `updateDescription` of an event.
     pub fn to_document(&self) -> Document {
         let truncated: Vec<Document> = self
             .truncated

@@ -97,7 +97,7 @@ fn guard_update(statement: &mut Document, query: &str, update: &str) -> Result<(
     Ok(())
 }
 
-/// Everything else is the server's to refuse.
+/// Keeps errors about reserved fields; all others are left to the server.
 fn only_reserved(checked: Result<(), Error>) -> Result<(), Error> {
     match checked {
         Err(refused @ Error::Reserved { .. }) => Err(refused),

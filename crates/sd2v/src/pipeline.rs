@@ -72,7 +72,7 @@ impl Sources {
 /// A collection that a pipeline reads, and the condition on what it reads there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// Its name, in the database of the command.
+    /// Name of the collection, in the database of the command.
     pub collection: String,
     /// Condition on the documents that are read. Empty: every document.
     pub filter: Document,
@@ -114,7 +114,7 @@ pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, st
 struct Place {
     /// Its documents are the command's answer, which the client strips of reserved fields.
     is_answer: bool,
-    /// Its filters may read variables of a `$lookup`.
+    /// Whether its filters may read variables of a `$lookup`.
     in_lookup: bool,
     /// The server narrows the first collection that it reads by a `$lookup`'s field, and no other.
     by_field: bool,

@@ -112,7 +112,7 @@ impl Samples {
         Self(samples.into_iter().enumerate().map(sample).collect())
     }
 
-    /// All of them, to be inserted.
+    /// All samples, to be inserted.
     pub fn documents(&self) -> &[Document] {
         &self.0
     }

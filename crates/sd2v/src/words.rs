@@ -60,7 +60,7 @@ fn names_reserved(text: &str) -> bool {
     RESERVED.iter().any(|name| text.contains(name))
 }
 
-/// Without the tree of a query that was rewritten.
+/// The message without the tree of a query that was rewritten.
 fn without_query(message: &str) -> String {
     let (begins, goes_on) = QUERY;
     match message.split_once(begins).map(|(before, tree)| (before, tree.split_once(goes_on))) {

@@ -40,7 +40,7 @@ pub enum Error {
     /// Each port that was free was taken before mongod could listen on it.
     #[error("every port tried on 127.0.0.1 was taken before mongod could listen on it, {attempts} in all")]
     NoFreePort {
-        /// How many ports were tried.
+        /// Number of ports that were tried.
         attempts: usize,
     },
     /// mongod ended before it was ready.

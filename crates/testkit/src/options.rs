@@ -47,7 +47,7 @@ impl Options {
         Self { replica_set: true, ..Self::standalone() }
     }
 
-    /// One more argument for mongod, after all others.
+    /// Adds one more argument for mongod, after all others.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());

@@ -124,7 +124,7 @@ pub(crate) async fn connect(port: u16) -> Result<Client, Error> {
     Ok(Client::with_uri_str(format!("mongodb://127.0.0.1:{port}/?directConnection=true&{limits}")).await?)
 }
 
-/// Why a command has no answer.
+/// Reason why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
     #[error("refused with code {code}: {message}")]

@@ -72,7 +72,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Its name as an argument.
+    /// Name of the task as an argument.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Work => "work",

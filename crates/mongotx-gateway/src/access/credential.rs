@@ -36,7 +36,7 @@ impl Credential {
         Ok(Self::with_salt(mechanism, &prepared, salt, mechanism.iterations()))
     }
 
-    /// Of a password that was prepared.
+    /// Makes the credential of a prepared password.
     pub(crate) fn with_salt(mechanism: Mechanism, prepared: &str, salt: Vec<u8>, iterations: u32) -> Self {
         let salted = mechanism.salted(prepared, &salt, iterations);
         let client_key = mechanism.hmac(&salted, b"Client Key");

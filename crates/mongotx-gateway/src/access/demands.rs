@@ -18,7 +18,7 @@ pub(super) struct Demands<'a> {
 }
 
 impl<'a> Demands<'a> {
-    /// Of a command on this database; none yet.
+    /// No demands yet, for a command on this database.
     pub(super) fn on(database: &'a str) -> Self {
         Self { database, all: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl<'a> Demands<'a> {
         self.all
     }
 
-    /// On the command's own database.
+    /// Adds a demand on the command's own database.
     pub(super) fn add(&mut self, need: Need) {
         self.add_on(need, self.database.to_owned());
     }

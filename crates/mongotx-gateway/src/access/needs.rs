@@ -24,7 +24,7 @@ pub(crate) enum Access {
     Own,
     /// This privilege on the command's database.
     On(Need),
-    /// As [`Access::On`]; the collection stands in the field `collection`.
+    /// Like [`Access::On`]; the collection stands in the field `collection`.
     OnCursor(Need),
     /// Reading the collection, and the privileges for the stages of `pipeline`.
     Pipeline,
@@ -39,7 +39,7 @@ pub(crate) enum Access {
     /// [`Need::Monitor`] for operations of other users (`$ownOps` is not true); none for the user's
     /// own.
     Operations,
-    /// As the command that is explained.
+    /// The privileges of the command that is explained.
     Inner,
 }
 
@@ -121,7 +121,7 @@ impl Asked<'_> {
         }
     }
 
-    /// As if it was not explained but run.
+    /// Adds the demands of the explained command, as if it were run.
     fn add_explained(&self, demands: &mut Demands<'_>, command: Option<&Bson>) {
         let inner = command.and_then(Bson::as_document);
         let Some((inner, name)) = inner.and_then(|inner| Some((inner, inner.keys().next()?))) else {
@@ -135,7 +135,7 @@ impl Asked<'_> {
     }
 }
 
-/// On a collection that is named with its database.
+/// Adds a demand on a collection that is named with its database.
 fn add_full(demands: &mut Demands<'_>, name: Option<&Bson>, need: Need) {
     match name.and_then(Bson::as_str).map(|full| full.split_once('.')) {
         Some(Some((database, collection))) if !is_system(collection) => demands.add_on(need, database.to_owned()),

@@ -25,7 +25,7 @@ use super::{
 
 /// The largest file that is read, in bytes: some 20,000 users.
 const LARGEST_BYTES: u64 = 16 * 1024 * 1024;
-/// How many roles a user may have.
+/// Greatest number of roles that a user may have.
 const MOST_ROLES: usize = 1_000;
 const SECRET_BYTES: usize = 32;
 /// Bits of a file's mode that give rights to other users than the owner.

@@ -46,7 +46,7 @@ pub(crate) struct Who {
     pub(crate) user: Option<UserName>,
 }
 
-/// As in `ann@admin, application "shop", 10.0.0.7:51234`.
+/// Prints the client, as in `ann@admin, application "shop", 10.0.0.7:51234`.
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(user) = &self.user {
@@ -82,7 +82,7 @@ pub(crate) struct Doing {
     who: Mutex<Arc<Who>>,
     running: Mutex<Option<Running>>,
     begun: AtomicU32,
-    /// For whom the command that runs waits.
+    /// Shows for which transaction the running command waits.
     pub(crate) watch: Watch,
 }
 

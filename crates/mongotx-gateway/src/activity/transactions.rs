@@ -43,7 +43,7 @@ struct State {
 pub(crate) enum Statement {
     None,
     Kept(Arc<Request>),
-    /// Its namespace and its name.
+    /// Namespace and name of a statement that is too large to keep.
     Named(String, String),
 }
 
@@ -66,7 +66,7 @@ impl Statement {
         }
     }
 
-    /// In one line, as in `{update: "orders", updates: …}`.
+    /// The statement in one line, as in `{update: "orders", updates: …}`.
     pub(crate) fn shape(&self) -> Option<String> {
         match self {
             Self::None => None,

@@ -23,7 +23,7 @@ use crate::{
 /// Pause before a commit of an unknown transaction is answered.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How a transaction is to end.
+/// Arguments of a command that ends a transaction.
 pub(super) struct Ending<'a> {
     pub(super) client: &'a Client,
     pub(super) number: i64,

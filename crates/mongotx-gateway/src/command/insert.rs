@@ -127,7 +127,7 @@ async fn insert(
     note_several(call, &statements, &error, is_ordered, tally)
 }
 
-/// Some were inserted, some were refused.
+/// Notes that some documents were inserted, and some refused.
 fn note_several(
     call: &mut Call<'_>,
     statements: &[usize],

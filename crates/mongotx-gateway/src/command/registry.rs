@@ -34,7 +34,7 @@ pub(crate) struct Command {
     pub(crate) awaits: bool,
     /// The levels of read concern that it takes outside transactions.
     pub(crate) reads: ReadLevels,
-    /// How it stands to API version 1.
+    /// Place of the command in API version 1.
     pub(crate) api: Api,
     /// The command takes a write concern.
     pub(crate) takes_write_concern: bool,
@@ -91,13 +91,13 @@ pub(crate) enum InTransactions {
 /// every command may carry.
 #[derive(Clone, Copy)]
 pub(crate) enum Parse {
-    /// They are the server's, or there are none.
+    /// Not at all: the server parses them, or there are none.
     Nothing,
-    /// Without the first one, which names the command.
+    /// All fields but the first one, which names the command.
     Own(fn(Fields) -> Answer<()>),
-    /// All of them, with the command's name.
+    /// All fields, with the command's name.
     Whole(fn(&str, Document) -> Answer<()>),
-    /// They have another command in them.
+    /// As fields of the other command that is in them.
     Another,
 }
 
@@ -132,7 +132,7 @@ impl Command {
         }
     }
 
-    /// The same command, which transactions may hold.
+    /// Allows the command in transactions.
     pub(super) const fn held(self) -> Self {
         Self { in_transactions: InTransactions::Held, ..self }
     }
@@ -142,7 +142,7 @@ impl Command {
         Self { in_transactions: InTransactions::HeldLater, ..self }
     }
 
-    /// The same command, which ends a transaction.
+    /// Marks a command that ends a transaction.
     pub(super) const fn ending(self) -> Self {
         Self { in_transactions: InTransactions::Ends, ..self }
     }
@@ -152,7 +152,7 @@ impl Command {
         Self { in_transactions: InTransactions::NeverBecause(words), ..self }
     }
 
-    /// The same command, which kills sessions.
+    /// Marks a command that kills sessions.
     pub(super) const fn kills_sessions(self) -> Self {
         Self { kills_sessions: true, ..self }
     }
@@ -167,17 +167,17 @@ impl Command {
         Self { reads, ..self }
     }
 
-    /// In API version 1, but for these fields.
+    /// Puts the command into API version 1, without these fields.
     pub(super) const fn stable_but(self, unstable: &'static [&'static str]) -> Self {
         Self { api: Api::Stable(unstable), ..self }
     }
 
-    /// In API version 1 with all of its fields.
+    /// Puts the command into API version 1, with all of its fields.
     pub(super) const fn stable(self) -> Self {
         self.stable_but(&[])
     }
 
-    /// The same command, which takes a write concern.
+    /// Lets the command take a write concern.
     pub(super) const fn takes_write_concern(self) -> Self {
         Self { takes_write_concern: true, ..self }
     }
@@ -187,17 +187,17 @@ impl Command {
         Self { parse: Parse::Own(parse), ..self }
     }
 
-    /// With how its own fields are read.
+    /// Sets the parser of all fields of the command.
     pub(super) const fn parsed_whole(self, parse: fn(&str, Document) -> Answer<()>) -> Self {
         Self { parse: Parse::Whole(parse), ..self }
     }
 
-    /// With another command in its fields.
+    /// Marks a command that has another command in its fields.
     pub(super) const fn parsed_as_another(self) -> Self {
         Self { parse: Parse::Another, ..self }
     }
 
-    /// With how it is explained.
+    /// Sets the way in which the command is explained.
     pub(super) const fn explained(self, explain: Explain) -> Self {
         Self { explain, ..self }
     }
@@ -252,7 +252,7 @@ impl Registry {
         self.by_name.get(name).copied()
     }
 
-    /// How many names there are.
+    /// Number of names in the table.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_name.len()

@@ -93,7 +93,7 @@ impl Failure {
         reply
     }
 
-    /// The same as an entry of `writeErrors`.
+    /// The failure as an entry of `writeErrors`.
     pub(crate) fn to_write_error(&self, index: usize) -> Document {
         let mut entry = doc! {"index": index as i32, "code": self.code, "errmsg": self.message.as_str()};
         entry.extend(Document::clone(&self.details));

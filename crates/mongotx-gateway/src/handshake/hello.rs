@@ -87,7 +87,7 @@ fn member(set: &str, me: String, view: View) -> Document {
     reply
 }
 
-/// As the election of this term is called.
+/// The `electionId` of a term.
 fn election(term: u64) -> ObjectId {
     let mut bytes = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes[4..].copy_from_slice(&term.to_be_bytes());

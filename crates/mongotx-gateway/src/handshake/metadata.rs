@@ -7,9 +7,9 @@ use crate::{
     error::{CommandError, code},
 };
 
-/// As long as a router lets it be.
+/// Greatest size of the metadata, as a router allows it.
 const LONGEST_BYTES: usize = 512;
-/// As long as an application's name may be.
+/// Greatest length of an application's name.
 const LONGEST_NAME_BYTES: usize = 128;
 
 /// Keeps it, if it is there. It is said once.

@@ -79,7 +79,7 @@ pub(crate) struct Totals {
 /// Figures of one second.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Second {
-    /// Its end, in milliseconds since 1970.
+    /// End of the second, in milliseconds since 1970.
     pub(crate) at: u64,
     /// Commands and latencies, in the order of [`Sort::ALL`].
     pub(crate) sorts: [Latencies; Sort::ALL.len()],

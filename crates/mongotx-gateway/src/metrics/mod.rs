@@ -186,7 +186,7 @@ impl Metrics {
         self.aborted.get_or_create(&[("reason", reason.name())]).inc();
     }
 
-    /// How many were, for each reason that there was.
+    /// Numbers of transactions that were rolled back, for each reason that there was.
     pub(crate) fn aborted_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let count = |reason: AbortReason| {
             let counted = self.aborted.get(&[("reason", reason.name())]).map_or(0, |counter| counter.get());
@@ -215,7 +215,7 @@ impl Repeated {
     }
 }
 
-/// Something that is counted as long as this lives.
+/// Counts one in a gauge as long as this value lives.
 pub(crate) struct Counted(Gauge);
 
 impl Counted {

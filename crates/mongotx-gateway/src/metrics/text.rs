@@ -15,7 +15,7 @@ pub(crate) struct Kept {
 }
 
 impl Metrics {
-    /// In the OpenMetrics text format, which Prometheus reads.
+    /// The metrics in the OpenMetrics text format, which Prometheus reads.
     pub(crate) fn to_text(&self, kept: &Kept) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.sessions.set(count(kept.sessions));

@@ -26,13 +26,13 @@ use crate::{context::Context, metrics::Kept, state::State};
 
 /// Connections at the same time. One more is closed at once.
 const MOST_CONNECTIONS: usize = 16;
-/// From a connection's first byte to its last.
+/// Greatest time from a connection's first byte to its last.
 const LONGEST: Duration = Duration::from_secs(10);
 /// How long the server may take for a ping.
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// After it could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-/// As the text format calls itself.
+/// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A socket on which metrics are asked for.

@@ -45,7 +45,7 @@ pub(super) struct Guest {
     pub(super) revoked: CancellationToken,
 }
 
-/// Why a connection is not let in.
+/// Reason why a connection is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("{0} connections are open, the limit (--max-connections)")]

@@ -97,7 +97,7 @@ impl Server {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this is chosen.
+    /// Sets new values of the options that can be changed.
     pub(crate) fn tune(&self, tuning: Tuning) {
         self.guests.limit(&tuning.limits);
         self.context.tune(tuning);

@@ -15,7 +15,7 @@ use crate::{
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError},
 };
 
-/// As long as a message may be before login.
+/// Greatest size of a message before login.
 const STRANGERS_BYTES: usize = 64 * 1024;
 
 /// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.

@@ -19,7 +19,7 @@ use crate::{
     wire::WireError,
 };
 
-/// Something that bytes go over.
+/// A stream of bytes to and from a client.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Socket for T {}
 

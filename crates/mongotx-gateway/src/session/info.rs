@@ -9,7 +9,7 @@ use crate::{
     fields::type_name,
 };
 
-/// How a command stands to its session.
+/// The place of a command in its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Outside transactions, with a session or without.

@@ -67,7 +67,7 @@ impl Lsid {
 }
 
 impl Lsid {
-    /// As change events name it.
+    /// The session as change events name it.
     pub(crate) fn to_document(&self) -> Document {
         let id = Binary { subtype: BinarySubtype::Uuid, bytes: self.id.to_vec() };
         let mut lsid = doc! {"id": id};

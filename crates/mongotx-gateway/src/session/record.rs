@@ -24,7 +24,7 @@ pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Record {
     /// The newest number; `None` where there is no record.
     pub(crate) number: Option<i64>,
-    /// How often it was written.
+    /// Number of times that it was written.
     pub(crate) version: i64,
     /// Results of the write with the newest number.
     pub(crate) done: Retry,

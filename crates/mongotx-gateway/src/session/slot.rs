@@ -42,7 +42,7 @@ pub(crate) struct Work {
     pub(crate) id: Option<TxId>,
     /// API parameters of the newest transaction's first statement.
     pub(crate) api: ApiParameters,
-    /// How the session's last transactions have ended.
+    /// Results of the session's last transactions.
     pub(crate) attempts: Attempts,
     pub(crate) retry: Retry,
     /// The session's record as this gateway has written it, where retryable writes are durable.
@@ -119,7 +119,7 @@ impl Slot {
         self.work.lock().await
     }
 
-    /// The same, unless a command runs in it.
+    /// The session's work, unless a command runs in it.
     pub(crate) fn try_check_out(&self) -> Option<tokio::sync::MutexGuard<'_, Work>> {
         self.work.try_lock().ok()
     }
@@ -129,7 +129,7 @@ impl Slot {
         *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
     }
 
-    /// When it was used last.
+    /// Time at which the session was used last.
     pub(crate) fn used(&self) -> Instant {
         *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -150,7 +150,7 @@ impl Slot {
         *self.shown_now() = Arc::downgrade(open);
     }
 
-    /// Its open transaction, as others see it.
+    /// The open transaction of the session, as others see it.
     pub(crate) fn shown(&self) -> Option<Arc<OpenTransaction>> {
         self.shown_now().upgrade()
     }

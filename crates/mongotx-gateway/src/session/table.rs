@@ -97,7 +97,7 @@ impl SessionTable {
         Self { limits: RwLock::new(limits), slots: Mutex::default() }
     }
 
-    /// From now on these are its limits.
+    /// Sets new limits for the table.
     pub(crate) fn limit(&self, limits: Limits) {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
@@ -154,7 +154,7 @@ impl SessionTable {
         self.slots().by_name.len()
     }
 
-    /// How many have made room for others.
+    /// Number of sessions that have made room for others.
     pub(crate) fn evicted(&self) -> u64 {
         self.slots().evicted
     }

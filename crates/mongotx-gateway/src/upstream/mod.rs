@@ -89,5 +89,5 @@ impl Upstream {
     }
 }
 
-/// How the gateway calls itself in the server's logs.
+/// Name of the gateway in the server's logs.
 const APP_NAME: &str = "mongotx gateway";

@@ -28,7 +28,7 @@ fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn
     }
 }
 
-/// Does it rest on chance?
+/// Whether the value depends on chance, or on a script.
 pub(crate) fn is_in(document: &Document) -> bool {
     let is_cluster_time = |value: &Bson| value.as_str().is_some_and(|text| text.starts_with("$$CLUSTER_TIME"));
     any(&Bson::Document(document.clone()), &is_cluster_time, &|key| CHANCE.contains(&key))
@@ -71,7 +71,7 @@ pub(crate) async fn bound(core: &Core, document: &Document) -> Result<Option<Doc
     })
 }
 
-/// The same of a pipeline.
+/// The pipeline with the server's time in place of `$$NOW`.
 pub(crate) async fn bound_pipeline<'c>(
     core: &Core,
     command: &'c AggregateCommand,

@@ -142,7 +142,7 @@ fn is_of_others(tx: &Transaction, ns: &Namespace, document: &RawDocument) -> boo
     id.is_some_and(|id| !tx.may_hold(ns, &id) && !tx.is_own(ns, &id))
 }
 
-/// In the view of everybody, or of this transaction.
+/// The documents in the view of all readers, or of this transaction.
 async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, own_writes: bool) -> Result<Documents> {
     let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
     let at_once = match me.filter(|_| own_writes) {
@@ -189,7 +189,7 @@ fn mapped_stages(own: Option<&Visible>, ns: &Namespace, command: &AggregateComma
     Ok(map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?.stages)
 }
 
-/// The same as a pipeline.
+/// The query as a pipeline.
 pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
     let mut pipeline = Vec::new();
     if !query.filter.is_empty() {

@@ -75,7 +75,7 @@ impl FindAndModify {
         }
     }
 
-    /// With a hint that the server knows.
+    /// The command with a hint that the server knows.
     async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Self> {
         let mut resolved = self.clone();
         let terms = match &mut resolved.modify {
@@ -417,7 +417,7 @@ async fn show(
     Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
-/// Nothing matches. `None`: match again.
+/// The upsert, once no document matches. `None`: match again.
 async fn upserted(
     core: &Core,
     tx: &mut Transaction,

@@ -68,7 +68,7 @@ pub(crate) struct FindOnly {
     pub(crate) max: Option<Document>,
     /// To answer the keys of the index in place of the documents.
     pub(crate) return_key: bool,
-    /// To show where the server stores a document.
+    /// Whether the answer shows where the server stores each document.
     pub(crate) show_record_id: bool,
 }
 

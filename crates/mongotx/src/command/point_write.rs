@@ -109,7 +109,7 @@ fn first_id(document: &RawDocument) -> Option<RawBsonRef<'_>> {
     (name.as_str() == "_id").then_some(id)
 }
 
-/// In a filter, does it stand for itself?
+/// Whether the value stands for itself in a filter, and is no condition.
 fn is_value(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,

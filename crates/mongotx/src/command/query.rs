@@ -41,7 +41,7 @@ impl Query {
         Self { filter, terms, ..Self::default() }
     }
 
-    /// With a hint that the server knows.
+    /// The query with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         Ok(match self.terms.resolved(core, ns).await? {
             Cow::Borrowed(_) => Cow::Borrowed(self),
@@ -261,7 +261,7 @@ impl Documents {
         next
     }
 
-    /// The same as a `T`.
+    /// The next document as a `T`.
     pub(crate) async fn next_as<T: DeserializeOwned + 'static>(&mut self) -> Option<Result<T>> {
         Some(self.next().await?.and_then(document::decode))
     }

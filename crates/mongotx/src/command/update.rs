@@ -69,7 +69,7 @@ impl UpdateCommand {
         Ok(self.update.check()?)
     }
 
-    /// With a hint that the server knows.
+    /// The command with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         Ok(match self.terms.resolved(core, ns).await? {
             Cow::Borrowed(_) => Cow::Borrowed(self),

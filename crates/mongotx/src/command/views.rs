@@ -22,7 +22,7 @@ pub(crate) struct Resolved {
     pub(crate) pipeline: Vec<Document>,
     /// How its strings compare; `None`: as the collection's default says.
     pub(crate) collation: Option<Document>,
-    /// They compare otherwise than by their bytes.
+    /// Whether its strings compare otherwise than by their bytes.
     pub(crate) collated: bool,
 }
 

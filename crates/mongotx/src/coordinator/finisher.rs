@@ -94,9 +94,9 @@ struct Desk {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
     backlog: Mutex<Backlog>,
-    /// Something is to be done earlier than was thought.
+    /// Wakes the task, because something is due earlier than was thought.
     wake: Notify,
-    /// Something has been done, or left to others.
+    /// Reports that something has been finished, or left to others.
     done: Notify,
 }
 
@@ -257,7 +257,7 @@ impl Finisher {
     }
 }
 
-/// When a transaction was committed.
+/// Time of a commit, relative to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// Before the moment in question, or at it.
@@ -269,14 +269,14 @@ pub(crate) enum When {
 /// A moment, as far as this client's commits go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByNow {
-    /// How many have been handed over.
+    /// Number of commits that have been handed over.
     handed_over: u64,
     /// How many of those that were committed have been finished.
     finished: u64,
 }
 
 impl ByNow {
-    /// When the one with this number was handed over.
+    /// Whether the commit with this number was handed over before the moment, or since.
     fn of(self, number: u64) -> When {
         if number <= self.handed_over { When::Before } else { When::Since }
     }
@@ -497,7 +497,7 @@ fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
     documents.map(|(ns, held)| vec![(ns.clone(), held)]).collect()
 }
 
-/// Everything that is finished together, merged by collection.
+/// All parts that are finished together, merged by collection.
 #[derive(Default)]
 struct Merged {
     forward: Side,

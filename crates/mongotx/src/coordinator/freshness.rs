@@ -27,7 +27,7 @@ const MAX_COLLECTIONS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// When the last settling that has ended began.
+    /// Time at which the last settling that has ended began.
     settled: Option<Instant>,
     /// Time at which this client last read something that is committed and not finished: safe
     /// versions that were settled before would go back behind that.
@@ -36,7 +36,7 @@ struct Known {
     refreshing: bool,
 }
 
-/// When each collection was settled as a whole.
+/// Times at which each collection was settled as a whole.
 #[derive(Default)]
 pub(crate) struct Freshness {
     known: Mutex<HashMap<Namespace, Known>>,

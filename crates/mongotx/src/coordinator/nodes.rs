@@ -45,7 +45,7 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// Another process than before may answer from now on.
+    /// Notes the server process that has answered. True if it may be another one than before.
     fn note(&mut self, id: Option<ObjectId>, is_late: bool) -> bool {
         let Self::InTurn(known) = self else { return false };
         match id {
@@ -149,7 +149,7 @@ fn takes_writes(hello: &Document) -> bool {
     ["isWritablePrimary", "ismaster"].iter().any(|flag| hello.get_bool(flag).unwrap_or(false))
 }
 
-/// Another one for every start of a server.
+/// Id of the server process: another one for every start.
 fn process_id(hello: &Document) -> Option<ObjectId> {
     hello.get_document("topologyVersion").ok()?.get_object_id("processId").ok()
 }

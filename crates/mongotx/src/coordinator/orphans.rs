@@ -87,7 +87,7 @@ struct Orphan {
     id: Bson,
     writer: TxId,
     write: &'static str,
-    /// Without a value: it was to be removed.
+    /// The document that it was to become. `None`: it was to be removed.
     becomes: Option<RawDocumentBuf>,
 }
 

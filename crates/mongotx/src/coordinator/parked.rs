@@ -198,7 +198,7 @@ pub(crate) struct Reaper {
 #[derive(Default)]
 struct Listed {
     parked: HashMap<u64, Weak<Parking>>,
-    /// When the task looks again by itself.
+    /// Time at which the task looks again by itself.
     sleeps_until: Option<Instant>,
 }
 

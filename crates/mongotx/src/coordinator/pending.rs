@@ -31,7 +31,7 @@ const ROUNDS: usize = 16;
 /// Result of [`Core::settle_pending`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// Something was pending at first.
+    /// Whether something was pending at first.
     pub(crate) was_pending: bool,
     /// Committed transactions with documents that the server refuses to finish: their unsafe versions are the latest.
     pub(crate) unfinished: Vec<TxId>,
@@ -68,7 +68,7 @@ impl Core {
         self.settle_now(ns, filter, terms, me).await
     }
 
-    /// The same, however fresh it is.
+    /// Settles the pending documents, however fresh the collection is.
     pub(super) async fn settle_now(
         &self,
         ns: &Namespace,

@@ -28,7 +28,7 @@ const QUESTIONS: usize = 4;
 pub(crate) struct Placing {
     /// So many of the first were placed.
     pub(crate) done: usize,
-    /// Why the next one was not.
+    /// Error of the next document, which was not placed.
     pub(crate) refused: Option<Error>,
     /// No other document has a key of theirs in its safe version, but for those that the transaction holds.
     pub(crate) are_compared: bool,

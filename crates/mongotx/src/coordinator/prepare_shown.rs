@@ -27,7 +27,7 @@ use crate::error::Result;
 pub(crate) struct Shown {
     /// The document before the change.
     pub(crate) before: Document,
-    /// As it is now in this transaction; `None`: removed.
+    /// The document after the change, in this transaction's view; `None`: removed.
     pub(crate) after: Option<Document>,
 }
 

@@ -89,7 +89,7 @@ struct Next {
 /// A transaction that holds documents.
 struct Owner {
     id: TxId,
-    /// Its documents will be free within moments.
+    /// Whether its documents will be free within moments.
     ending: AtomicBool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) enum Left {
     Wanted,
 }
 
-/// How a claim came out.
+/// Result of a claim.
 pub(crate) enum Claimed<'a> {
     /// No other transaction of this client tries it now. The flag tells whether others had to be
     /// waited for.

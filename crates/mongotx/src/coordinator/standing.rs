@@ -20,13 +20,13 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) enum Standing {
     /// No rival can have fenced its record.
     Sound,
-    /// Its record may have been fenced.
+    /// Unknown: a rival may have fenced its record.
     Doubtful,
     /// The transaction cannot be committed any more.
     Lost,
 }
 
-/// Over which connection a record is looked at.
+/// The connection over which a record is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Any: for what others write to the record.

@@ -55,7 +55,7 @@ pub struct Swept {
 pub(crate) struct Cleaned {
     /// Number of documents that were repaired.
     pub(crate) repaired: usize,
-    /// Why others could not be: one error for each.
+    /// Errors of the documents that could not be repaired: one for each.
     pub(crate) refused: Vec<Error>,
     /// The server was not replaced meanwhile. Otherwise another sweep will see to it.
     is_durable: bool,

@@ -52,7 +52,7 @@ pub(crate) struct Transaction {
     pub(crate) reads: ReadSet,
     /// `_id`s of documents that it has read, by their keys.
     pub(crate) seen: SeenKeys,
-    /// How those before it have ended.
+    /// Results of the attempts before this one.
     pub(crate) attempts: Attempts,
     /// The quiet that it has asked for.
     pub(crate) quiet: Option<Quiet>,
@@ -159,7 +159,7 @@ impl Transaction {
         self.own_view.load(SeqCst)
     }
 
-    /// The same; from now on it was not.
+    /// Whether it has answered from its own view since the last call.
     pub(crate) fn take_own_view(&mut self) -> bool {
         std::mem::take(self.own_view.get_mut())
     }

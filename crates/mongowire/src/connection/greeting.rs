@@ -7,7 +7,7 @@ use crate::{
     wire::MAX_MESSAGE_BYTES,
 };
 
-/// As servers have it that tell no other.
+/// Limit of a document's bytes, if the server states none.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The server's answer to `hello`: the first message of every connection.

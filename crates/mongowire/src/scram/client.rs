@@ -17,7 +17,7 @@ const MOST_ITERATIONS: u32 = 10_000_000;
 const HEADER: &str = "n,,";
 const BOUND: &str = "c=biws";
 
-/// Why the client ends a login.
+/// Reason why the client ends a login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {

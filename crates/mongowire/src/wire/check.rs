@@ -64,7 +64,7 @@ fn nested<'a>(document: &'a RawDocument, path: &mut Vec<&'a str>) -> Result<(), 
     Ok(())
 }
 
-/// As [`nested`]; arrays are documents with another iterator.
+/// Like [`nested`]; arrays are documents with another iterator.
 fn array<'a>(array: &'a bson::RawArray, path: &mut Vec<&'a str>) -> Result<(), CommandError> {
     let document = RawDocument::from_bytes(array.as_bytes()).map_err(invalid)?;
     nested(document, path)

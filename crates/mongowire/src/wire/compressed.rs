@@ -11,7 +11,7 @@ use super::{
     header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode, set_length},
 };
 
-/// How a message is compressed.
+/// The compressor of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     /// No compression: the payload as it is.

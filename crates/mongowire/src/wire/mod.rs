@@ -73,7 +73,7 @@ pub enum WireError {
     Decompress(&'static str),
 }
 
-/// How an answer is written: as the question was.
+/// Form of an answer, which is that of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// Kind of the message that carried the request.

@@ -104,7 +104,7 @@ pub fn weakened(filter: &Document) -> Document {
 /// The conditions under which a document that was selected by a filter is still what was asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LockCondition {
-    /// To be asked of either version.
+    /// The other conditions, to be asked of either version.
     pub rest: Document,
     /// `$text` and its argument, to be asked of the safe version only, or nothing.
     pub text: Option<Document>,

@@ -34,7 +34,7 @@ pub(crate) fn near_condition(condition: &Bson) -> Option<&Document> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Near {
     field: String,
-    /// As the `$geoNear` stage takes it.
+    /// The point as the `$geoNear` stage takes it.
     point: Bson,
     /// Coordinates of the point: `[x, y]`, or longitude and latitude.
     centre: [Bson; 2],

@@ -18,7 +18,7 @@ const CONTEXT: &str = "in $geoNear";
 /// A `$geoNear` stage that is to be asked of stored documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeoNear {
-    /// Everything but `key`, `query`, `distanceField` and `includeLocs`.
+    /// The fields except `key`, `query`, `distanceField` and `includeLocs`.
     others: Document,
     /// `None`: that of the collection's only geospatial index, which the server finds.
     key: Option<String>,

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use super::Index;
 use crate::filter::guard_filter;
 
-/// When the server removes documents for a TTL index.
+/// The rule by which the server removes documents for a TTL index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expiry {
     field: String,

@@ -28,13 +28,13 @@ pub fn pending_index() -> Document {
 /// An index as the application knows it, and how it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Index {
-    /// As it is listed: `{v, key, name, …}`.
+    /// Specification as the application lists it: `{v, key, name, …}`.
     pub spec: Document,
     /// The name of the stored index that answers its queries.
     pub stored_name: String,
     /// Whether it has a mirrored index on unsafe versions.
     pub mirrored: bool,
-    /// Its expiry spares locked documents.
+    /// Whether its expiry spares locked documents.
     guarded: bool,
     /// Whether only MongoTx's parts are stored, and the index itself is missing (or not yet made).
     partial: bool,

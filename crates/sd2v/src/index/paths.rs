@@ -21,7 +21,7 @@ pub fn touches(update: &Update, fields: &[&str]) -> bool {
     }
 }
 
-/// The same of a document that is there already.
+/// Like [`touches`], for a document that exists already.
 pub fn touches_stored(update: &Update, fields: &[&str]) -> bool {
     match update {
         Update::Operators(operators) if operators.contains_key("$setOnInsert") => {

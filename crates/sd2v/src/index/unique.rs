@@ -166,7 +166,7 @@ fn collect_fields<'a>(filter: &'a Document, fields: &mut Vec<&'a str>) {
     }
 }
 
-/// How the index treats a missing value.
+/// The treatment of a missing value by the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Null,

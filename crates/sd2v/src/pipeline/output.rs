@@ -10,14 +10,14 @@ use crate::error::Error;
 pub enum Output {
     /// `$out`: the documents become the content of the collection.
     Out {
-        /// Its database, if it is named.
+        /// Database of the collection, if it is named.
         db: Option<String>,
         /// Name of the collection to replace.
         collection: String,
         /// The stage, as the user wrote it.
         stage: Document,
     },
-    /// They are merged into one.
+    /// `$merge`: the documents are merged into a collection.
     Merge(Merge),
 }
 

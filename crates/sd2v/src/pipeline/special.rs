@@ -10,11 +10,11 @@ use crate::{error::Error, visible::Visible};
 pub(super) enum Opening {
     /// All documents of the collection.
     Documents,
-    /// With those near a point: `$geoNear`.
+    /// The documents near a point: `$geoNear`.
     Near,
     /// With those that a text search finds: `$match` with `$text`.
     Text,
-    /// With something else than documents of the collection.
+    /// Something else than documents of the collection.
     NoDocuments,
 }
 

@@ -14,7 +14,7 @@ use crate::{
 enum Passage {
     /// The stage reads no reserved field and leaves all of them in its documents.
     Through,
-    /// Its documents have none any more.
+    /// The stage's documents have no reserved fields any more.
     Ends,
     /// The stage may show reserved fields.
     Shows,

@@ -35,7 +35,7 @@ enum Form {
     Lists,
     /// Fields that are not named stay.
     Excludes,
-    /// They stay unless another entry lists.
+    /// Fields that are not named stay, unless another entry lists.
     Slices,
     /// They are left out unless another entry excludes or slices.
     Matches,

@@ -53,7 +53,7 @@ impl GatewayProcess {
         }
     }
 
-    /// Its resident memory in bytes.
+    /// Resident memory of the process, in bytes.
     pub(crate) fn memory_bytes(&self) -> Result<u64, BenchError> {
         let id = self.child.id().ok_or_else(|| failed(&"it has ended"))?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|error| failed(&error))?;

@@ -14,7 +14,7 @@ pub(crate) const ITEMS: &str = "items";
 pub(crate) const OWNERS: &str = "owners";
 /// The indexes on one field, which may be mirrored.
 pub(crate) const SINGLE: [&str; 2] = ["code", "k"];
-/// All of them in words.
+/// The key patterns of all indexes, in words.
 pub(crate) const INDEXES: &str = "{code: 1}, {k: 1}, {group: 1, k: -1}, {place: \"2dsphere\"}";
 /// South-western corner of the points, in degrees of longitude and latitude; they reach [`SPAN`]
 /// degrees further.
@@ -30,7 +30,7 @@ pub(crate) fn groups(documents: u32) -> i32 {
     (documents / 1_000).max(5).cast_signed()
 }
 
-/// How many owners the documents have.
+/// Number of owners that the documents have.
 pub(crate) fn owners(documents: u32) -> i32 {
     (documents / 100).cast_signed()
 }
@@ -71,7 +71,7 @@ impl TestCollection {
         &self.db
     }
 
-    /// How large a document is on average.
+    /// Average size of a document, in bytes.
     pub(crate) async fn document_bytes(&self) -> Result<u64, BenchError> {
         let stats = self.db.run_command(doc! {"collStats": ITEMS}).await?;
         let bytes = stats.get("avgObjSize").and_then(|size| size.as_i32().map(f64::from).or(size.as_f64()));

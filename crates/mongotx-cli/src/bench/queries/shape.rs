@@ -30,7 +30,7 @@ pub(crate) enum Shape {
     Compound,
     /// The first 20 of all, in an index's order.
     Sort,
-    /// How many documents are in a range of 1,000.
+    /// The number of documents in a range of 1,000.
     Count,
     /// The 20 points nearest to a place.
     Near,
@@ -64,7 +64,7 @@ impl Query {
 }
 
 impl Shape {
-    /// Its name in the table.
+    /// Name of the shape in the table.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Id => "find by _id",

@@ -80,7 +80,7 @@ pub(crate) enum Made {
 }
 
 impl Made {
-    /// As [`Body::with_concern_error`]; the server's reply stays as it is.
+    /// Like [`Body::with_concern_error`]; the server's reply stays as it is.
     #[must_use]
     pub(crate) fn with_concern_error(self, error: Option<Document>, mode: &Mode) -> Self {
         match self {

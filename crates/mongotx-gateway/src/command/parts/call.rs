@@ -24,10 +24,10 @@ pub(crate) struct Call<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) db: &'a str,
     pub(crate) name: &'a str,
-    /// Its own fields; the first one is its name.
+    /// Fields of the command itself; the first one is its name.
     pub(crate) body: Document,
     pub(crate) generic: &'a Generic,
-    /// How the command stands to API version 1.
+    /// Place of the command in API version 1.
     pub(crate) api: Api,
     pub(crate) mode: &'a Mode,
     /// Whose command it is, where users log in.

@@ -16,7 +16,7 @@ use crate::{
 /// Requirements for a first batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
-    /// Its documents; `None`: the usual number.
+    /// Number of documents in the batch; `None`: the usual number.
     pub(crate) size: Option<usize>,
     /// There is to be no other.
     pub(crate) is_only: bool,
@@ -25,7 +25,7 @@ pub(crate) struct First {
 }
 
 impl First {
-    /// From the option `cursor: {batchSize: …}`.
+    /// Parses the option `cursor: {batchSize: …}`.
     pub(crate) fn of_cursor(command: &str, cursor: Option<Document>) -> Answer<Self> {
         let mut cursor = Fields::new(&format!("{command}.cursor"), cursor.unwrap_or_default());
         let size = cursor.natural("batchSize")?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));

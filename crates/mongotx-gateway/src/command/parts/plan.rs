@@ -7,7 +7,7 @@ use mongotx::Verbosity;
 use super::{body::Body, call::Call, read_concern::ReadLevel};
 use crate::failure::{Answer, Failure, codes};
 
-/// How a command is explained.
+/// Ways in which a command is explained.
 #[derive(Clone, Copy)]
 pub(crate) enum Explain {
     /// The command is refused in `explain`.

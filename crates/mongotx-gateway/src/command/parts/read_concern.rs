@@ -206,7 +206,7 @@ mod tests {
         ReadConcern::parse(&Bson::Document(concern))
     }
 
-    /// As the table of commands has it.
+    /// The levels that the command takes, by the table of commands.
     fn taken_by(command: &str) -> ReadLevels {
         crate::command::look_up(command).unwrap().command.reads
     }

@@ -73,7 +73,7 @@ async fn run_each(
     Ok(())
 }
 
-/// How many statements are sent together next.
+/// Number of statements that are sent together next.
 pub(crate) struct Pace(usize);
 
 /// Most statements of one command to the server.

@@ -39,7 +39,7 @@ impl Tally {
         Self { is_ordered, ..Self::default() }
     }
 
-    /// With `nModified`, as updates have it.
+    /// An empty tally with `nModified`, as updates have it.
     pub(crate) fn of_updates(is_ordered: bool) -> Self {
         Self { modified: Some(0), ..Self::new(is_ordered) }
     }
@@ -153,7 +153,7 @@ impl Tally {
         self.is_ordered
     }
 
-    /// The same of what the gateway itself refuses.
+    /// Notes a statement that the gateway itself refuses: goes on (true), or stops here.
     pub(crate) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
         self.errors.push(failure.to_write_error(statement));
         call.is_refused = true;

@@ -29,7 +29,7 @@ pub(super) struct Parsed<'a> {
     /// Name of the command, as the client spelled it.
     pub(super) name: &'a str,
     pub(super) db: &'a str,
-    /// Its own fields; the first one is its name.
+    /// Fields of the command itself; the first one is its name.
     pub(super) body: Document,
     pub(super) generic: Generic,
     pub(super) mode: Mode,
@@ -136,7 +136,7 @@ async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     }
 }
 
-/// As [`handle`], unless something ends the command first.
+/// Like [`handle`], unless something ends the command first.
 pub(super) async fn handle_within<H: Handler>(
     call: &mut Call<'_>,
     ends: Ends<'_, impl Future<Output = ()> + Send>,

@@ -134,7 +134,7 @@ fn is_scratch(name: &str) -> bool {
     name.starts_with(SCRATCH)
 }
 
-/// With the application's own validator.
+/// The listed collection with the application's own validator.
 fn as_made(mut info: Document) -> Document {
     if let Ok(options) = info.get_document_mut("options")
         && let Some(own) = options.get_document("validator").ok().and_then(validator::unwrap)

@@ -24,11 +24,11 @@ pub(super) struct Known {
 }
 
 struct State {
-    /// When it was asked about, and what was found.
+    /// Time of the last look-up of each collection, and its result.
     fresh: HashMap<Namespace, (Instant, Arc<Collection>)>,
     /// All that was handed out and may be in use.
     handed_out: HashMap<Namespace, Vec<Weak<Collection>>>,
-    /// How often something of each group was forgotten.
+    /// For each group of collections, how often one was forgotten.
     forgotten: [u64; GROUPS],
 }
 
@@ -110,7 +110,7 @@ impl Known {
         all
     }
 
-    /// The same for a whole database.
+    /// Forgets all collections of a database.
     pub(super) fn forget_database(&self, db: &str) {
         let mut state = self.state();
         state.forgotten.iter_mut().for_each(|count| *count += 1);

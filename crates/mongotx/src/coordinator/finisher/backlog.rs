@@ -41,7 +41,7 @@ const EAGER: Duration = Duration::from_secs(1);
 /// A delay that callers hardly notice. With a delay no longer than this, no look is needed whether
 /// rivals have met what waits.
 const UNNOTICED: Duration = Duration::from_millis(5);
-/// How often that is looked at.
+/// Pause between two such looks.
 const LOOKS: Duration = Duration::from_millis(100);
 /// Documents that may wait: more make commits wait of transactions that are not large.
 pub(super) const MAX_WAITING: usize = 1_000;
@@ -75,7 +75,7 @@ struct Batch {
     parts: Vec<Part>,
     documents: usize,
     since: Instant,
-    /// When the last of them came.
+    /// Time at which the last of them came.
     latest: Instant,
     urgent: bool,
     over: Arc<AtomicBool>,
@@ -112,7 +112,7 @@ pub(super) enum Next {
     Fly(Vec<Flight>),
     /// The server has refused these before.
     TryAgain(Vec<Part>),
-    /// Nothing until then, or until something comes.
+    /// Sleep until this time, or until something comes.
     Sleep(Option<Instant>),
     /// Nothing waits and nothing new will come: the task ends.
     End,
@@ -122,7 +122,7 @@ pub(super) struct Backlog {
     delay: Duration,
     /// Rivals have met what waited here: until then nothing waits.
     eager_until: Option<Instant>,
-    /// When it was looked at last whether they have.
+    /// Time of the last look whether rivals have met what waits.
     looked: Option<Instant>,
     /// Whether such a look is under way.
     is_looking: bool,
@@ -131,7 +131,7 @@ pub(super) struct Backlog {
     open: HashMap<TxId, Open>,
     /// Committed transactions that are not open any more.
     recent: Recent,
-    /// How many were ever handed over.
+    /// Number of transactions that were ever handed over.
     numbers: u64,
     /// Number of documents that wait for a flight.
     waiting: usize,

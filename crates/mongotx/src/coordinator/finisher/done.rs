@@ -13,9 +13,9 @@ pub(super) const MAX_DONE: usize = 1_024;
 /// When a committed transaction was open: handed over, and not finished.
 #[derive(Clone, Copy)]
 struct Done {
-    /// How many had been handed over with it.
+    /// Number of transactions that had been handed over with it.
     number: u64,
-    /// How many had been finished with it.
+    /// Number of transactions that had been finished with it.
     finished: u64,
 }
 
@@ -38,7 +38,7 @@ impl Recent {
         self.order.push_back(id);
     }
 
-    /// How many have been finished.
+    /// Number of transactions that have been finished.
     pub(super) fn finished(&self) -> u64 {
         self.finished
     }
