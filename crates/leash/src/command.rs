@@ -23,7 +23,8 @@ pub struct Finished {
 
 /// Runs `command` and waits for it. At `limit` the command and all it started are killed.
 ///
-/// The words go through a file and not a pipe, so that a talkative command never blocks on its reader.
+/// The words go through a file and not a pipe, so that a talkative command never blocks on its
+/// reader.
 ///
 /// # Errors
 /// [`Error::Command`], [`Error::CommandTimeout`].

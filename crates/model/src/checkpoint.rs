@@ -1,16 +1,20 @@
 //! A checkpoint beside clients that register, decide and finish: a small model of decision 0049.
 //!
-//! Each client has two documents of its own, which each of its transactions changes both. The holder copies all first documents, and
-//! then all second ones. What it calls good must be of one moment.
+//! Each client has two documents of its own, which each of its transactions changes both. The
+//! holder copies all first documents, and then all second ones. What it calls good must be of one
+//! moment.
 //!
-//! The client: looks for a hold, inserts its record, looks for a hold again, and then decides as long as its record is not fenced. A
-//! client that finds its record fenced registers anew. The holder: writes the hold, reads which records are open, fences and sweeps
-//! them, again until none is open; notes what was decided; copies; compares; ends the hold.
+//! The client: looks for a hold, inserts its record, looks for a hold again, and then decides as
+//! long as its record is not fenced. A client that finds its record fenced registers anew. The
+//! holder: writes the hold, reads which records are open, fences and sweeps them, again until none
+//! is open; notes what was decided; copies; compares; ends the hold.
 //!
-//! Faults: the holder dies; the hold lapses; the clock is set back, so that a hold stands again that had lapsed.
+//! Faults: the holder dies; the hold lapses; the clock is set back, so that a hold stands again
+//! that had lapsed.
 //!
-//! Left out: what a lock, a decision and a sweep are made of, which the other models explore (a fence of a client that lives is the
-//! fence of one whose lease has ended too early there); locks that arrive late, which the holder counts at the end.
+//! Left out: what a lock, a decision and a sweep are made of, which the other models explore (a
+//! fence of a client that lives is the fence of one whose lease has ended too early there); locks
+//! that arrive late, which the holder counts at the end.
 
 use stateright::{Model, Property};
 

@@ -33,7 +33,8 @@ pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
     report
 }
 
-/// Explores every state that `model` can reach. Without violation the checker has no reason to stop before.
+/// Explores every state that `model` can reach. Without violation the checker has no reason to stop
+/// before.
 pub(crate) fn run<M>(model: M) -> Report
 where
     M: Model + Send + Sync + 'static,

@@ -1,7 +1,9 @@
-//! The janitor: repairs what dead clients, fenced clients and late messages left, and removes fenced records.
+//! The janitor: repairs what dead clients, fenced clients and late messages left, and removes
+//! fenced records.
 //!
-//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; it reads the record, the list of
-//! collections included, which cannot grow any more; 2. a pass over the documents in these collections, one after the other;
+//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; it reads
+//! the record, the list of collections included, which cannot grow any more; 2. a pass over the
+//! documents in these collections, one after the other;
 //! 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
 //!
 //! It stands for any client that does this work (a writer, a periodic sweep). It looks at a
@@ -126,7 +128,8 @@ fn go_on(plan: &Plan, state: &mut State, mut sweep: Sweep) -> Option<Sweep> {
     Some(sweep)
 }
 
-/// The second barrier. Between two equal epochs nothing was lost: what the pass found clean is clean for good.
+/// The second barrier. Between two equal epochs nothing was lost: what the pass found clean is
+/// clean for good.
 fn end(plan: &Plan, state: &mut State, client: usize, epoch: u64) {
     let unchecked = plan.has(Mutation::SweepIgnoresEpoch) || plan.has(Mutation::SweepTrustsVolatileRepairs);
     if barrier(plan, state) == epoch || unchecked {

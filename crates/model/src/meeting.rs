@@ -7,9 +7,10 @@
 //!    answer and has lost what was read. Active: a conflict, unless the holder's lease is found
 //!    expired and its record fenced (`expire`, which in the model needs no meeting), or its number
 //!    killed; then it is asked for again.
-//! 3. Committed or rolled back: a repair, conditional on the holder, and on whether the document waits to be inserted
-//!    or removed: its safe version may have been taken away since (`expiry`), or be back after a restart. Finished, or
-//!    no record: fetched again; a lock that is still there is an orphan and is rolled back.
+//! 3. Committed or rolled back: a repair, conditional on the holder, and on whether the document
+//!    waits to be inserted or removed: its safe version may have been taken away since (`expiry`),
+//!    or be back after a restart. Finished, or no record: fetched again; a lock that is still there
+//!    is an orphan and is rolled back.
 
 use protocol::{
     LockState, Repair, TxId, TxStatus,

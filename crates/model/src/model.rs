@@ -52,7 +52,8 @@ pub enum Action {
     LoseAnswer(usize),
     /// An owner waits no longer for the fate of its record write.
     GiveUp(usize),
-    /// A client's next decision is refused for the quiet of a reader, whom the first of its transactions would disturb.
+    /// A client's next decision is refused for the quiet of a reader, whom the first of its
+    /// transactions would disturb.
     Quiet(usize),
     /// A client tries again to decide those that it has held back.
     Release(usize),

@@ -1,10 +1,12 @@
-//! Deliberate breakages. Each must make the checker find a violation: a model that cannot fail proves nothing.
+//! Deliberate breakages. Each must make the checker find a violation: a model that cannot fail
+//! proves nothing.
 
 /// Rules that can be broken on purpose. The first group are rules that the protocol's description
 /// states; the second are rules that this model showed to be needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
-    /// Repair as in lines 16-22 of figure 7 of paper 000: committed is undone, rolled back is finished.
+    /// Repair as in lines 16-22 of figure 7 of paper 000: committed is undone, rolled back is
+    /// finished.
     RepairSwapped,
     /// The safe phase of a query before the unsafe one (3.7).
     QuerySafeFirst,
@@ -38,7 +40,8 @@ pub enum Mutation {
     /// An answer behind a mark is believed without asking for the status of the writer.
     MarkIgnored,
 
-    /// The connection epoch of finishing is read when the last document is finished, not before the first one.
+    /// The connection epoch of finishing is read when the last document is finished, not before the
+    /// first one.
     CleanEpochReadLate,
     /// `low` rises above a committed number as soon as its documents are finished.
     LowWithoutEvidence,
@@ -46,7 +49,8 @@ pub enum Mutation {
     OwnerRetiresAnyRecord,
     /// A rival acts on a status that a restart can still undo.
     RepairTrustsVolatileStatus,
-    /// The owner acts on, and answers with, what it read in its record after a lost answer, durable or not.
+    /// The owner acts on, and answers with, what it read in its record after a lost answer, durable
+    /// or not.
     ExamineTrustsVolatileRecord,
     /// The sweep removes a record although the repairs that it saw can still be lost.
     SweepTrustsVolatileRepairs,
@@ -56,15 +60,18 @@ pub enum Mutation {
     SweepTrustsEarlierFence,
     /// The owner takes "indeterminate" for "rolled back".
     OwnerTrustsMissingRecord,
-    /// A reader that finds no record takes it for "rolled back", instead of fetching the document again.
+    /// A reader that finds no record takes it for "rolled back", instead of fetching the document
+    /// again.
     ReaderTrustsMissingRecord,
     /// The sweep passes over the collections that the record listed before it was fenced.
     SweepListBeforeFence,
-    /// A transaction goes on although a message of its own that takes back what it holds may still arrive.
+    /// A transaction goes on although a message of its own that takes back what it holds may still
+    /// arrive.
     TakeBackNotInDoubt,
     /// Finishing writes what the transaction remembers over whatever has the `_id`, held or not.
     FinishFromMemory,
-    /// A client takes a record that it does not find for one that is gone, though the holder keeps its records elsewhere.
+    /// A client takes a record that it does not find for one that is gone, though the holder keeps
+    /// its records elsewhere.
     ForeignMeansDead,
     /// A transaction requests its commit without a last look at documents that may expire.
     NotOutlived,
@@ -77,14 +84,16 @@ pub enum Mutation {
     GoneUncounted,
     /// The TTL index holds locked documents, too.
     ExpiryFindsLocked,
-    /// A repair demands the holder alone: whether the document waits to be inserted is what it was when it was fetched.
+    /// A repair demands the holder alone: whether the document waits to be inserted is what it was
+    /// when it was fetched.
     RepairTrustsEarlierLook,
     /// A write outside transactions stores reserved fields.
     ReservedStored,
-    /// The owner holds transactions back although their decision was not answered and may still arrive.
+    /// The owner holds transactions back although their decision was not answered and may still
+    /// arrive.
     HeldUnanswered,
-    /// A document that is to be finished leaves the list when a later transaction of the client has *sent* a lock write that
-    /// takes it over.
+    /// A document that is to be finished leaves the list when a later transaction of the client has
+    /// *sent* a lock write that takes it over.
     DelistedEarly,
     /// A document that is to be finished leaves the list when that lock write was answered.
     DelistedAtTakeOver,

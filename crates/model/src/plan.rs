@@ -25,11 +25,14 @@ pub struct TxPlan {
     pub writes: Vec<(usize, Op)>,
     /// Are they sent in one command?
     pub together: bool,
-    /// Does it take documents over from transactions of the same client that are committed and not finished?
+    /// Does it take documents over from transactions of the same client that are committed and not
+    /// finished?
     pub takes_over: bool,
-    /// Are its documents found by other fields than their `_id`s, so that only the answers of its lock writes tell which ones they are?
+    /// Are its documents found by other fields than their `_id`s, so that only the answers of its
+    /// lock writes tell which ones they are?
     pub by_key: bool,
-    /// Is its last write refused the first time, after it has locked (a unique index)? It is taken back and tried again.
+    /// Is its last write refused the first time, after it has locked (a unique index)? It is taken
+    /// back and tried again.
     pub refused: bool,
 }
 
@@ -38,15 +41,17 @@ pub struct TxPlan {
 pub enum Read {
     /// Fetches a document by id.
     ById(usize),
-    /// Asks, for one document, whether a query for "has the mark of transaction `holds`" returns it.
+    /// Asks, for one document, whether a query for "has the mark of transaction `holds`" returns
+    /// it.
     Query {
         /// Index of the document to find.
         doc: usize,
         /// Index of the transaction that holds it.
         holds: usize,
     },
-    /// The same in one command: pending documents put a mark before the answer, and the status of their writer is read
-    /// after it. Active: the answer stands. Otherwise it is thrown away, and the query goes the long way.
+    /// The same in one command: pending documents put a mark before the answer, and the status of
+    /// their writer is read after it. Active: the answer stands. Otherwise it is thrown away, and
+    /// the query goes the long way.
     Together {
         /// Index of the document to lock.
         doc: usize,
@@ -74,12 +79,14 @@ pub struct Faults {
     pub give_ups: u8,
     /// Deletions of a document without regard to locks: by the TTL monitor, by another program.
     pub deletions: u8,
-    /// The server refuses a decision, because a reader has asked for quiet where one of its transactions has written.
+    /// The server refuses a decision, because a reader has asked for quiet where one of its
+    /// transactions has written.
     pub quiets: u8,
-    /// A write outside transactions gives a document reserved fields: what looks like a lock of a transaction that is
-    /// decided, or of which nothing is known any more.
+    /// A write outside transactions gives a document reserved fields: what looks like a lock of a
+    /// transaction that is decided, or of which nothing is known any more.
     pub forgeries: u8,
-    /// A client whose records are in another tx database meets a lock, and finds no record of its holder there.
+    /// A client whose records are in another tx database meets a lock, and finds no record of its
+    /// holder there.
     pub strangers: u8,
 }
 
@@ -98,10 +105,11 @@ pub struct Plan {
     pub faults: Faults,
     /// The trace of aborted numbers below `low` has no room: numbers are forgotten at once.
     pub prune_trace: bool,
-    /// Each document stands for a collection of its own, which a record has to list before anything is locked there. At
-    /// the start each record lists the first one that its client writes to.
+    /// Each document stands for a collection of its own, which a record has to list before anything
+    /// is locked there. At the start each record lists the first one that its client writes to.
     pub enlists: bool,
-    /// Are decisions bound to the connection that writes the record (decision 0039)? Otherwise each takes a stamp before it.
+    /// Are decisions bound to the connection that writes the record (decision 0039)? Otherwise each
+    /// takes a stamp before it.
     pub bound: bool,
     /// Is there a TTL index? Every document that is there at the start has a date then.
     pub expires: bool,

@@ -1,15 +1,17 @@
-//! A reader at read committed: reads by id and queries, one after the other, and what it must have seen.
+//! A reader at read committed: reads by id and queries, one after the other, and what it must have
+//! seen.
 //!
-//! By id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. finished, or no record:
-//! fetched again, and a lock that is still there is an orphan.
-//! A query: 1. the unsafe phase looks at pending documents; 2. their records are read; 3. the safe phase looks at
-//! the rest; 4. a hit that is locked is judged as by id.
+//! By id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. finished,
+//! or no record: fetched again, and a lock that is still there is an orphan. A query: 1. the unsafe
+//! phase looks at pending documents; 2. their records are read; 3. the safe phase looks at the
+//! rest; 4. a hit that is locked is judged as by id.
 //!
-//! A query in one command: 1. the unsafe phase, which leaves a mark for a pending document; 2. the safe phase; 3. with a
-//! mark, the record of the writer is read: not active, and the query begins again in the way above.
+//! A query in one command: 1. the unsafe phase, which leaves a mark for a pending document; 2. the
+//! safe phase; 3. with a mark, the record of the writer is read: not active, and the query begins
+//! again in the way above.
 //!
-//! A query is followed for one document: what it owes each document at read committed does not depend on the others.
-//! Queries here are of documents that no transaction of the plan removes.
+//! A query is followed for one document: what it owes each document at read committed does not
+//! depend on the others. Queries here are of documents that no transaction of the plan removes.
 //! Left out: reads inside a transaction (own writes, repeatable read), serializable.
 
 use protocol::{TxId, TxStatus};
@@ -128,7 +130,8 @@ fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxI
     doc.seen(|_| status).ok_or(writer)
 }
 
-/// The end of a read by id, with the marks that it returns (those of what removed it, if it is absent).
+/// The end of a read by id, with the marks that it returns (those of what removed it, if it is
+/// absent).
 fn finish(plan: &Plan, state: &mut State, doc: usize, marks: Marks) {
     for t in writers_of(plan, state, doc) {
         let (has, must) = (times(marks, t) > 0, state.reader.must >> t & 1 == 1);
@@ -154,7 +157,8 @@ fn note_seen(plan: &Plan, state: &mut State, t: usize, has: bool) {
     state.reader.seen |= u8::from(has) << t;
 }
 
-/// The transactions whose write of this document took place, and was not deleted with the document from outside.
+/// The transactions whose write of this document took place, and was not deleted with the document
+/// from outside.
 pub fn writers_of(plan: &Plan, state: &State, doc: usize) -> Vec<usize> {
     let lost = state.server.now.docs[doc].lost;
     let took_place = |t: usize, i: usize| state.runs[t].missed >> i & 1 == 0 && lost >> t & 1 == 0;

@@ -1,11 +1,13 @@
 //! The server: documents, client records, a journal, and messages that arrive late.
 //!
-//! Each function that changes [`Data`] is one atomic conditional command. The journal is modelled from its end: at
-//! any moment a restart may be foreseen (`foresee_restart`), which keeps what the journal will hold; a write that
-//! waits for the journal makes that future impossible. So every prefix of the log that a crash can leave is explored,
-//! and a state keeps one old copy of the data instead of all.
+//! Each function that changes [`Data`] is one atomic conditional command. The journal is modelled
+//! from its end: at any moment a restart may be foreseen (`foresee_restart`), which keeps what the
+//! journal will hold; a write that waits for the journal makes that future impossible. So every
+//! prefix of the log that a crash can leave is explored, and a state keeps one old copy of the data
+//! instead of all.
 //!
-//! Left out: replication (the journal stands for "majority"), shards, read locks, the size of documents.
+//! Left out: replication (the journal stands for "majority"), shards, read locks, the size of
+//! documents.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +50,8 @@ pub fn client_index(id: ClientId) -> usize {
     usize::from(id.0[0])
 }
 
-/// A stored document. The marks of an absent document survive in `safe`: auxiliary, to see what removed it.
+/// A stored document. The marks of an absent document survive in `safe`: auxiliary, to see what
+/// removed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Doc {
     /// Is there a safe version?
@@ -65,8 +68,8 @@ pub struct Doc {
     pub deleted: bool,
     /// Auxiliary: has the safe version gone because its date was over?
     pub expired: bool,
-    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with it and is not
-    /// missed.
+    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with
+    /// it and is not missed.
     pub lost: u8,
 }
 
@@ -84,8 +87,8 @@ pub enum Prepared {
 }
 
 impl Doc {
-    /// The lock write: admission, copy and change in one atomic step. `copied` is what an earlier read saw, for the
-    /// mutation that trusts it.
+    /// The lock write: admission, copy and change in one atomic step. `copied` is what an earlier
+    /// read saw, for the mutation that trusts it.
     pub fn prepare(&mut self, me: TxId, op: Op, mark: Marks, copied: Option<Marks>) -> Prepared {
         if self.lock.writer.is_some() || !admits_writer(&self.lock, me) {
             return Prepared::Locked;
@@ -332,8 +335,8 @@ impl Server {
         stored.stored && stored.dated && self.over >> doc & 1 == 1
     }
 
-    /// Takes an expired safe version away, as if the document waited to be inserted: only if `me` holds it and has not
-    /// removed it.
+    /// Takes an expired safe version away, as if the document waited to be inserted: only if `me`
+    /// holds it and has not removed it.
     pub fn outlive(&mut self, me: TxId, doc: usize) {
         let lock = &self.now.docs[doc].lock;
         if lock.writer == Some(me) && !lock.remove && self.is_expired(doc) {

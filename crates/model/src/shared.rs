@@ -1,4 +1,5 @@
-//! A part of a state that is copied only when a step changes it: most steps leave most of a state as it was.
+//! A part of a state that is copied only when a step changes it: most steps leave most of a state
+//! as it was.
 
 use std::{
     ops::{Deref, DerefMut},

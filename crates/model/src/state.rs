@@ -28,7 +28,8 @@ pub enum Told {
 pub enum Step {
     /// About to send a lock write.
     Writing(usize),
-    /// About to carry out this one of the lock writes that are sent together; have all before it locked?
+    /// About to carry out this one of the lock writes that are sent together; have all before it
+    /// locked?
     Together(usize, bool),
     /// Not all of them have: about to ask which documents are held.
     Asking,
@@ -65,7 +66,8 @@ pub struct Run {
     pub step: Step,
     /// Its number, from its first lock write on.
     pub seq: Option<Seq>,
-    /// The connection epoch before its first lock write; once it is committed, before its first document was finished.
+    /// The connection epoch before its first lock write; once it is committed, before its first
+    /// document was finished.
     pub epoch: u64,
     /// Outcome that was reported to the user.
     pub told: Option<Told>,
@@ -80,7 +82,8 @@ pub struct Run {
     pub known: u8,
     /// Auxiliary: one bit for each of them that came when its document had been undone.
     pub orphaned: u8,
-    /// Only with a mutation: one bit for each document that has left the list of those to be finished.
+    /// Only with a mutation: one bit for each document that has left the list of those to be
+    /// finished.
     pub delisted: u8,
 }
 
@@ -167,7 +170,8 @@ pub enum Task {
 pub struct Sweep {
     /// Index of the fenced client.
     pub client: usize,
-    /// The connection epoch of the first barrier; only with a mutation: that barrier is still to come.
+    /// The connection epoch of the first barrier; only with a mutation: that barrier is still to
+    /// come.
     pub epoch: Option<u64>,
     /// The collections that it passes over, as bits.
     pub names: u8,

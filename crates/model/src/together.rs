@@ -1,5 +1,5 @@
-//! Lock writes that are sent in one command, and what becomes of them when not all find their document free
-//! (decision 0010).
+//! Lock writes that are sent in one command, and what becomes of them when not all find their
+//! document free (decision 0010).
 //!
 //! 1. Each is carried out by itself; anything may happen between two of them.
 //! 2. All locked: commit is requested. Otherwise the transaction asks which documents it holds.

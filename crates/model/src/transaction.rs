@@ -1,19 +1,20 @@
 //! A transaction: lock writes, the request to commit, and finishing or undoing its documents.
 //!
-//! 1. The record lists the collection, and each document is locked, copied and changed by one lock write, several of which
-//!    may be one command (`together`), or taken over from a committed transaction of the same client. A rival's lock is
-//!    dealt with by `meeting`.
+//! 1. The record lists the collection, and each document is locked, copied and changed by one lock
+//!    write, several of which may be one command (`together`), or taken over from a committed
+//!    transaction of the same client. A rival's lock is dealt with by `meeting`.
 //! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
 //! 3. Where documents expire, those that it holds are taken out of the server's way (`expiry`).
 //! 4. Commit is requested; `client` decides it.
 //! 5. The user has the answer; each document is finished or undone, without waiting for the
 //!    journal. That may be much later (decision 0038), and a finish whose answer is lost is sent
 //!    again.
-//! 6. The number is reported clean, when each finish was answered, with the connection epoch from before the first document was
-//!    finished.
+//! 6. The number is reported clean, when each finish was answered, with the connection epoch from
+//!    before the first document was finished.
 //!
-//! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
-//! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
+//! Sending, executing and answering a lock write is one step here: nothing of the transaction
+//! happens in between. A write whose answer is lost, early or late, is in `faults`. Left out: two
+//! writes of one document, reads for update.
 
 use protocol::{Concern, TxId, recorder::Since};
 
@@ -60,7 +61,8 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Takes a number and reads the connection epoch before the first lock write. False when the record is lost.
+/// Takes a number and reads the connection epoch before the first lock write. False when the record
+/// is lost.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
     let (epoch, answered) = (epoch(plan, state, t), answered(plan, state, t));
     let client = &mut state.clients[plan.txs[t].client];
@@ -167,7 +169,8 @@ pub enum Answer {
     Lost,
 }
 
-/// Only with a mutation: the document that is about to be taken over from `over` is not finished any more.
+/// Only with a mutation: the document that is about to be taken over from `over` is not finished
+/// any more.
 pub fn delist(plan: &Plan, state: &mut State, over: Option<TxId>, doc: usize, answer: Answer) {
     let early = plan.has(Mutation::DelistedEarly);
     let answered = plan.has(Mutation::DelistedAtTakeOver) && answer == Answer::Came;

@@ -1,6 +1,7 @@
 //! `mongotx abort ID`: rolls back an undecided transaction and says what became of it.
 //!
-//! Exit status 0: it is rolled back and holds nothing. 1: it is committed or unknown, or something is left.
+//! Exit status 0: it is rolled back and holds nothing. 1: it is committed or unknown, or something
+//! is left.
 
 use clap::Args;
 use mongotx::{Client, Fate, TxId};
@@ -51,7 +52,8 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     Ok(WRONG)
 }
 
-/// Undoes everything it holds; answers how many documents it still holds, of the first that were asked about.
+/// Undoes everything it holds; answers how many documents it still holds, of the first that were
+/// asked about.
 async fn undo_all(client: &Client, id: TxId) -> Result<usize, Failure> {
     for _ in 0..ROUNDS {
         if client.documents_of(id, 1).await?.is_empty() {

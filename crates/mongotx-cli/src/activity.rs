@@ -1,5 +1,6 @@
-//! Whose transactions are open, as gateways tell it in the database of the client records: user, application, host, and what was done last.
-//! Nothing rests on it. A transaction of which no gateway tells is one of an application with the library in it, or a young one.
+//! Whose transactions are open, as gateways tell it in the database of the client records: user,
+//! application, host, and what was done last. Nothing rests on it. A transaction of which no
+//! gateway tells is one of an application with the library in it, or a young one.
 
 use std::collections::BTreeMap;
 

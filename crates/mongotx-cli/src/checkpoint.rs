@@ -1,7 +1,9 @@
-//! `mongotx checkpoint`: finishes everything decided, and holds transactions while the application's databases are copied.
+//! `mongotx checkpoint`: finishes everything decided, and holds transactions while the
+//! application's databases are copied.
 //!
-//! It writes to standard error: standard output belongs to the command that it runs.
-//! Exit status 0: it has held until the command had ended well. 1: it has not, or the command failed; the copy is not to be used.
+//! It writes to standard error: standard output belongs to the command that it runs. Exit status 0:
+//! it has held until the command had ended well. 1: it has not, or the command failed; the copy is
+//! not to be used.
 
 use std::{
     ffi::OsString,
@@ -31,12 +33,14 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Options of the command `mongotx checkpoint`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How long transactions are held at most: 30s, 10m, 1h; up to 6h. A command that takes longer is ended
+    /// How long transactions are held at most: 30s, 10m, 1h; up to 6h. A command that takes longer
+    /// is ended
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     hold: Duration,
     #[command(flatten)]
     server: ServerOptions,
-    /// Runs while transactions are held, such as a dump; they go on when it has ended. Without: they are held for the whole time
+    /// Runs while transactions are held, such as a dump; they go on when it has ended. Without:
+    /// they are held for the whole time
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

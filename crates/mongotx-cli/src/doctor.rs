@@ -1,11 +1,12 @@
 //! `mongotx doctor`: finds every locked or damaged document of all databases, and with `--repair`
 //! repairs them.
 //!
-//! 1. Look: the locked documents first, then the records of their clients, then those that are stuck or committed once more,
-//!    because documents move on while one looks. A committed document whose client is alive and that is still not finished
-//!    is finished, as a read of it would do: the error says which index of the collection stands in the way.
-//! 2. With `--repair`: sweep, repair the collections that hold something stuck, strip what is damaged, drop what is
-//!    left over, look again.
+//! 1. Look: the locked documents first, then the records of their clients, then those that are
+//!    stuck or committed once more, because documents move on while one looks. A committed document
+//!    whose client is alive and that is still not finished is finished, as a read of it would do:
+//!    the error says which index of the collection stands in the way.
+//! 2. With `--repair`: sweep, repair the collections that hold something stuck, strip what is
+//!    damaged, drop what is left over, look again.
 //! 3. Exit status 1 when something stuck, damaged or left over is left.
 //!
 //! Damaged metadata cannot be restored: `--repair` removes it, and prints it.
@@ -37,10 +38,12 @@ const FINISHING: Standing = Standing::Finishing(Decision::Committed);
 /// Options of the command `mongotx doctor`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's, and print them
+    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's,
+    /// and print them
     #[arg(long)]
     repair: bool,
-    /// A part of an index without the index is left over when it is so old; before, the index may be being made
+    /// A part of an index without the index is left over when it is so old; before, the index may
+    /// be being made
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     index_age: u32,
     #[command(flatten)]
@@ -84,7 +87,8 @@ struct Finding {
     malformed_records: Vec<String>,
     /// Reasons why committed documents of living clients cannot be finished.
     unfinishable: Vec<String>,
-    /// The databases in which clients of the deployment have registered, as far as they could note it.
+    /// The databases in which clients of the deployment have registered, as far as they could note
+    /// it.
     databases: Vec<String>,
     /// Records in another layout than this tool knows.
     other_records: u64,
@@ -203,8 +207,8 @@ impl Doctor {
         Ok((malformed, other, unswept))
     }
 
-    /// A transaction without a record here may well be alive for clients that keep their records in another database:
-    /// repairing it from here would destroy committed work.
+    /// A transaction without a record here may well be alive for clients that keep their records in
+    /// another database: repairing it from here would destroy committed work.
     async fn records_elsewhere(
         &self,
         owners: &BTreeSet<ClientId>,

@@ -2,7 +2,8 @@
 //! parts of indexes without the index, and scratch collections of text searches whose clients are
 //! gone.
 //!
-//! A part of an index is also there alone while the index is being made: only what has been so for a while is left over.
+//! A part of an index is also there alone while the index is being made: only what has been so for
+//! a while is left over.
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
@@ -39,7 +40,8 @@ pub(crate) fn split_scratch(all: Vec<Namespace>) -> (Vec<Namespace>, Vec<Scratch
     (others, owned.collect())
 }
 
-/// Parts of indexes without their index. `age_ms`: how long ago they must have been made not to be young.
+/// Parts of indexes without their index. `age_ms`: how long ago they must have been made not to be
+/// young.
 pub(crate) async fn lonely_indexes(
     driver: &mongodb::Client,
     namespaces: &[Namespace],

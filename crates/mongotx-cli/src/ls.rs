@@ -1,6 +1,7 @@
 //! `mongotx ls`: the clients, and the transactions that hold documents now. Changes nothing.
 //!
-//! Looks only into collections that the records of unfinished clients name; `doctor` looks everywhere.
+//! Looks only into collections that the records of unfinished clients name; `doctor` looks
+//! everywhere.
 
 use std::{collections::BTreeSet, time::Duration};
 

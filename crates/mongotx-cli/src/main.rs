@@ -1,7 +1,8 @@
 //! The `mongotx` command. One file per subcommand; this one only chooses.
 //!
-//! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could not be carried out,
-//! 128 + n ended by signal n. What decides about transactions is in the library (`mongotx`), not here.
+//! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could
+//! not be carried out, 128 + n ended by signal n. What decides about transactions is in the library
+//! (`mongotx`), not here.
 
 mod abort;
 mod activity;
@@ -28,8 +29,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::{Failure, Status};
 
-/// A gateway allocates for every command, from many threads, and gives large messages back: the system's allocator costs a
-/// tenth of its time and keeps what the largest burst needed.
+/// A gateway allocates for every command, from many threads, and gives large messages back: the
+/// system's allocator costs a tenth of its time and keeps what the largest burst needed.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -109,8 +110,8 @@ fn main() {
     let status = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let status = runtime.block_on(command.run()).unwrap_or_else(|failure| failure.report());
-            // Ends at once: a thread that blocks must not keep the process, and the driver panics when it says goodbye
-            // to the server in a runtime that shuts down.
+            // Ends at once: a thread that blocks must not keep the process, and the driver panics
+            // when it says goodbye to the server in a runtime that shuts down.
             std::process::exit(status.into());
         }
         Err(error) => Failure::new(format!("cannot start: {error}")).report(),

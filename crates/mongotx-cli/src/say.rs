@@ -1,8 +1,10 @@
-//! Writing to people: plain lines that never panic, and text from databases that cannot play tricks on a terminal.
+//! Writing to people: plain lines that never panic, and text from databases that cannot play tricks
+//! on a terminal.
 
 use std::io::Write;
 
-/// One line (or several) on standard output. A reader that has gone is no error: `mongotx ls | head` ends well.
+/// One line (or several) on standard output. A reader that has gone is no error: `mongotx ls |
+/// head` ends well.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

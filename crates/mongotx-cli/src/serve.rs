@@ -3,7 +3,8 @@
 //! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when no server
 //!    answers there.
 //! 2. The gateway listens, and prints its address.
-//! 3. SIGHUP: users, certificates and the configuration file are read again; limits, waits and the log level change with it.
+//! 3. SIGHUP: users, certificates and the configuration file are read again; limits, waits and the
+//!    log level change with it.
 //! 4. Another signal, or the end of standard input with `--end-with-stdin`: commands that run are
 //!    answered, then everything that was started goes. A second signal waits for nothing.
 
@@ -60,7 +61,8 @@ pub(crate) struct Options {
     /// it. Addresses that other machines can reach need --users and --tls-certificate
     #[arg(long, value_name = "ADDRESS")]
     web: Option<SocketAddr>,
-    /// Names by which browsers call the page's host, separated by commas, besides addresses and localhost
+    /// Names by which browsers call the page's host, separated by commas, besides addresses and
+    /// localhost
     #[arg(long, value_name = "NAMES", requires = "web")]
     web_names: Option<String>,
     /// The most memory for requests and answers at a time, of all clients together
@@ -92,8 +94,8 @@ pub(crate) struct Options {
     /// Starts a standalone mongod when no server answers at --uri. Its data is removed with it
     #[arg(long)]
     start_server: bool,
-    /// Waits for so long for a server that is not up yet, and tries again every second, before it ends or --start-server starts one; 0:
-    /// not at all
+    /// Waits for so long for a server that is not up yet, and tries again every second, before it
+    /// ends or --start-server starts one; 0: not at all
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait_for_server: u32,
     /// Client connections at the same time
@@ -111,8 +113,8 @@ pub(crate) struct Options {
     /// How long a write in a transaction waits for another transaction that holds its document
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     lock_wait_ms: u32,
-    /// How long a retryable write is remembered, so that it is carried out once: as long as this gateway lives, or in the
-    /// store, where every gateway finds it
+    /// How long a retryable write is remembered, so that it is carried out once: as long as this
+    /// gateway lives, or in the store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
     /// Collections that are watched by change streams: those with changeStreamPreAndPostImages, or
@@ -122,8 +124,9 @@ pub(crate) struct Options {
     /// How many changes are kept for change streams, of all collections together
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     max_change_events: u64,
-    /// Shows itself as a replica set of this name, not as a router: for applications with replicaSet=NAME in their connection string. It is
-    /// the only member, or one of those that --advertise an address under the same name, in front of the same server
+    /// Shows itself as a replica set of this name, not as a router: for applications with
+    /// replicaSet=NAME in their connection string. It is the only member, or one of those that
+    /// --advertise an address under the same name, in front of the same server
     #[arg(long, value_name = "NAME")]
     as_replica_set: Option<String>,
     /// Address of this member of the set for drivers and for other gateways: needed for several

@@ -1,4 +1,5 @@
-//! Looking at locked documents as they are stored, and judging their transactions, without changing anything.
+//! Looking at locked documents as they are stored, and judging their transactions, without changing
+//! anything.
 //!
 //! The library's own reads repair what they meet and end clients whose lease is over; these do not.
 
@@ -17,7 +18,8 @@ use crate::{failure::Failure, say};
 
 /// Databases that hold no data of applications.
 const INTERNAL: [&str; 3] = ["admin", "config", "local"];
-/// Documents remembered per transaction, and damaged ones in all, to be named; the others are only counted.
+/// Documents remembered per transaction, and damaged ones in all, to be named; the others are only
+/// counted.
 const NAMED: usize = 100;
 
 /// State of a transaction, and who is to finish it.
@@ -162,7 +164,8 @@ impl Survey {
             let marked: Vec<Document> = RESERVED.iter().map(|name| doc! {*name: {"$exists": true}}).collect();
             let mut shape = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
             shape.extend(types_only());
-            // Of bytes: an `_id` may look like Extended JSON, which the driver reads as something else, or not at all.
+            // Of bytes: an `_id` may look like Extended JSON, which the driver reads as something
+            // else, or not at all.
             let found = driver.database(&ns.db).collection::<RawDocumentBuf>(&ns.coll);
             let mut found = found.find(doc! {"$or": marked}).projection(shape).await?;
             while let Some(stored) = found.try_next().await? {
@@ -204,7 +207,8 @@ impl Survey {
     }
 }
 
-/// The locks of a stored document whose `_unsafe` and `_slot` were replaced by the names of their types, or why they make no sense.
+/// The locks of a stored document whose `_unsafe` and `_slot` were replaced by the names of their
+/// types, or why they make no sense.
 fn examine(stored: &Document) -> Result<LockState, String> {
     let is_there = |name: &&&str| match stored.get(*name) {
         Some(Bson::String(kind)) => kind != "missing",

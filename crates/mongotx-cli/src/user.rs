@@ -1,5 +1,5 @@
-//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads when it starts,
-//! and again on SIGHUP.
+//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads
+//! when it starts, and again on SIGHUP.
 
 use std::{
     io::{IsTerminal, Read},

@@ -44,7 +44,8 @@ pub enum Failure {
         /// The longest that the server takes.
         most: usize,
     },
-    /// The connection broke before all of the command was on its way: the server cannot have carried it out.
+    /// The connection broke before all of the command was on its way: the server cannot have
+    /// carried it out.
     #[error("the connection was lost before the command was sent: {0}")]
     Unsent(Arc<io::Error>),
     /// The connection broke after the command was sent.
@@ -126,7 +127,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an answer is, if it is one. An answer without a readable `ok` counts as one.
+    /// The refusal that an answer is, if it is one. An answer without a readable `ok` counts as
+    /// one.
     pub fn of(answer: &RawDocument) -> Option<Self> {
         let ok = answer.get("ok").ok().flatten();
         let is_one = |ok: bson::RawBsonRef<'_>| {

@@ -9,8 +9,9 @@
 //! | [`Connection`] | sends one message at a time and receives its answer |
 //! | [`Pool`] | open connections, kept for later use |
 //!
-//! On the way of a command there is no other task, no channel and no copy of the command besides the one that is sent: the
-//! caller's task writes the message and reads the answer, both as bytes. A command is sent once, whatever happens to it.
+//! On the way of a command there is no other task, no channel and no copy of the command besides
+//! the one that is sent: the caller's task writes the message and reads the answer, both as bytes.
+//! A command is sent once, whatever happens to it.
 //!
 //! Deliberately absent: finding servers and following elections, retries, sessions, cursors.
 //! Callers that need those use the official driver, or build them on this.

@@ -54,7 +54,8 @@ struct State {
     generation: u64,
 }
 
-/// A connection in use. It goes back to the pool when this is dropped, if its last command was answered.
+/// A connection in use. It goes back to the pool when this is dropped, if its last command was
+/// answered.
 pub struct Lent<'a> {
     pool: &'a Pool,
     connection: Option<Connection>,
@@ -66,8 +67,9 @@ pub struct Lent<'a> {
 impl Pool {
     /// A pool without connections, in the runtime that this is called in.
     ///
-    /// `begun` rises before a connection is tried, and again when it is made. As long as it stays the same, all answers come
-    /// over connections that had been answered before, and so from the server processes that were there.
+    /// `begun` rises before a connection is tried, and again when it is made. As long as it stays
+    /// the same, all answers come over connections that had been answered before, and so from the
+    /// server processes that were there.
     pub fn new(settings: Settings, limits: PoolLimits, begun: Arc<AtomicU64>) -> Self {
         let free = Semaphore::new(limits.most.clamp(1, Semaphore::MAX_PERMITS));
         let state = State { settings: Arc::new(settings), idle: Vec::new(), generation: 0 };
@@ -85,7 +87,8 @@ impl Pool {
         self.clear();
     }
 
-    /// Connections that were made so far are not used again: they may lead to a server that is gone.
+    /// Connections that were made so far are not used again: they may lead to a server that is
+    /// gone.
     pub fn clear(&self) {
         let mut state = self.state();
         state.generation += 1;

@@ -47,11 +47,12 @@ impl Request {
         Self::of_parts(body, Vec::new(), None)
     }
 
-    /// A request of its parts. `database` is for messages that name it elsewhere; the body does otherwise, in `$db`.
+    /// A request of its parts. `database` is for messages that name it elsewhere; the body does
+    /// otherwise, in `$db`.
     ///
     /// # Errors
-    /// What has to be answered when a document is no BSON or nested too deeply, when the body is empty, when an array
-    /// was sent twice, or when no database is named.
+    /// What has to be answered when a document is no BSON or nested too deeply, when the body is
+    /// empty, when an array was sent twice, or when no database is named.
     pub fn of_parts(
         body: RawDocumentBuf,
         sequences: Vec<Sequence>,

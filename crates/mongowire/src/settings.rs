@@ -15,7 +15,8 @@ use crate::{connection::tls, scram::Mechanism};
 
 /// Port of a MongoDB server whose address names none.
 const DEFAULT_PORT: u16 = 27017;
-/// The longest that connecting may take unless options say otherwise: the official driver's default.
+/// The longest that connecting may take unless options say otherwise: the official driver's
+/// default.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Address of a server, by TCP or by a Unix domain socket.
@@ -85,7 +86,8 @@ impl Settings {
     /// certificates that cannot be used. Then the driver has to be used, which reports what is
     /// wrong.
     ///
-    /// Compressors are not negotiated. Whether the server is alone and may be written to is in its [`Greeting`].
+    /// Compressors are not negotiated. Whether the server is alone and may be written to is in its
+    /// [`Greeting`].
     ///
     /// [`Greeting`]: crate::Greeting
     pub fn of_driver(options: &ClientOptions) -> Option<Self> {
@@ -137,7 +139,8 @@ pub struct Login {
     /// How to log in. `None`: the best that the server offers this user.
     pub mechanism: Option<Mechanism>,
     password: String,
-    /// The password as it was hashed last: every connection to a server hashes it the same way, which takes milliseconds.
+    /// The password as it was hashed last: every connection to a server hashes it the same way,
+    /// which takes milliseconds.
     salted: Mutex<Option<Salted>>,
 }
 

@@ -44,7 +44,8 @@ pub enum Encounter {
     Active,
     /// The writer is decided: repair the document, then go on.
     Repair(Repair),
-    /// The writer finished before: fetch the document again; a lock that is still there is an orphan to be rolled back.
+    /// The writer finished before: fetch the document again; a lock that is still there is an
+    /// orphan to be rolled back.
     FetchAgain,
 }
 
@@ -89,8 +90,9 @@ pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(T
     })
 }
 
-/// May `me` take the write lock as the document stands? The lock step itself must ask this of the state it changes,
-/// atomically, never of a state that was read before (figure 7 and section 4.4 of paper 000 leave it open).
+/// May `me` take the write lock as the document stands? The lock step itself must ask this of the
+/// state it changes, atomically, never of a state that was read before (figure 7 and section 4.4 of
+/// paper 000 leave it open).
 pub fn admits_writer(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me) && lock.readers.iter().all(|reader| *reader == me)
 }
@@ -121,8 +123,9 @@ pub enum Unlocked {
     Gone,
 }
 
-/// Why is a document not read-locked that `me` has just tried to lock? `lock` is the document's, fetched after the attempt;
-/// `None` if it is not there. Only that means removed: that no rival holds it now does not.
+/// Why is a document not read-locked that `me` has just tried to lock? `lock` is the document's,
+/// fetched after the attempt; `None` if it is not there. Only that means removed: that no rival
+/// holds it now does not.
 pub fn why_unlocked(lock: Option<&LockState>, me: TxId) -> Unlocked {
     match lock {
         None => Unlocked::Gone,

@@ -1,23 +1,27 @@
 //! The owner's side of a client record: chooses the next write to the record, and draws conclusions
 //! from its answer.
 //!
-//! One write is under way at a time. It demands the stamp that the last one left and leaves a new one.
+//! One write is under way at a time. It demands the stamp that the last one left and leaves a new
+//! one.
 //!
 //! Commit of a transaction, with the numbers used in the code below:
 //!
-//! 1. The transaction asks ([`Recorder::request_commit`]) after its last prepared write was acknowledged.
-//! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's evidence: a server
-//!    that later loses a prepared write has lost this stamp too, because logs lose suffixes only. The evidence also
-//!    has to show that no server was replaced *between* the prepared writes: the write must have run in the connection
-//!    epoch in which the transaction sent its first prepared write, and over a connection that had been answered by then.
+//! 1. The transaction asks ([`Recorder::request_commit`]) after its last prepared write was
+//!    acknowledged.
+//! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's
+//!    evidence: a server that later loses a prepared write has lost this stamp too, because logs
+//!    lose suffixes only. The evidence also has to show that no server was replaced *between* the
+//!    prepared writes: the write must have run in the connection epoch in which the transaction
+//!    sent its first prepared write, and over a connection that had been answered by then.
 //! 3. The next write decides it, together with all other transactions that have evidence (group
 //!    commit). Under load the decision of one group is the evidence of the next; alone, a cheap
 //!    stamp that waits for no journal comes first.
 //! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`].
-//! 5. A later write is evidence, as in 2, that the server has not lost a finished document since; only the one after it
-//!    raises `low` above the number. (A document that a restart locks again under a number below `low` would be taken
-//!    for an orphan, and half of a commit rolled back.) Documents of rolled-back transactions need no evidence: their
-//!    numbers stay known as rolled back.
+//! 5. A later write is evidence, as in 2, that the server has not lost a finished document since;
+//!    only the one after it raises `low` above the number. (A document that a restart locks again
+//!    under a number below `low` would be taken for an orphan, and half of a commit rolled back.)
+//!    Documents of rolled-back transactions need no evidence: their numbers stay known as rolled
+//!    back.
 //!
 //! On a server with a single log, the connection itself may be the evidence for both, if the write
 //! is sent over that very connection or not at all ([`Recorder::next_write_over`],
@@ -36,8 +40,8 @@ use crate::{
     status::{ClientRecord, TxStatus},
 };
 
-/// How durable a decision is before it is answered. Where several servers keep the data, less than the majority is
-/// raised to it.
+/// How durable a decision is before it is answered. Where several servers keep the data, less than
+/// the majority is raised to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Concern {
     /// `{w: 1}`: in the server's memory.
@@ -56,8 +60,9 @@ pub enum Concern {
 pub struct Since {
     /// The connection epoch at that moment.
     pub epoch: u64,
-    /// The connection had been answered by then, so that it belonged to a server process. One that was opened only may end at a process that
-    /// begins later: nothing that is written over it proves anything about what was done before.
+    /// The connection had been answered by then, so that it belonged to a server process. One that
+    /// was opened only may end at a process that begins later: nothing that is written over it
+    /// proves anything about what was done before.
     pub answered: bool,
 }
 
@@ -69,7 +74,8 @@ impl From<u64> for Since {
 }
 
 impl Since {
-    /// Does a write that is acknowledged over the connection of this number prove that nothing was lost since?
+    /// Does a write that is acknowledged over the connection of this number prove that nothing was
+    /// lost since?
     fn is_proven_over(self, connection: u64) -> bool {
         self.answered && connection == self.epoch
     }
@@ -191,8 +197,8 @@ pub struct Recorder {
     aborted_in_trace: usize,
     waiting: Vec<Waiting>,
     in_flight: Option<RecordWrite>,
-    /// A write that was bound to a connection which was lost before it answered: it may be applied still. Until that is settled,
-    /// nothing is decided.
+    /// A write that was bound to a connection which was lost before it answered: it may be applied
+    /// still. Until that is settled, nothing is decided.
     unanswered: Option<RecordWrite>,
     /// Numbers that are left out of decisions for now, because a reader has asked for quiet.
     held: BTreeSet<Seq>,
@@ -236,8 +242,8 @@ impl Recorder {
         seq
     }
 
-    /// Step 1. `since` is the connection as it was before the first prepared write was sent. Answers false when
-    /// the number is not open (rolled back in the meantime, or never allocated).
+    /// Step 1. `since` is the connection as it was before the first prepared write was sent.
+    /// Answers false when the number is not open (rolled back in the meantime, or never allocated).
     pub fn request_commit(&mut self, seq: Seq, concern: Concern, since: impl Into<Since>) -> bool {
         let open = self.phases.get(&seq) == Some(&Phase::Open) && !self.lost;
         if open && self.waiting.iter().all(|w| w.seq != seq) {
@@ -246,7 +252,8 @@ impl Recorder {
         open
     }
 
-    /// The owner rolls `seq` back. Only for a number whose commit was not requested, or was answered.
+    /// The owner rolls `seq` back. Only for a number whose commit was not requested, or was
+    /// answered.
     pub fn note_rolled_back(&mut self, seq: Seq) {
         if let Some(phase) = self.phases.get_mut(&seq)
             && *phase == Phase::Open
@@ -256,8 +263,8 @@ impl Recorder {
         self.waiting.retain(|w| w.seq != seq);
     }
 
-    /// Step 4: no document carries a lock of `seq` any more. `since` is the connection as it was before the first of
-    /// its documents was finished.
+    /// Step 4: no document carries a lock of `seq` any more. `since` is the connection as it was
+    /// before the first of its documents was finished.
     pub fn note_clean(&mut self, seq: Seq, since: impl Into<Since>) {
         if let Some(phase) = self.phases.get_mut(&seq) {
             *phase = match *phase {
@@ -279,7 +286,8 @@ impl Recorder {
         }
     }
 
-    /// Is a decision about it under way? Then the server may know more than the owner: others may have read it.
+    /// Is a decision about it under way? Then the server may know more than the owner: others may
+    /// have read it.
     pub fn is_being_decided(&self, seq: Seq) -> bool {
         self.under_way().any(|write| write.decides.contains(&seq))
     }
@@ -301,20 +309,22 @@ impl Recorder {
         self.waiting.iter().any(|waiting| !waiting.proven || !self.held.contains(&waiting.seq))
     }
 
-    /// May a write be applied still that was bound to a connection which is lost? Then the next one is a barrier.
+    /// May a write be applied still that was bound to a connection which is lost? Then the next one
+    /// is a barrier.
     pub fn has_unanswered(&self) -> bool {
         self.unanswered.is_some()
     }
 
-    /// The server has *answered* that it did not apply the write that is under way, because the record asks for quiet where these
-    /// numbers have written. They are left out until [`Recorder::release`]; the others of the group go with the next write.
+    /// The server has *answered* that it did not apply the write that is under way, because the
+    /// record asks for quiet where these numbers have written. They are left out until
+    /// [`Recorder::release`]; the others of the group go with the next write.
     pub fn hold(&mut self, held: impl IntoIterator<Item = Seq>) {
         self.drop_unproven_evidence();
         self.held.extend(held);
     }
 
-    /// The write that is under way cannot be applied any more: these numbers ask again, when what they rest on was looked at again
-    /// ([`Recorder::request_commit`]).
+    /// The write that is under way cannot be applied any more: these numbers ask again, when what
+    /// they rest on was looked at again ([`Recorder::request_commit`]).
     pub fn withdraw(&mut self, withdrawn: &[Seq]) {
         self.drop_unproven_evidence();
         self.waiting.retain(|waiting| !withdrawn.contains(&waiting.seq));
@@ -331,7 +341,8 @@ impl Recorder {
         self.held.clear();
     }
 
-    /// Every number is below `low`, or will be after at most two more writes: nothing is open, nothing unfinished.
+    /// Every number is below `low`, or will be after at most two more writes: nothing is open,
+    /// nothing unfinished.
     pub fn is_finished(&self) -> bool {
         self.phases.values().all(Phase::is_clean)
     }
@@ -346,8 +357,8 @@ impl Recorder {
         self.phases.len() + self.aborted_in_trace
     }
 
-    /// In this connection epoch, will the record be given up because documents were finished in an earlier one (step 5)? Then it is of no
-    /// use to new transactions.
+    /// In this connection epoch, will the record be given up because documents were finished in an
+    /// earlier one (step 5)? Then it is of no use to new transactions.
     pub fn is_outlived(&self, epoch: u64) -> bool {
         self.phases.values().any(|phase| match phase {
             Phase::CommittedClean(clean) => !clean.proven && !clean.since.is_proven_over(epoch),
@@ -482,8 +493,9 @@ impl Recorder {
         if phase == Phase::Committed { Outcome::Committed(seq) } else { Outcome::RolledBack(seq) }
     }
 
-    /// The connection was lost over which the write that is under way was sent, and no answer came: what was bound to that connection
-    /// is not sent again. The record is to be read ([`Recorder::examined`]) over a connection that has been answered.
+    /// The connection was lost over which the write that is under way was sent, and no answer came:
+    /// what was bound to that connection is not sent again. The record is to be read
+    /// ([`Recorder::examined`]) over a connection that has been answered.
     pub fn connection_lost(&mut self) {
         if self.in_flight.as_ref().is_some_and(|write| write.over.is_some()) {
             self.unanswered = self.in_flight.take();

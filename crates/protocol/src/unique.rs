@@ -1,7 +1,9 @@
-//! Unique values between pending and committed versions: what to do about another document that has the value.
+//! Unique values between pending and committed versions: what to do about another document that has
+//! the value.
 //!
-//! A transaction first *places* a value (it becomes pending, which the mirrored index may refuse), then *checks* which
-//! other documents have it in their safe version. Whom it meets on either way decides how it goes on.
+//! A transaction first *places* a value (it becomes pending, which the mirrored index may refuse),
+//! then *checks* which other documents have it in their safe version. Whom it meets on either way
+//! decides how it goes on.
 
 use crate::{id::TxId, status::TxStatus};
 
@@ -38,7 +40,8 @@ pub enum Claim {
     Conflict,
     /// The rival is decided: repair the document, then ask again.
     Repair,
-    /// The rival finished before: fetch the document again; a lock that is still there is an orphan to be rolled back.
+    /// The rival finished before: fetch the document again; a lock that is still there is an orphan
+    /// to be rolled back.
     FetchAgain,
 }
 
@@ -56,7 +59,8 @@ pub fn value_is_pending(holder: Holder) -> Claim {
 pub fn value_is_safe(holder: Holder) -> Claim {
     match holder {
         Holder::Nobody => Claim::Duplicate,
-        // Its pending value is another one, because two pending values are never the same; or it is removed.
+        // Its pending value is another one, because two pending values are never the same; or it is
+        // removed.
         Holder::Mine => Claim::Free,
         Holder::Rival(status) => meet(status),
     }

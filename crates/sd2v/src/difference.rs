@@ -98,15 +98,16 @@ impl Difference {
     }
 }
 
-/// The difference between two versions of one document. `None`: it cannot be described, because fields have another order, or a name that is
-/// no part of a path.
+/// The difference between two versions of one document. `None`: it cannot be described, because
+/// fields have another order, or a name that is no part of a path.
 pub fn difference(before: &Document, after: &Document) -> Option<Difference> {
     let found = of_documents("", before, after)?;
     let told = found.apply(before)?;
     is_same(&Bson::Document(told), &Bson::Document(after.clone())).then_some(found)
 }
 
-/// To the byte: numbers of other types are other values, and so are documents whose fields have another order.
+/// To the byte: numbers of other types are other values, and so are documents whose fields have
+/// another order.
 pub fn is_same(one: &Bson, other: &Bson) -> bool {
     let bytes = |value: &Bson| doc! {"": value.clone()}.to_vec();
     matches!((bytes(one), bytes(other)), (Ok(one), Ok(other)) if one == other)

@@ -26,12 +26,13 @@ pub const SLOT: &str = "_slot";
 /// All reserved names, in no particular order.
 pub const RESERVED: [&str; 6] = [UNSAFE, WRITER, READERS, INSERT, REMOVE, SLOT];
 
-/// The same names as keys of BSON, in the order in which a write outside a transaction demands that they be absent.
+/// The same names as keys of BSON, in the order in which a write outside a transaction demands that
+/// they be absent.
 pub(crate) const ABSENT: [&CStr; 6] =
     [cstr!("_xTxId"), cstr!("_sTxIds"), cstr!("_insert"), cstr!("_remove"), cstr!("_unsafe"), cstr!("_slot")];
 
-/// The slot of a document that waits to be inserted: different for every `_id`, as no clean document has it (a missing field
-/// counts as null), and under every collation.
+/// The slot of a document that waits to be inserted: different for every `_id`, as no clean
+/// document has it (a missing field counts as null), and under every collation.
 pub fn slot_of(id: &Bson) -> Bson {
     match id {
         Bson::Null | Bson::Undefined | Bson::String(_) | Bson::Symbol(_) | Bson::Document(_) | Bson::Array(_) => {

@@ -1,11 +1,13 @@
 //! Aggregation pipelines: the user's stages, made to run on stored documents.
 //!
-//! Every collection that a pipeline reads is mapped where it is read, so that the user's own stages see documents exactly
-//! as the application wrote them. What is read so: the collection of the command, `$lookup`, `$graphLookup` and
-//! `$unionWith`, in sub-pipelines of any depth.
+//! Every collection that a pipeline reads is mapped where it is read, so that the user's own stages
+//! see documents exactly as the application wrote them. What is read so: the collection of the
+//! command, `$lookup`, `$graphLookup` and `$unionWith`, in sub-pipelines of any depth.
 //!
-//! - [`map_pipeline`]: the whole. `collection`: the stages that read one collection. `lookup`: those that read another.
-//! - `front`: how far a pipeline runs on stored documents as they are. `whole`: whether reserved fields could surface.
+//! - [`map_pipeline`]: the whole. `collection`: the stages that read one collection. `lookup`:
+//!   those that read another.
+//! - `front`: how far a pipeline runs on stored documents as they are. `whole`: whether reserved
+//!   fields could surface.
 //! - `check`: reserved names in stages. `output`: `$out` and `$merge`. `views`: the server's views.
 //!
 //! | a collection is read | stages before the user's |
@@ -14,8 +16,8 @@
 //! | with own writes | [`crate::view::select`], [`crate::view::map`], the leading filter |
 //! | with own writes, `$match` `$sort` `$limit` | the same of each half: safe versions from the index, then the own ones |
 //!
-//! A stage that is not known here is passed on when nothing in it could name a collection, with clean documents before
-//! it; the server knows, or refuses it.
+//! A stage that is not known here is passed on when nothing in it could name a collection, with
+//! clean documents before it; the server knows, or refuses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +49,8 @@ pub struct Sources {
     pub me: Option<TxId>,
     /// The collections that it has written to.
     pub written: BTreeSet<String>,
-    /// Others whose unsafe versions are read, by collection: committed ones whose documents cannot be finished.
+    /// Others whose unsafe versions are read, by collection: committed ones whose documents cannot
+    /// be finished.
     pub visible: BTreeMap<String, Vec<TxId>>,
     /// Conditions that bound what is read of a collection: the documents that are read-locked.
     pub only: BTreeMap<String, Document>,
@@ -56,7 +59,8 @@ pub struct Sources {
     /// Geospatial field of each collection for `$geoNear` without `key`:
     /// [`crate::geo::only_geo_field`].
     pub geo_fields: BTreeMap<String, String>,
-    /// Documents that wait to be inserted have no field but their `_id`: see [`crate::view::safe_filter`].
+    /// Documents that wait to be inserted have no field but their `_id`: see
+    /// [`crate::view::safe_filter`].
     pub bare_inserts: bool,
 }
 
@@ -87,12 +91,14 @@ pub struct Mapped {
     pub reads: Vec<Read>,
     /// Whether they may stand in a `$unionWith` of the command's collection.
     pub stands_in_union: bool,
-    /// Collections with a `$geoNear` for which [`Sources::geo_fields`] has no answer: to be mapped again with one.
+    /// Collections with a `$geoNear` for which [`Sources::geo_fields`] has no answer: to be mapped
+    /// again with one.
     pub without_geo_field: BTreeSet<String>,
 }
 
-/// The user's pipeline on stored documents. `main`: the collection of the command, none at the level of a database.
-/// `stripped`: the client takes reserved fields away from the answer, so that documents may come out with them.
+/// The user's pipeline on stored documents. `main`: the collection of the command, none at the
+/// level of a database. `stripped`: the client takes reserved fields away from the answer, so that
+/// documents may come out with them.
 ///
 /// # Errors
 /// [`Error::Reserved`]; [`Error::Unsupported`] for what cannot be mapped, by name; [`Error::Invalid`] for a stage that is

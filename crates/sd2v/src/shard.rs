@@ -1,8 +1,10 @@
-//! Shard keys (paper 000, section 5.4.5): which fields they are, their values in a document or a filter, and the condition
-//! that makes a router send a command to the one shard that has the document.
+//! Shard keys (paper 000, section 5.4.5): which fields they are, their values in a document or a
+//! filter, and the condition that makes a router send a command to the one shard that has the
+//! document.
 //!
-//! The values at the top level of a stored document are those of its unsafe version, also before the document is
-//! inserted for good: a pending insert has no other safe fields. They do not change while MongoTx writes.
+//! The values at the top level of a stored document are those of its unsafe version, also before
+//! the document is inserted for good: a pending insert has no other safe fields. They do not change
+//! while MongoTx writes.
 
 use std::sync::Arc;
 
@@ -21,7 +23,8 @@ const NO_SHARD_KEY: i32 = 61;
 /// The most fields a key has.
 const MAX_FIELDS: usize = 32;
 
-/// The fields of a collection's shard key, as dotted paths and without `_id`; none where there is no key.
+/// The fields of a collection's shard key, as dotted paths and without `_id`; none where there is
+/// no key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardKey {
     fields: Arc<[String]>,
@@ -79,8 +82,8 @@ impl ShardKey {
         self.fields().map(|field| Ok((field.to_owned(), value_at(document, field)?))).collect()
     }
 
-    /// The values that a filter demands of the safe version, if it demands one of each field. Not for a filter with a
-    /// collation.
+    /// The values that a filter demands of the safe version, if it demands one of each field. Not
+    /// for a filter with a collation.
     pub fn of_filter(&self, filter: &Document) -> Option<Document> {
         let values = self.fields().map(|field| {
             let value = equalities(filter, field).into_iter().next()?;

@@ -30,7 +30,8 @@ fn guard() -> Document {
     RESERVED.iter().map(|name| ((*name).to_owned(), format!("{ID}.{name}").into())).collect()
 }
 
-/// May the document with this `_id` be updated so? It stands for itself in a filter, and has no fields.
+/// May the document with this `_id` be updated so? It stands for itself in a filter, and has no
+/// fields.
 pub fn has_no_fields(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,
@@ -43,7 +44,8 @@ pub fn has_no_fields(id: RawBsonRef<'_>) -> bool {
     )
 }
 
-/// The update with the guard. `None`: it is no update by operators, renames fields itself, changes the `_id`, or is long.
+/// The update with the guard. `None`: it is no update by operators, renames fields itself, changes
+/// the `_id`, or is long.
 pub fn guarded(update: &Document) -> Option<Document> {
     let are_others = |targets: &Bson| {
         targets.as_document().is_some_and(|targets| targets.keys().all(|target| path::head(target) != ID))
@@ -87,8 +89,8 @@ pub fn is_guarded(statement: &Document) -> bool {
     is_point && update.and_then(|update| update.get(RENAME)) == Some(&guard().into())
 }
 
-/// Documents in every state that the stored format knows, and in some that it does not, by which a server shows what it does with
-/// guarded updates.
+/// Documents in every state that the stored format knows, and in some that it does not, by which a
+/// server shows what it does with guarded updates.
 #[derive(Clone, Debug)]
 pub struct Samples(Vec<Document>);
 
@@ -165,7 +167,8 @@ fn updated(writer: &Bson) -> Document {
 /// Kinds of `_id` of [`has_no_fields`].
 const KINDS: usize = 6;
 
-/// The states that are not tried with every kind of `_id`: the other rows of the stored format, and fields that are damaged.
+/// The states that are not tried with every kind of `_id`: the other rows of the stored format, and
+/// fields that are damaged.
 fn others(writer: &Bson) -> Vec<Document> {
     let mut others = vec![
         doc! {WRITER: writer.clone(), REMOVE: true},
@@ -186,7 +189,8 @@ fn others(writer: &Bson) -> Vec<Document> {
 /// Spreads what differs in the last bits of a number over all of them.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The `_id` of the sample at this place. Each kind is followed by the next. Seeds that were made one after the other have no `_id` in common.
+/// The `_id` of the sample at this place. Each kind is followed by the next. Seeds that were made
+/// one after the other have no `_id` in common.
 fn id_of(seed: &ObjectId, place: usize) -> Bson {
     let mut bytes = seed.bytes();
     let number = bytes[4..].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte)).wrapping_mul(SPREAD);

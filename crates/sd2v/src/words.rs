@@ -1,8 +1,8 @@
-//! The server's words in the application's terms. It shows documents as they are stored, and queries as they were rewritten: the
-//! application has neither.
+//! The server's words in the application's terms. It shows documents as they are stored, and
+//! queries as they were rewritten: the application has neither.
 //!
-//! Words are for people. What is done here is to read them as far as their form is clear, and to leave them alone otherwise; but
-//! what has a reserved name in it is never shown as it is.
+//! Words are for people. What is done here is to read them as far as their form is clear, and to
+//! leave them alone otherwise; but what has a reserved name in it is never shown as it is.
 
 use bson::{Bson, Document};
 
@@ -16,7 +16,8 @@ const DEEPEST: usize = 220;
 /// How the server begins with a query that it cannot plan, and how it goes on with the reason.
 const QUERY: (&str, &str) = ("error processing query: ", "planner returned error");
 
-/// A message of the server without stored documents, rewritten queries, and the names of stored indexes and fields.
+/// A message of the server without stored documents, rewritten queries, and the names of stored
+/// indexes and fields.
 pub fn shown(message: &str) -> String {
     if !names_reserved(message) {
         return index::shown(message);

@@ -1,4 +1,5 @@
-//! The one error type of the crate: what is missing, and what the person running the tests can do about it.
+//! The one error type of the crate: what is missing, and what the person running the tests can do
+//! about it.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;

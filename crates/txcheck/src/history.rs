@@ -86,7 +86,8 @@ impl History {
         self.committed_at(tx).is_some()
     }
 
-    /// The place of the event that ended `tx`, however it ended; the end of the history if none did.
+    /// The place of the event that ended `tx`, however it ended; the end of the history if none
+    /// did.
     pub fn ended_at(&self, tx: Tx) -> usize {
         let ends = |event: &Event| matches!(event, Event::Committed | Event::Aborted | Event::Refused(_));
         self.events.iter().position(|(who, event)| *who == tx && ends(event)).unwrap_or(self.events.len())

@@ -107,8 +107,8 @@ impl Recorder {
         lock(&self.lines).push(format!(r#"{{"type":"{kind}","process":{process},"value":[{}]}}"#, ops.join(",")));
     }
 
-    /// Both judges: the history keeps what the level (one of `adya`'s models) promises, and the final lists are what was
-    /// acknowledged.
+    /// Both judges: the history keeps what the level (one of `adya`'s models) promises, and the
+    /// final lists are what was acknowledged.
     ///
     /// # Errors
     /// What is wrong, with the history.

@@ -3,8 +3,8 @@
 /// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
-    /// A document that the update of many documents skipped counts as removed as soon as no rival holds it; it is answered
-    /// all the same, and not locked.
+    /// A document that the update of many documents skipped counts as removed as soon as no rival
+    /// holds it; it is answered all the same, and not locked.
     TakenForRemoved,
     /// A statement answers with what it saw when it selected, before its locks.
     SelectionAnswers,

@@ -8,15 +8,17 @@
 //! met, free ones are locked after all, and only one that is not there was removed; 4. it reads
 //! again, under its locks; 5. it looks whether the transaction lives; 6. it answers.
 //!
-//! A statement at read committed takes steps 4 to 6. A statement that writes locks and changes its document at once, then
-//! takes steps 5 and 6.
+//! A statement at read committed takes steps 4 to 6. A statement that writes locks and changes its
+//! document at once, then takes steps 5 and 6.
 //!
-//! Step 5 reads the transaction's own record over the connection for records: neither fenced nor killed, in the server
-//! process in which the transaction took its first lock. Locks are removed by others only after that record says so, or
-//! with the process. So what was read before step 5 was read under all the locks that the transaction ever took.
+//! Step 5 reads the transaction's own record over the connection for records: neither fenced nor
+//! killed, in the server process in which the transaction took its first lock. Locks are removed by
+//! others only after that record says so, or with the process. So what was read before step 5 was
+//! read under all the locks that the transaction ever took.
 //!
-//! That makes it unnecessary to look for the old lock of a document that is read again; before a document is written that
-//! was read, the lock is still demanded, in the condition that takes the write lock.
+//! That makes it unnecessary to look for the old lock of a document that is read again; before a
+//! document is written that was read, the lock is still demanded, in the condition that takes the
+//! write lock.
 //!
 //! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
 //! - `state`: the states; `statement`, `writing`: the steps of a transaction; `model`: the steps

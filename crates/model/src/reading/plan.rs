@@ -7,7 +7,8 @@ use super::breakage::Breakage;
 pub enum Op {
     /// Reads these documents by their ids.
     Read(Vec<usize>),
-    /// Changes a document: to what the transaction read there, if it has read it, with its own mark.
+    /// Changes a document: to what the transaction read there, if it has read it, with its own
+    /// mark.
     Write(usize),
     /// Removes the document with this index.
     Remove(usize),

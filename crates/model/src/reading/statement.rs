@@ -1,4 +1,5 @@
-//! The steps of a transaction: a statement that reads (numbered as in the module's header), and the commit.
+//! The steps of a transaction: a statement that reads (numbered as in the module's header), and the
+//! commit.
 
 use protocol::{
     TxStatus,

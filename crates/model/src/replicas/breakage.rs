@@ -5,7 +5,8 @@
 pub enum Breakage {
     /// `writeConcernError` is taken for success: everything counts as soon as one primary has it.
     WriteConcernErrorIgnored,
-    /// A prepared write counts as soon as one primary has it, and the epoch of the connection is its evidence.
+    /// A prepared write counts as soon as one primary has it, and the epoch of the connection is
+    /// its evidence.
     PreparedAtOne,
     /// A decision counts as soon as one primary has it, and is finished from memory on the next.
     DecisionAtOne,
@@ -15,7 +16,8 @@ pub enum Breakage {
     RepairAtOne,
     /// A sweep takes a document for clean as soon as one primary shows it so.
     LookAtOne,
-    /// A record that is not in what the majority has, as a new primary knows it, is taken for one that is gone.
+    /// A record that is not in what the majority has, as a new primary knows it, is taken for one
+    /// that is gone.
     AbsentAtMajority,
     /// The content of a record is acted on as soon as one primary has answered it.
     RecordReadAtOne,

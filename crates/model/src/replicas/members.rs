@@ -1,7 +1,7 @@
 //! The members: their logs, elections, and what a majority has.
 //!
-//! An entry of a log is the data after it. Two entries with the same place and term are the same, because a term has one
-//! primary. What all members have is cut off, but for the last entry.
+//! An entry of a log is the data after it. Two entries with the same place and term are the same,
+//! because a term has one primary. What all members have is cut off, but for the last entry.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -99,7 +99,8 @@ impl Members {
         self.all.iter().map(|member| member.term).max().unwrap_or(0)
     }
 
-    /// Runs a command on a primary. What changes nothing leaves no entry, and waits for all that was there before.
+    /// Runs a command on a primary. What changes nothing leaves no entry, and waits for all that
+    /// was there before.
     pub fn execute<T>(&mut self, m: usize, command: impl FnOnce(&mut Data) -> T) -> (T, Sent) {
         let mut data = self.data(m).clone();
         let answer = command(&mut data);
@@ -156,7 +157,8 @@ impl Members {
         (0..ELECTABLE).filter(may).max_by_key(|p| self.all[*p].term)
     }
 
-    /// `m` takes all that primary `p` has, and loses what it has more. What two of three have is there for good.
+    /// `m` takes all that primary `p` has, and loses what it has more. What two of three have is
+    /// there for good.
     pub fn follow(&mut self, m: usize, p: usize) {
         let Member { log, term, .. } = self.all[p].clone();
         self.durable = log[log.len() - 1].clone();

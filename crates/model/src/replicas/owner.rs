@@ -1,8 +1,10 @@
 //! The owner: a transaction that changes two documents, and the writes to its record.
 //!
 //! 0. The record is inserted; that counts when the majority has it.
-//! 1. Each document is locked and changed; that counts when the majority has it. Otherwise the transaction is in doubt.
-//! 2. The recorder composes stamps and decisions. A decision that was not acknowledged is looked for in the record.
+//! 1. Each document is locked and changed; that counts when the majority has it. Otherwise the
+//!    transaction is in doubt.
+//! 2. The recorder composes stamps and decisions. A decision that was not acknowledged is looked
+//!    for in the record.
 //! 3. The outcome is reported; each document is finished or undone, again and again until the
 //!    majority has it.
 //! 4. When nothing is left to say, the record is retired by a write that demands the last stamp.

@@ -66,7 +66,8 @@ pub enum Pump {
     Gone,
 }
 
-/// The process that runs the transaction. It has two drivers: one for documents, one for its record.
+/// The process that runs the transaction. It has two drivers: one for documents, one for its
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// Whether the owner lives.

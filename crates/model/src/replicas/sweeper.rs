@@ -2,17 +2,18 @@
 //!
 //! 1. Fence the record. Only the next step tells that it is fenced for good.
 //! 2. Barrier: read the record durably; it must be fenced.
-//! 3. Look at each document, as the majority has it and not before the barrier (`readConcern: majority`,
-//!    `afterClusterTime`).
+//! 3. Look at each document, as the majority has it and not before the barrier (`readConcern:
+//!    majority`, `afterClusterTime`).
 //! 4. Is it locked? Read the record durably, and repair.
 //! 5. Barrier again.
 //! 6. Retire the record.
 //!
-//! Whatever the majority does not acknowledge ends the task; it is begun again. A rival that meets one locked document
-//! takes step 4 alone.
+//! Whatever the majority does not acknowledge ends the task; it is begun again. A rival that meets
+//! one locked document takes step 4 alone.
 //!
-//! Step 3 reads the newest data that the majority has. An older one that contains the barrier would do as well: what it
-//! shows locked is repaired once more, and nothing that is committed can be locked after the fence.
+//! Step 3 reads the newest data that the majority has. An older one that contains the barrier would
+//! do as well: what it shows locked is repaired once more, and nothing that is committed can be
+//! locked after the fence.
 
 use protocol::{
     TxStatus,

@@ -7,7 +7,8 @@ pub enum Breakage {
     CheckBeforePlacing,
     /// Values are not checked against committed ones.
     NoCheck,
-    /// The question that an insert takes along leaves out what others hold, not only what the transaction itself holds.
+    /// The question that an insert takes along leaves out what others hold, not only what the
+    /// transaction itself holds.
     HeldAreNotCounted,
     /// A document that an insert's question has counted is called a duplicate, without asking for
     /// its holder.
@@ -27,13 +28,16 @@ pub enum Breakage {
     FinishKeepsSlot,
     /// The check takes the safe value of a document that an active rival holds for free.
     ActiveRivalIsFree,
-    /// The check takes the safe value of a document that a decided rival holds for free, instead of repairing it.
+    /// The check takes the safe value of a document that a decided rival holds for free, instead of
+    /// repairing it.
     DecidedRivalIsFree,
     /// The check takes the safe value of a document that the transaction itself holds for taken.
     OwnSafeIsTaken,
-    /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the value.
+    /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the
+    /// value.
     RefusedIsDuplicate,
-    /// A statement that is refused as a duplicate leaves what it has placed, and the transaction goes on.
+    /// A statement that is refused as a duplicate leaves what it has placed, and the transaction
+    /// goes on.
     RefusedStays,
     /// A statement is taken back without a check of the value that becomes pending again.
     TakenBackUnchecked,

@@ -4,8 +4,8 @@ use protocol::{LockState, TxStatus};
 
 use super::plan::{NULL, Value};
 
-/// One more field of the user's index, in documents whose safe value must not stand in the way of others: the document's
-/// `_id`, so that no two are the same.
+/// One more field of the user's index, in documents whose safe value must not stand in the way of
+/// others: the document's `_id`, so that no two are the same.
 pub type Slot = usize;
 
 /// The change that a transaction has prepared for a document.

@@ -1,4 +1,5 @@
-//! The end of a transaction: the decision, one atomic step, and then its documents, one by one, in any order.
+//! The end of a transaction: the decision, one atomic step, and then its documents, one by one, in
+//! any order.
 
 use protocol::TxStatus;
 

@@ -24,7 +24,8 @@ pub fn repairs_are_not_refused(_: &UniqueModel, state: &State) -> bool {
     state.flaw != Some(Flaw::RepairRefused)
 }
 
-/// U3: a duplicate is answered only if the value was in another document at some moment of the statement.
+/// U3: a duplicate is answered only if the value was in another document at some moment of the
+/// statement.
 pub fn duplicates_are_true(_: &UniqueModel, state: &State) -> bool {
     state.flaw != Some(Flaw::FalseDuplicate)
 }

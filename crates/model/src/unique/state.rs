@@ -38,7 +38,8 @@ pub enum Part {
     Lock,
     /// Place the new value, or remove.
     Change,
-    /// After an insert, in the same command: is there another's document with the value in its safe version, from this one on?
+    /// After an insert, in the same command: is there another's document with the value in its safe
+    /// version, from this one on?
     Count(usize),
     /// Look for the value in safe versions, from this document on.
     Check(usize),
@@ -62,7 +63,8 @@ pub struct Mending {
 pub enum Step {
     /// About to do a part of its statement.
     Doing(Part),
-    /// The mirrored index refused this value: about to ask who holds it, and then to do the part again.
+    /// The mirrored index refused this value: about to ask who holds it, and then to do the part
+    /// again.
     Asking(Value, Part),
     /// Repairs a rival's document, and then does the part again.
     Mending(Mending, Part),
@@ -93,8 +95,8 @@ pub struct Run {
     pub back: bool,
     /// Auxiliary: what its statements have done, in their order.
     pub effects: Vec<(usize, Option<Value>)>,
-    /// Auxiliary: was the value of its statement in another document at some moment since the statement began, in a
-    /// committed version or in the transaction's own view?
+    /// Auxiliary: was the value of its statement in another document at some moment since the
+    /// statement began, in a committed version or in the transaction's own view?
     pub witness: bool,
 }
 
@@ -153,7 +155,8 @@ impl State {
         state
     }
 
-    /// After every step: what the auxiliary variables and those who have nothing left to do see of it.
+    /// After every step: what the auxiliary variables and those who have nothing left to do see of
+    /// it.
     pub fn observe(&mut self, plan: &Plan) {
         for t in 0..self.runs.len() {
             let is_left = self.documents.held_by(t).next().is_some();

@@ -42,11 +42,13 @@ pub enum Breakage {
     DuplicateWithoutEntry,
     /// The entry of a duplicate is kept though the document had gone when the entry was read.
     DuplicateUnconfirmed,
-    /// An update of many documents passes over a document that does not match any more when it is to be locked.
+    /// An update of many documents passes over a document that does not match any more when it is
+    /// to be locked.
     UnmatchedPassedOver,
     /// A read-only transaction that read several documents by their `_id`s is not validated.
     SeveralExempt,
-    /// Several documents that are read by their `_id`s and not held are read again once, without looks.
+    /// Several documents that are read by their `_id`s and not held are read again once, without
+    /// looks.
     SeveralReadAgainOnce,
     /// A read-only transaction of one scan is not validated.
     ScanExempt,
@@ -54,7 +56,8 @@ pub enum Breakage {
     ReadOnlyExempt,
     /// At serializable, one document that was locked when it was read is exempt.
     LockedExempt,
-    /// The lock of a document that was read is taken without a comparison, and the entry is done with.
+    /// The lock of a document that was read is taken without a comparison, and the entry is done
+    /// with.
     NoComparisonUnderLock,
     /// Every entry is run again as the transaction sees it, its later writes included.
     OwnViewAgain,
@@ -66,7 +69,8 @@ pub enum Breakage {
     LastAnswerIgnored,
     /// A rival that was once active counts as active when entries are run again.
     StatusRemembered,
-    /// A document by its `_id` is answered in the unsafe version that was fetched before its writer was decided.
+    /// A document by its `_id` is answered in the unsafe version that was fetched before its writer
+    /// was decided.
     EarlierVersionMapped,
     /// A scan looks for pending documents after it has read the safe versions.
     ProbeAfterScan,

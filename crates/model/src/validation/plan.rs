@@ -12,7 +12,8 @@ pub enum Op {
     Point(usize),
     /// Reads the documents of a collection that have one of these values.
     Scan(usize, Values),
-    /// Reads the one document of a collection that has the value 1, by a unique index: the plan sees to it that no two have it.
+    /// Reads the one document of a collection that has the value 1, by a unique index: the plan
+    /// sees to it that no two have it.
     Key(usize),
     /// Counts the documents with these values.
     Count(usize, Values),
@@ -89,15 +90,17 @@ pub struct Plan {
     pub directs: Vec<(usize, Values)>,
     /// How often the server may restart and lose a suffix of what is not journaled.
     pub restarts: u8,
-    /// Scans ask for statuses before they read safe versions. Otherwise everything is read in one command, and asked afterwards.
+    /// Scans ask for statuses before they read safe versions. Otherwise everything is read in one
+    /// command, and asked afterwards.
     pub one_by_one: bool,
     /// Whether the older transaction waits for write locks. Otherwise every transaction that meets
     /// one gives way at once.
     pub lock_waits: bool,
-    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the way.
+    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the
+    /// way.
     pub refined: bool,
-    /// The first look of a validation is the last one that its client remembers, with what the client's own record has
-    /// acknowledged since. Otherwise it is a look of its own.
+    /// The first look of a validation is the last one that its client remembers, with what the
+    /// client's own record has acknowledged since. Otherwise it is a look of its own.
     pub remembered: bool,
     /// Stamps are of documents, not of collections.
     pub by_document: bool,

@@ -8,7 +8,8 @@ use super::{
     transaction::Step,
 };
 
-/// V1: there is a moment, not before its last lock, at which all answers of a committed transaction are the answers.
+/// V1: there is a moment, not before its last lock, at which all answers of a committed transaction
+/// are the answers.
 pub fn answers_are_of_one_moment(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::NoMoment)
 }
@@ -19,7 +20,8 @@ pub fn no_update_is_lost(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::LostUpdate)
 }
 
-/// V3: committed transactions, those that only read included, have a serial order that agrees with real time.
+/// V3: committed transactions, those that only read included, have a serial order that agrees with
+/// real time.
 pub fn a_serial_order_exists(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::NoOrder)
 }

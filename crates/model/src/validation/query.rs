@@ -1,7 +1,7 @@
 //! Sets of documents with their values, packed into bits, and the queries that select from them.
 
-/// Two bits for each document: is it there with the value 0, is it there with the value 1? Neither: it is absent.
-/// Both, in an answer: a scan has met the document twice.
+/// Two bits for each document: is it there with the value 0, is it there with the value 1? Neither:
+/// it is absent. Both, in an answer: a scan has met the document twice.
 pub type Docs = u8;
 
 /// One bit for each of the values that a predicate takes.

@@ -3,14 +3,16 @@
 //! 1. Before it reads, or before it looks for the first time, a transaction at serializable asks
 //!    each record, durably, to take no decision where it reads. A record that another transaction
 //!    has asked is left as it is.
-//! 2. Active rivals that it meets are noted. The second look must show that the records of all of them are asked by this
-//!    transaction still; otherwise it waits or gives way as ever.
+//! 2. Active rivals that it meets are noted. The second look must show that the records of all of
+//!    them are asked by this transaction still; otherwise it waits or gives way as ever.
 //! 3. It ends at any time: the reader ends it, or its time is up and the owner of the record does.
 //!    That it has been there stays in the record until another transaction asks.
-//! 4. A transaction at serializable that has read what it does not hold is decided only if the quiet in the record is one that was over
-//!    when its own validation began; or is elsewhere, and has taken the place of such a one, or of none. Otherwise it is validated again.
+//! 4. A transaction at serializable that has read what it does not hold is decided only if the
+//!    quiet in the record is one that was over when its own validation began; or is elsewhere, and
+//!    has taken the place of such a one, or of none. Otherwise it is validated again.
 //!
-//! So a rival that was met is decided only after a validation that began when the reader's was over.
+//! So a rival that was met is decided only after a validation that began when the reader's was
+//! over.
 
 use super::{
     breakage::Breakage,
@@ -129,7 +131,8 @@ pub fn holds_back(plan: &Plan, state: &State, t: usize) -> bool {
     verdict(plan, state, t) == Verdict::Waits
 }
 
-/// Does it have to be validated again before its decision? Then its client knows of quiet that is over.
+/// Does it have to be validated again before its decision? Then its client knows of quiet that is
+/// over.
 pub fn refuses(plan: &Plan, state: &State, t: usize) -> Option<usize> {
     match verdict(plan, state, t) {
         Verdict::Deaf(heard) => Some(heard),

@@ -1,10 +1,10 @@
 //! One read, by the steps between which other transactions can act: a document by its `_id`, a scan
 //! of a collection, or a scan in the own view.
 //!
-//! 1. Pending documents of others whose safe or unsafe version matches, one after the other in the order of the index on
-//!    `_xTxId`.
-//! 2. Safe versions that match, in the order of an index on the value: a document can be moved past the cursor. In the own view: each
-//!    document's visible version, in the order of the collection.
+//! 1. Pending documents of others whose safe or unsafe version matches, one after the other in the
+//!    order of the index on `_xTxId`.
+//! 2. Safe versions that match, in the order of an index on the value: a document can be moved past
+//!    the cursor. In the own view: each document's visible version, in the order of the collection.
 //! 3. The statuses of the transactions found in 1, one record after the other. If one of them is
 //!    decided, its documents are cleaned, and all begins again.
 //!
@@ -13,8 +13,9 @@
 //! that no document has it, because they miss a document that is finished between them: then 1 to 3
 //! follow, and if a transaction was decided.
 //!
-//! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version that was fetched before
-//! the writer was decided is never the answer: the writer may have changed it once more before its commit.
+//! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version
+//! that was fetched before the writer was decided is never the answer: the writer may have changed
+//! it once more before its commit.
 
 use protocol::TxStatus;
 

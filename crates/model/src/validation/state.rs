@@ -32,7 +32,8 @@ pub type Stamps = [u8; 4];
 pub struct Record {
     /// One bit for each transaction that is committed.
     pub committed: u8,
-    /// For each collection, or each document, the stamp of the last write that decided a change of it; 0: none.
+    /// For each collection, or each document, the stamp of the last write that decided a change of
+    /// it; 0: none.
     pub changes: Stamps,
     /// The quiet that was asked for last.
     pub quiet: Option<Quiet>,

@@ -10,7 +10,8 @@ use super::{
 /// The purpose for which entries are run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// The entry with this number becomes one of the documents that the transaction has not written.
+    /// The entry with this number becomes one of the documents that the transaction has not
+    /// written.
     Convert(usize),
     /// Validation by comparing looks.
     Validate,

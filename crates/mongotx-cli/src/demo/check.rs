@@ -1,9 +1,10 @@
 //! Was every promise kept?
 //!
 //! 1. A last sum in a transaction, through MongoTx.
-//! 2. The final sweep: again and again, until nothing is locked and every client record is closed, or time is up.
-//! 3. The documents as they are stored, read by the plain driver: audit records against what was acknowledged,
-//!    balances against audit records.
+//! 2. The final sweep: again and again, until nothing is locked and every client record is closed,
+//!    or time is up.
+//! 3. The documents as they are stored, read by the plain driver: audit records against what was
+//!    acknowledged, balances against audit records.
 
 use std::{
     collections::BTreeMap,

@@ -3,10 +3,12 @@
 //! 1. [`stage`]: a standalone mongod of its own (or a fresh database on a given server).
 //! 2. [`native`]: that server refuses native transactions.
 //! 3. [`payment`]: the payment procedure of paper 000, figure 4.
-//! 4. [`bank`]: [`worker`] processes move money while the [`crew`]'s master kills some and starts others.
+//! 4. [`bank`]: [`worker`] processes move money while the [`crew`]'s master kills some and starts
+//!    others.
 //! 5. [`check`]: nothing was lost, doubled, half done or left behind.
 //!
-//! Interrupted anywhere, or failed: the workers are killed first, then the database or the server goes.
+//! Interrupted anywhere, or failed: the workers are killed first, then the database or the server
+//! goes.
 
 mod bank;
 mod check;
@@ -49,7 +51,8 @@ pub(crate) struct Options {
     /// Number of accounts of the bank
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     accounts: u32,
-    /// Decides who pays whom and who is killed; the timing of processes stays their own. Default: a new one each time
+    /// Decides who pays whom and who is killed; the timing of processes stays their own. Default: a
+    /// new one each time
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// For tests: one worker changes a balance behind MongoTx's back

@@ -83,7 +83,8 @@ impl Stage {
         .context(&format!("the database {} could not be dropped; drop it by hand", self.database))
     }
 
-    /// A command that a killed worker had sent may arrive after the drop and make the database anew: look again.
+    /// A command that a killed worker had sent may arrive after the drop and make the database
+    /// anew: look again.
     async fn drop_database(&self) -> Result<(), Failure> {
         let driver = self.driver().await?;
         loop {

@@ -1,8 +1,9 @@
-//! A worker process: `mongotx demo-worker`, hidden. It moves money between random accounts and sometimes adds them up.
+//! A worker process: `mongotx demo-worker`, hidden. It moves money between random accounts and
+//! sometimes adds them up.
 //!
-//! Standard input: the connection string (not an argument, so that its password is not in the process list), then
-//! perhaps `stop`. The end of the input ends the process at once, wherever it is: the demo is gone.
-//! Standard output: [`Line`]s.
+//! Standard input: the connection string (not an argument, so that its password is not in the
+//! process list), then perhaps `stop`. The end of the input ends the process at once, wherever it
+//! is: the demo is gone. Standard output: [`Line`]s.
 
 use std::{
     io::{BufRead, Write},
@@ -112,7 +113,8 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     Ok(WELL)
 }
 
-/// Reads the connection string, and from then on watches the input: `stop` sets the flag, its end ends the process.
+/// Reads the connection string, and from then on watches the input: `stop` sets the flag, its end
+/// ends the process.
 fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
     let mut uri = String::new();
     let read = std::io::stdin().lock().read_line(&mut uri);
@@ -255,7 +257,8 @@ async fn tamper(uri: &str, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes (and commits, with [`Task::HoldCommitted`]), tells the transaction's id, and waits to be killed.
+/// Writes (and commits, with [`Task::HoldCommitted`]), tells the transaction's id, and waits to be
+/// killed.
 async fn hold(client: &Client, bank: &Bank, task: Task) -> Result<(), Failure> {
     let mut session = client.session();
     session.begin()?;

@@ -1,7 +1,8 @@
 //! `--config FILE`: what a file says becomes flags, unless the command line says otherwise.
 //!
-//! There is one list of names, the flags of `mongotx serve` themselves: a key of the file is a flag's long name, and
-//! its value is read by the same code. So nothing can be said in one place and not in the other.
+//! There is one list of names, the flags of `mongotx serve` themselves: a key of the file is a
+//! flag's long name, and its value is read by the same code. So nothing can be said in one place
+//! and not in the other.
 
 use std::{any::TypeId, ffi::OsString, fs::File, io::Read, path::Path};
 
@@ -17,7 +18,8 @@ const SERVE: &str = "serve";
 /// The largest file that is read, in bytes.
 const LARGEST_BYTES: u64 = 1024 * 1024;
 
-/// The command line with what its file says. One that has no file, or that cannot be understood, stays as it is.
+/// The command line with what its file says. One that has no file, or that cannot be understood,
+/// stays as it is.
 ///
 /// # Errors
 /// Names the file, the line and the key.
@@ -124,7 +126,8 @@ fn wanted(arg: &Arg) -> Wanted {
     if numbers.iter().any(|number| id == *number) { Wanted::Number } else { Wanted::Text }
 }
 
-/// Whether the flag's own rules take the value. What it needs besides is looked at with all the others.
+/// Whether the flag's own rules take the value. What it needs besides is looked at with all the
+/// others.
 fn check(serve: &Command, name: &str, flag: &str) -> Result<(), String> {
     let parsed = serve.clone().no_binary_name(true).try_get_matches_from([flag]);
     match parsed {

@@ -1,7 +1,7 @@
 //! The log of a gateway: a line per event on standard error, for people or for programs.
 //!
-//! Events are in `mongotx_gateway`: connections and their ends, logins, transactions that were rolled back, slow commands. None has
-//! a password, a key or a document in it.
+//! Events are in `mongotx_gateway`: connections and their ends, logins, transactions that were
+//! rolled back, slow commands. None has a password, a key or a document in it.
 
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;

@@ -15,7 +15,8 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 pub struct Greeting {
     /// The server's whole answer to `hello`.
     pub hello: RawDocumentBuf,
-    /// Another one for every start of a server. `None`: the server tells none (a router, or another product).
+    /// Another one for every start of a server. `None`: the server tells none (a router, or another
+    /// product).
     pub process_id: Option<ObjectId>,
     /// Whether the server says that it takes writes (`isWritablePrimary`).
     pub is_writable: bool,

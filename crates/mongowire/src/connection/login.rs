@@ -63,14 +63,16 @@ impl Connection {
     }
 }
 
-/// The password as the server wants it. It takes milliseconds of a processor, which others must not wait for.
+/// The password as the server wants it. It takes milliseconds of a processor, which others must not
+/// wait for.
 async fn hash(login: &Arc<Login>, mechanism: Mechanism, salt: Vec<u8>, iterations: u32) -> Result<Vec<u8>, String> {
     let login = Arc::clone(login);
     let hashed = tokio::task::spawn_blocking(move || login.salted(mechanism, &salt, iterations)).await;
     hashed.unwrap_or_else(|_| Err("the password could not be hashed: the runtime ends".to_owned()))
 }
 
-/// The best mechanism that is offered; where none is, as drivers do, SHA-1, which every server knows.
+/// The best mechanism that is offered; where none is, as drivers do, SHA-1, which every server
+/// knows.
 fn best(offered: impl Fn(Mechanism) -> bool) -> Mechanism {
     match offered(Mechanism::ScramSha256) {
         true => Mechanism::ScramSha256,

@@ -44,8 +44,8 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// Bytes asked of the socket by one read. Most answers are shorter.
 const READ_BYTES: usize = 8 * 1024;
 
-/// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a network the two are not
-/// taken for each other.
+/// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a
+/// network the two are not taken for each other.
 static LAST_ID: AtomicI32 = AtomicI32::new(1 << 30);
 
 /// An open connection: greeted by the server, and logged in if the settings name a user.
@@ -62,7 +62,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, greets and logs in, all within [`Settings::connect_limit`]. `number`: how the connection is called.
+    /// Connects, greets and logs in, all within [`Settings::connect_limit`]. `number`: how the
+    /// connection is called.
     ///
     /// # Errors
     /// [`Failure::Unreachable`], [`Failure::Login`].
@@ -110,11 +111,13 @@ impl Connection {
         !self.busy
     }
 
-    /// Sends a command once and waits for its answer, `ok: 0` included. `database` is added to it; `None`: it is in the body.
-    /// After an error (but [`Failure::TooLong`]), or when the future is dropped, the connection is of no use any more.
+    /// Sends a command once and waits for its answer, `ok: 0` included. `database` is added to it;
+    /// `None`: it is in the body. After an error (but [`Failure::TooLong`]), or when the future is
+    /// dropped, the connection is of no use any more.
     ///
     /// # Errors
-    /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the command may have been carried out.
+    /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the
+    /// command may have been carried out.
     pub async fn run(
         &mut self,
         database: Option<&str>,

@@ -1,6 +1,7 @@
 //! The client's side of an exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no clock.
 //!
-//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+ITS,s=SALT,i=ITERATIONS`; 3. client: `c=biws,r=NONCE+ITS,p=PROOF`;
+//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+ITS,s=SALT,i=ITERATIONS`; 3. client:
+//!    `c=biws,r=NONCE+ITS,p=PROOF`;
 //! 4. server: `v=SIGNATURE`, which shows that it knows the password as well.
 
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -1,7 +1,9 @@
-//! The two ways to log in, and their arithmetic: RFC 5802 (SCRAM), RFC 7677 (with SHA-256), and what MongoDB does otherwise.
+//! The two ways to log in, and their arithmetic: RFC 5802 (SCRAM), RFC 7677 (with SHA-256), and
+//! what MongoDB does otherwise.
 //!
-//! With SHA-1 the password is not the user's own but `MD5(user:mongo:password)` in hexadecimal digits, as it was stored before
-//! SCRAM; with SHA-256 it goes through SASLprep (RFC 4013). Names go through nothing.
+//! With SHA-1 the password is not the user's own but `MD5(user:mongo:password)` in hexadecimal
+//! digits, as it was stored before SCRAM; with SHA-256 it goes through SASLprep (RFC 4013). Names
+//! go through nothing.
 
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;

@@ -1,7 +1,8 @@
 //! Looks through documents that came from outside before anything else touches them.
 //!
-//! Afterwards every length, type byte and string in them is known to be right, and nothing is nested more deeply than
-//! MongoDB itself allows: code that recurses over documents cannot overflow its stack.
+//! Afterwards every length, type byte and string in them is known to be right, and nothing is
+//! nested more deeply than MongoDB itself allows: code that recurses over documents cannot overflow
+//! its stack.
 
 use bson::{RawBsonRef, RawDocument};
 

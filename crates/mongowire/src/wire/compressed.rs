@@ -78,7 +78,8 @@ pub(super) fn told_bytes(payload: &[u8]) -> usize {
     told.ok().and_then(|told| usize::try_from(told).ok()).unwrap_or(0)
 }
 
-/// At most `size` bytes, or one more when there would be more; none when the bytes are no compressed ones.
+/// At most `size` bytes, or one more when there would be more; none when the bytes are no
+/// compressed ones.
 fn decompress(compressor: Compressor, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     match compressor {
         Compressor::Noop => Some(bytes.to_vec()),

@@ -55,7 +55,8 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// A part that begins with its own length, which is `least` or more and counts itself. The length is in the answer.
+    /// A part that begins with its own length, which is `least` or more and counts itself. The
+    /// length is in the answer.
     pub(super) fn sized(&mut self, least: usize) -> Result<&'a [u8], WireError> {
         let told = Self::new(self.rest).i32()?;
         match usize::try_from(told) {

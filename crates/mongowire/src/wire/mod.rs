@@ -13,7 +13,8 @@
 //! | `check` | documents that came from outside: lengths, types, text, depth |
 //! | `cursor` | reading bytes that may end anywhere |
 //!
-//! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG" specifications of its drivers.
+//! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG"
+//! specifications of its drivers.
 
 pub(crate) mod check;
 mod compressed;
@@ -31,8 +32,8 @@ pub use self::{
 };
 use crate::{error::CommandError, request::Request};
 
-/// Why a connection has to be closed: where the next message would begin cannot be known, or the peer does not speak
-/// this protocol. Everything else is answered.
+/// Why a connection has to be closed: where the next message would begin cannot be known, or the
+/// peer does not speak this protocol. Everything else is answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -48,7 +49,8 @@ pub enum WireError {
     /// A message longer than this number of bytes from a client that has not logged in.
     #[error("a message of more than {0} bytes before login")]
     Stranger(usize),
-    /// There is no memory for what it becomes when it is decompressed, and no way to know whether an answer is wanted.
+    /// There is no memory for what it becomes when it is decompressed, and no way to know whether
+    /// an answer is wanted.
     #[error("{0}")]
     Memory(String),
     /// A test wants the connection to be closed.
@@ -121,7 +123,8 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     }
 }
 
-/// How many bytes a message has when it is decompressed: the work that it makes, as far as it tells.
+/// How many bytes a message has when it is decompressed: the work that it makes, as far as it
+/// tells.
 pub fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
     match header.op_code {
         OpCode::Compressed => compressed::told_bytes(payload).max(payload.len()),

@@ -1,6 +1,7 @@
 //! `OP_MSG`: flags, sections, and a checksum if there is one.
 //!
-//! Section kind 0 is the body, exactly one; kind 1 is a document sequence: an array of the body, sent beside it.
+//! Section kind 0 is the body, exactly one; kind 1 is a document sequence: an array of the body,
+//! sent beside it.
 
 use bson::{RawDocument, RawDocumentBuf};
 

@@ -13,10 +13,12 @@ use crate::{expression::path, update::is_plain_field};
 /// The longest `$in` that counts as a list of ids.
 const MAX_PINNED: usize = 1000;
 
-/// The ids that bound the filter's answer: no document with another `_id` can match. `None` when there is no bound.
+/// The ids that bound the filter's answer: no document with another `_id` can match. `None` when
+/// there is no bound.
 ///
-/// Found in `_id: value`, `_id: {$eq: value}` and `_id: {$in: [values]}` (at most 1000) at the top level or within a
-/// top-level `$and`. Patterns, arrays, `null`, undefined and documents with operators are no ids.
+/// Found in `_id: value`, `_id: {$eq: value}` and `_id: {$in: [values]}` (at most 1000) at the top
+/// level or within a top-level `$and`. Patterns, arrays, `null`, undefined and documents with
+/// operators are no ids.
 pub fn pinned_ids(filter: &Document) -> Option<Vec<Bson>> {
     if let Some(ids) = filter.get("_id").and_then(pin) {
         return Some(ids);
@@ -30,7 +32,8 @@ pub fn is_only_id(filter: &Document) -> bool {
     filter.len() == 1 && filter.get("_id").and_then(pin).is_some()
 }
 
-/// The conditions besides the list of ids, possibly none; `None` unless the list stands under a top-level `_id`.
+/// The conditions besides the list of ids, possibly none; `None` unless the list stands under a
+/// top-level `_id`.
 pub fn without_id(filter: &Document) -> Option<Document> {
     pin(filter.get("_id")?)?;
     Some(filter.iter().filter(|(key, _)| *key != "_id").map(|(key, value)| (key.clone(), value.clone())).collect())
@@ -64,8 +67,8 @@ fn is_id(value: &Bson) -> bool {
     }
 }
 
-/// The `_id` that an upsert takes from its filter: a value, `{$eq: v}`, `{$in: [v]}` or `{$all: [v]}`, at the top level,
-/// in `$and`, or in an `$or` of one.
+/// The `_id` that an upsert takes from its filter: a value, `{$eq: v}`, `{$in: [v]}` or `{$all:
+/// [v]}`, at the top level, in `$and`, or in an `$or` of one.
 pub fn equality_id(filter: &Document) -> Option<Bson> {
     equality_ids(filter).into_iter().next()
 }
@@ -82,7 +85,8 @@ pub(crate) fn equalities(filter: &Document, field: &str) -> Vec<Bson> {
     found
 }
 
-/// Does the filter demand this key and nothing else: for each of its fields one value, which is this one?
+/// Does the filter demand this key and nothing else: for each of its fields one value, which is
+/// this one?
 pub fn demands_only(filter: &Document, key: &Document) -> bool {
     let is_demanded =
         |(field, value): (&String, &Bson)| matches!(&equalities(filter, field)[..], [one] if equal(one, value));

@@ -1,7 +1,8 @@
 //! `$where`: JavaScript on the document, as an expression that both versions can be asked with.
 //!
-//! The user's source stays as it is; around it stands a function that reads it as the server does (a function, the body of
-//! one, or expressions of which the last is the value), hides the reserved fields, and gives it `this` and `obj`.
+//! The user's source stays as it is; around it stands a function that reads it as the server does
+//! (a function, the body of one, or expressions of which the last is the value), hides the reserved
+//! fields, and gives it `this` and `obj`.
 
 use bson::{Bson, Document, doc};
 
@@ -10,8 +11,8 @@ use crate::{error::Error, expression::path, names::RESERVED};
 
 const AROUND: &str = include_str!("where.js");
 
-/// The filter with each `$where` as an expression. What is not the source of a script stays, for [`super::check_filter`]
-/// to refuse.
+/// The filter with each `$where` as an expression. What is not the source of a script stays, for
+/// [`super::check_filter`] to refuse.
 pub fn with_scripts_as_expressions(filter: Document) -> Document {
     if has_raw(&filter, 0) { convert(&filter, 0) } else { filter }
 }

@@ -1,5 +1,6 @@
-//! Conditions that only an index answers, and only in one place of a filter: an order by distance (`$near` and its kin), and
-//! `$text`. What is left without them, and what can be asked of one document in their place.
+//! Conditions that only an index answers, and only in one place of a filter: an order by distance
+//! (`$near` and its kin), and `$text`. What is left without them, and what can be asked of one
+//! document in their place.
 
 use bson::{Bson, Document, doc};
 

@@ -1,7 +1,8 @@
-//! The `$geoNear` stage on stored documents: in a safe view, and in the view of a transaction with writes of its own.
+//! The `$geoNear` stage on stored documents: in a safe view, and in the view of a transaction with
+//! writes of its own.
 //!
-//! In the latter it is two stages, one on each version, whose answers are merged. A 2d or 2dsphere index on the same field
-//! of the unsafe version is needed: `_unsafe.<field>`.
+//! In the latter it is two stages, one on each version, whose answers are merged. A 2d or 2dsphere
+//! index on the same field of the unsafe version is needed: `_unsafe.<field>`.
 
 use bson::{Bson, Document, doc};
 
@@ -28,8 +29,9 @@ pub struct GeoNear {
 }
 
 impl GeoNear {
-    /// Reads the stage as the user wrote it. Where there are indexes on unsafe versions, too, the server cannot tell which is
-    /// meant by a stage without `key`: who sends it puts in what [`super::only_geo_field`] answers.
+    /// Reads the stage as the user wrote it. Where there are indexes on unsafe versions, too, the
+    /// server cannot tell which is meant by a stage without `key`: who sends it puts in what
+    /// [`super::only_geo_field`] answers.
     ///
     /// What only the server can judge (the point, the distances, unknown options) is left to it.
     ///
@@ -74,8 +76,8 @@ impl GeoNear {
         self.key.as_deref().map(path::prefixed)
     }
 
-    /// The stages on safe versions: of all documents, or of those that are not `own`. Pending inserts have none.
-    /// The documents come out as the application wrote them.
+    /// The stages on safe versions: of all documents, or of those that are not `own`. Pending
+    /// inserts have none. The documents come out as the application wrote them.
     pub fn safe_view(&self, own: Option<&Visible>) -> Vec<Document> {
         let mut query = vec![doc! { INSERT: { "$exists": false } }];
         if let Some(own) = own {
@@ -115,8 +117,9 @@ impl GeoNear {
         ])
     }
 
-    /// The stages of a transaction's own view in the collection `coll`: both parts, nearest first where `limit` says how many
-    /// are enough. Behind them stand [`sort_by_distance`], if no other order is asked for, and [`hide_distance`].
+    /// The stages of a transaction's own view in the collection `coll`: both parts, nearest first
+    /// where `limit` says how many are enough. Behind them stand [`sort_by_distance`], if no other
+    /// order is asked for, and [`hide_distance`].
     ///
     /// # Errors
     /// As [`GeoNear::unsafe_view`].

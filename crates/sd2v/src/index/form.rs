@@ -82,7 +82,8 @@ impl Index {
         (is_true(&self.spec, "unique") && !self.is_id()).then(|| Unique::of(&self.spec))
     }
 
-    /// Is there another stored index with the same key pattern, so that the pattern alone does not say which is meant?
+    /// Is there another stored index with the same key pattern, so that the pattern alone does not
+    /// say which is meant?
     pub fn has_twin(&self) -> bool {
         self.guarded
     }
@@ -108,7 +109,8 @@ impl Index {
         own.len() == key.len() && own.iter().zip(key).all(is_same)
     }
 
-    /// The stored index by which the server removes what has expired. `None`: nothing in it expires.
+    /// The stored index by which the server removes what has expired. `None`: nothing in it
+    /// expires.
     pub fn expiring(&self) -> Option<String> {
         if self.guarded {
             return Some(format!("{TTL}{}", self.name()));
@@ -137,7 +139,8 @@ impl Index {
     }
 }
 
-/// A message of the server in the application's terms: without the names of stored indexes and fields.
+/// A message of the server in the application's terms: without the names of stored indexes and
+/// fields.
 pub fn shown(message: &str) -> String {
     let own = [UNIQUE, TTL, MIRROR];
     let names = own.iter().fold(message.to_owned(), |text, name| text.replace(name, ""));
@@ -145,7 +148,8 @@ pub fn shown(message: &str) -> String {
     names.replace(&format!("{UNSAFE}."), "").replace(&slot, "")
 }
 
-/// A key pattern or a key of a stored index in the application's terms, and whether it was of a mirrored index.
+/// A key pattern or a key of a stored index in the application's terms, and whether it was of a
+/// mirrored index.
 pub fn shown_key(stored: &Document) -> (Document, bool) {
     let prefix = format!("{UNSAFE}.");
     let mirrored = stored.keys().any(|field| field.starts_with(&prefix));
@@ -326,8 +330,8 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
     found
 }
 
-/// Of the names of all stored indexes of a collection: those that are parts of an index that is not there, and those that hold while
-/// the collection is renamed.
+/// Of the names of all stored indexes of a collection: those that are parts of an index that is not
+/// there, and those that hold while the collection is renamed.
 pub fn missing_index(names: &[String]) -> Vec<String> {
     let there = |name: &str| names.iter().any(|other| other == name);
     let is_alone = |name: &&String| {

@@ -168,7 +168,8 @@ pub(super) fn unset_reserved() -> Document {
     doc! {"$unset": RESERVED.to_vec()}
 }
 
-/// The documents that match, `own` unsafe versions among them, exactly as the application wrote them.
+/// The documents that match, `own` unsafe versions among them, exactly as the application wrote
+/// them.
 fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
     let mut stages = vec![view::select(filter, own.writers())];
     stages.extend(view::map(own.writers()));

@@ -1,4 +1,5 @@
-//! The front of a pipeline: the stages that mean the same on stored documents of which only the safe versions count.
+//! The front of a pipeline: the stages that mean the same on stored documents of which only the
+//! safe versions count.
 
 use bson::{Bson, Document, doc};
 

@@ -18,7 +18,8 @@ pub enum Shape {
 
 /// The shape of a projection of `find`.
 ///
-/// Flags and computed fields decide; else `_id: 1` lists; else `$slice` leaves the rest whole; else `$elemMatch` lists.
+/// Flags and computed fields decide; else `_id: 1` lists; else `$slice` leaves the rest whole; else
+/// `$elemMatch` lists.
 pub fn shape(projection: &Document) -> Shape {
     shape_with(projection, &find_form)
 }

@@ -1,5 +1,5 @@
-//! Documents that a text index refuses. It covers safe versions only, so that the server would refuse them too late: when the
-//! transaction is committed and being finished.
+//! Documents that a text index refuses. It covers safe versions only, so that the server would
+//! refuse them too late: when the transaction is committed and being finished.
 
 use bson::{Bson, Document};
 
@@ -43,8 +43,8 @@ const LANGUAGES: [&str; 31] = [
 /// Deeper than any document is.
 const MAX_DEPTH: usize = 200;
 
-/// Refuses a document that this text index (as the server lists it) could not hold: for its language, or for an array
-/// under one of the index's other fields.
+/// Refuses a document that this text index (as the server lists it) could not hold: for its
+/// language, or for an array under one of the index's other fields.
 ///
 /// Of an index with a partial filter the server asks this of the documents that match it only.
 ///
@@ -85,7 +85,8 @@ fn check_no_array(document: &Document, field: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The part of an index that says which documents within a document it looks into, and where each tells its language.
+/// The part of an index that says which documents within a document it looks into, and where each
+/// tells its language.
 struct Languages<'a> {
     field: &'a str,
     paths: Vec<&'a str>,

@@ -46,9 +46,10 @@ pub fn copy_own(parts: &Parts, own: &Visible, scratch: &str) -> Result<Vec<Docum
     ])
 }
 
-/// The stages that find the safe versions, and, if there are own writes, those that are not of this transaction and what is
-/// in its scratch collection: as the application wrote them, but
-/// for the score, which stands in a reserved field. Behind them: [`super::sort_by_score`], [`super::project_score`],
+/// The stages that find the safe versions, and, if there are own writes, those that are not of this
+/// transaction and what is in its scratch collection: as the application wrote them, but for the
+/// score, which stands in a reserved field. Behind them: [`super::sort_by_score`],
+/// [`super::project_score`],
 /// [`super::hide_score`].
 ///
 /// # Errors

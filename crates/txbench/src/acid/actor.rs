@@ -44,7 +44,8 @@ impl Actor {
         }
     }
 
-    /// A whole transaction, again and again until it has committed. Tells when it was rolled back for the first time.
+    /// A whole transaction, again and again until it has committed. Tells when it was rolled back
+    /// for the first time.
     async fn persist<T>(
         &mut self,
         rolled_back: &Notify,
@@ -87,8 +88,8 @@ pub(super) enum When {
     After,
 }
 
-/// While a first transaction is open, a second one runs; `meanwhile` goes on with the first and ends it. The second has
-/// until then to be done by itself, unless it waits or is rolled back.
+/// While a first transaction is open, a second one runs; `meanwhile` goes on with the first and
+/// ends it. The second has until then to be done by itself, unless it waits or is rolled back.
 pub(super) async fn meet<T, M>(
     second: &mut Actor,
     run: impl AsyncFnMut(&mut Work<'_>) -> OpResult<T>,

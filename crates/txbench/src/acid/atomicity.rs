@@ -1,4 +1,5 @@
-//! Atomicity (clause 3.2.2): a payment that commits is there in all its rows, one that is rolled back in none.
+//! Atomicity (clause 3.2.2): a payment that commits is there in all its rows, one that is rolled
+//! back in none.
 
 use bson::DateTime;
 

@@ -1,6 +1,8 @@
-//! Consistency (clause 3.3.3): the conditions hold, clients work at the same time, the conditions hold.
+//! Consistency (clause 3.3.3): the conditions hold, clients work at the same time, the conditions
+//! hold.
 //!
-//! The state before is what the tests of atomicity have left; those leave it consistent where they pass.
+//! The state before is what the tests of atomicity have left; those leave it consistent where they
+//! pass.
 
 use futures_util::future::try_join_all;
 

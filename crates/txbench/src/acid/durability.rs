@@ -1,5 +1,5 @@
-//! Durability (clause 3.5.3.2: the failure of the system's memory): clients make orders, the server is killed and started
-//! again, and every order that was acknowledged is there, whole.
+//! Durability (clause 3.5.3.2: the failure of the system's memory): clients make orders, the server
+//! is killed and started again, and every order that was acknowledged is there, whole.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

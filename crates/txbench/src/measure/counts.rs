@@ -15,7 +15,8 @@ pub struct Counts {
     pub seconds: Vec<Second>,
     /// Operations of the committed transactions, as the workload counts them.
     pub operations: u64,
-    /// Transactions committed since the run began, warm-up and the time after the measurement included.
+    /// Transactions committed since the run began, warm-up and the time after the measurement
+    /// included.
     pub committed_in_all: u64,
     /// Commits whose outcome was not known, likewise.
     pub unknown_in_all: u64,
@@ -29,8 +30,8 @@ pub struct Counts {
 /// Counts of one kind of transaction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct KindCounts {
-    /// From the first attempt (open loop: from the time it was due) to the acknowledged commit; one for each
-    /// transaction that committed.
+    /// From the first attempt (open loop: from the time it was due) to the acknowledged commit; one
+    /// for each transaction that committed.
     pub latencies: Latencies,
     /// Rolled back because the workload wants it so.
     pub rolled_back: u64,

@@ -52,7 +52,8 @@ impl Latencies {
         self.spread.len()
     }
 
-    /// The latency in milliseconds that this part (0 to 1) of all does not exceed; 0 where there are none.
+    /// The latency in milliseconds that this part (0 to 1) of all does not exceed; 0 where there
+    /// are none.
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         self.spread.value_at_quantile(quantile) as f64 / 1_000_000.0
     }

@@ -1,4 +1,5 @@
-//! A server of a benchmark: started here, always with the same settings, or named by the caller; and what it uses.
+//! A server of a benchmark: started here, always with the same settings, or named by the caller;
+//! and what it uses.
 
 use bson::{Bson, Document, doc};
 use futures_util::future::try_join_all;

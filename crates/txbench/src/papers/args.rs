@@ -13,7 +13,8 @@ pub struct PapersArgs {
     /// Directory that the page, the tables in Markdown and every result are written into
     #[arg(long, default_value = "papers")]
     pub out: PathBuf,
-    /// All of it takes no longer, as far as that can be foreseen; single measurements are made as long as that allows
+    /// All of it takes no longer, as far as that can be foreseen; single measurements are made as
+    /// long as that allows
     #[arg(long, default_value_t = 28.0, value_parser = minutes)]
     pub minutes: f64,
     /// The figures to measure, as in "000-9,001-7"; all if none is named

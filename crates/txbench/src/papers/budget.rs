@@ -37,8 +37,9 @@ pub struct Left {
 }
 
 impl Left {
-    /// How long the next runs may be: the most rounds that are still long enough. Where not all that is left fits, the
-    /// next runs are as short as can be, and what comes last is not made. `None` where not even the next ones fit.
+    /// How long the next runs may be: the most rounds that are still long enough. Where not all
+    /// that is left fits, the next runs are as short as can be, and what comes last is not made.
+    /// `None` where not even the next ones fit.
     pub fn length(&self) -> Option<Length> {
         let each = self.share(self.runs);
         let of = |rounds: u32| (each / rounds).saturating_sub(self.overhead + WARM_UP).min(LONGEST);

@@ -40,7 +40,8 @@ impl Metric {
     }
 }
 
-/// "Mean latency here, plain = 1. mongotx: update-heavy 1.52, read-only 1.01." `None` where nothing can be compared.
+/// "Mean latency here, plain = 1. mongotx: update-heavy 1.52, read-only 1.01." `None` where nothing
+/// can be compared.
 pub(super) fn sentence(summary: &Summary, baseline: &str, metric: Metric) -> Option<String> {
     let targets = distinct(summary.lines.iter().map(|line| line.target.as_str()));
     let others = targets.into_iter().filter(|target| *target != baseline);

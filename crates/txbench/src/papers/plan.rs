@@ -1,5 +1,5 @@
-//! The measurements that the figures need, each once: a workload, with all targets and numbers of clients that any figure
-//! wants of it.
+//! The measurements that the figures need, each once: a workload, with all targets and numbers of
+//! clients that any figure wants of it.
 
 use clap::Parser;
 

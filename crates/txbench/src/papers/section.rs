@@ -1,4 +1,5 @@
-//! A figure of a paper as a section of the page: what the paper found, what came out here, the charts, the tables.
+//! A figure of a paper as a section of the page: what the paper found, what came out here, the
+//! charts, the tables.
 
 use super::{
     compare,
@@ -12,7 +13,8 @@ use crate::report::{
     tables,
 };
 
-/// The section of one figure. Of measurements that it shares with others it shows its own targets and clients.
+/// The section of one figure. Of measurements that it shares with others it shows its own targets
+/// and clients.
 pub(super) fn of(figure: &PaperFigure, all: &[Measured], common: &[String]) -> Section {
     let measured: Vec<&Measured> = figure.works.iter().filter_map(|work| find(all, work)).collect();
     let summary = Summary::of(&own(figure, &measured));

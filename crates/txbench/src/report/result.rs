@@ -1,4 +1,5 @@
-//! The result of a benchmark as it is written to JSON. Everything that is shown is computed from this.
+//! The result of a benchmark as it is written to JSON. Everything that is shown is computed from
+//! this.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,8 @@ pub struct RunResult {
     pub processes: u32,
     /// Number of the round, from 1.
     pub round: u32,
-    /// Transactions a second that were asked for; `None` in a closed loop, where each client begins when it is ready.
+    /// Transactions a second that were asked for; `None` in a closed loop, where each client begins
+    /// when it is ready.
     pub rate: Option<f64>,
     /// Seconds of the time measured.
     pub seconds: f64,

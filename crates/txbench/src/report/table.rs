@@ -1,5 +1,5 @@
-//! A report in words: conditions, then tables with their notes; as aligned text and as Markdown. What stands in the tables
-//! is not decided here.
+//! A report in words: conditions, then tables with their notes; as aligned text and as Markdown.
+//! What stands in the tables is not decided here.
 
 /// A report of tables.
 #[derive(Clone, Debug, Default)]

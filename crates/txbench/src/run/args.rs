@@ -31,18 +31,19 @@ pub struct RunArgs {
     /// Measurements of each kind, taken in turns; tables show medians
     #[arg(long, default_value = "3")]
     pub rounds: NonZeroU32,
-    /// Transactions per second that are begun, whether or not the target keeps up (open loop); as many as the clients can
-    /// make if not given
+    /// Transactions per second that are begun, whether or not the target keeps up (open loop); as
+    /// many as the clients can make if not given
     #[arg(long, value_parser = positive)]
     pub rate: Option<f64>,
     /// Attempts of one transaction before it is given up
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub attempts: u32,
-    /// Isolation of transactions; refused for targets that do not have this level. Several: each target is measured at
-    /// those of them that it has, in turns, and named with its level
+    /// Isolation of transactions; refused for targets that do not have this level. Several: each
+    /// target is measured at those of them that it has, in turns, and named with its level
     #[arg(long, value_enum, value_delimiter = ',', default_value = "read-committed")]
     pub isolation: Vec<Isolation>,
-    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait: 100 ms if not given
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait:
+    /// 100 ms if not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     pub lock_wait_ms: Option<u64>,
     /// Nodes that must have a write before it is answered: a number, or "majority"

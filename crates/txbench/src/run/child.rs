@@ -1,7 +1,7 @@
 //! A part of a run's clients in a process of its own, and that process.
 //!
-//! The parent writes the job and then orders to the child's input, a line of JSON each; the child answers in the same way.
-//! The child ends when its input does: it is not left behind.
+//! The parent writes the job and then orders to the child's input, a line of JSON each; the child
+//! answers in the same way. The child ends when its input does: it is not left behind.
 
 use std::{
     process::Stdio,

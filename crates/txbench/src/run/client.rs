@@ -1,8 +1,9 @@
 //! One client: chooses, tries, tries again after a conflict, and counts.
 //!
-//! Closed loop: the next transaction begins when the last one has ended, and its latency counts from its first attempt.
-//! Open loop: transactions are due at fixed times, whatever the target does, and the latency counts from the time when it
-//! was due: what waits because the target is slow is not left out (no coordinated omission).
+//! Closed loop: the next transaction begins when the last one has ended, and its latency counts
+//! from its first attempt. Open loop: transactions are due at fixed times, whatever the target
+//! does, and the latency counts from the time when it was due: what waits because the target is
+//! slow is not left out (no coordinated omission).
 
 use std::{
     sync::Arc,

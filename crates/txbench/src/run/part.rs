@@ -2,7 +2,8 @@
 //!
 //! 1. Connect the target and make the clients and their sessions.
 //! 2. They work. `measure` and `stop` mark the time that is measured.
-//! 3. Each ends its transaction; what goes on after the answers is waited for; the connection is closed.
+//! 3. Each ends its transaction; what goes on after the answers is waited for; the connection is
+//!    closed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -113,7 +114,8 @@ fn counts_of(ended: Result<Result<Counts, BenchError>, tokio::task::JoinError>) 
     ended.map_err(|error| BenchError::Failed(format!("a client failed: {error}")))?
 }
 
-/// Seeds of clients lie far apart, so that no two clients of any run of one benchmark draw the same.
+/// Seeds of clients lie far apart, so that no two clients of any run of one benchmark draw the
+/// same.
 fn client_seed(run: u64, index: u32) -> u64 {
     run.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(index).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }

@@ -2,9 +2,9 @@
 //!
 //! 1. Refuse pairs that make no sense, before anything is started.
 //! 2. Start the servers, or take those that were named.
-//! 3. In each round, for each number of clients, the targets take turns (A B A B): what else the machine does meets them
-//!    alike. A target's data is loaded once and worked on by all its runs, unless the workload wants it fresh; what a run
-//!    has broken is loaded anew.
+//! 3. In each round, for each number of clients, the targets take turns (A B A B): what else the
+//!    machine does meets them alike. A target's data is loaded once and worked on by all its runs,
+//!    unless the workload wants it fresh; what a run has broken is loaded anew.
 //! 4. Each run: start the clients, warm up, measure, stop; let all end; check the data.
 
 use std::{

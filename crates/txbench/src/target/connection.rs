@@ -87,7 +87,8 @@ pub struct Connection {
     pub sessions: u32,
     /// Durability that a commit waits for.
     pub durability: Durability,
-    /// One of [`Traits::isolations`](super::Traits::isolations); without transactions it is nothing.
+    /// One of [`Traits::isolations`](super::Traits::isolations); without transactions it is
+    /// nothing.
     pub isolation: Isolation,
     /// How long a write waits for a rival's lock before it is a conflict, with targets that wait.
     pub lock_wait_ms: u64,
@@ -104,8 +105,9 @@ impl Connection {
 /// Options of one transaction of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxOptions {
-    /// A document that it reads for update ([`Find::for_update`](super::Find::for_update)) by its `_id`, whole, and then
-    /// updates must not be changed by a rival in between (P4), whatever the isolation.
+    /// A document that it reads for update ([`Find::for_update`](super::Find::for_update)) by its
+    /// `_id`, whole, and then updates must not be changed by a rival in between (P4), whatever the
+    /// isolation.
     pub no_lost_updates: bool,
     /// Another durability than the connection's.
     pub durability: Option<Durability>,

@@ -20,7 +20,8 @@ use crate::error::{BenchError, OpError, OpResult};
 
 /// How long the driver looks for a server.
 const SELECTION: Duration = Duration::from_secs(10);
-/// How long one write may wait for its acknowledgement by other nodes, unless the connection string has a `wTimeoutMS`.
+/// How long one write may wait for its acknowledgement by other nodes, unless the connection string
+/// has a `wTimeoutMS`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const DUPLICATE_KEY: i32 = 11_000;
 
@@ -33,7 +34,8 @@ pub struct CountingDriver {
 }
 
 impl CountingDriver {
-    /// Connects, with a pool that has a connection for every session, unless the connection string has a `maxPoolSize`.
+    /// Connects, with a pool that has a connection for every session, unless the connection string
+    /// has a `maxPoolSize`.
     pub(crate) async fn connect(connection: &Connection) -> Result<Self, BenchError> {
         Self::with_uri(&connection.uri, connection.sessions).await
     }

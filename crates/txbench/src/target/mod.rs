@@ -1,7 +1,9 @@
-//! Targets: the ways to do transactions that are compared. A folder each, and a line in [`registry`].
+//! Targets: the ways to do transactions that are compared. A folder each, and a line in
+//! [`registry`].
 //!
-//! A target never knows what workload runs on it. What it cannot do it says beforehand ([`Traits::features`]), so that
-//! a pair that makes no sense is refused before anything is started.
+//! A target never knows what workload runs on it. What it cannot do it says beforehand
+//! ([`Traits::features`]), so that a pair that makes no sense is refused before anything is
+//! started.
 
 mod connection;
 pub mod driver;
@@ -49,14 +51,15 @@ pub trait Target: Send + Sync {
     /// A session of one client.
     async fn session(&self) -> Result<Box<dyn Session>, BenchError>;
 
-    /// Commands sent so far, by name, by the driver's command monitoring; [`Target::load`] included.
+    /// Commands sent so far, by name, by the driver's command monitoring; [`Target::load`]
+    /// included.
     fn commands(&self) -> BTreeMap<String, u64>;
 
     /// Waits until the work that goes on after the last answer is done.
     async fn settle(&self) -> Result<(), BenchError>;
 
-    /// Looks for what must not be left once nothing is in flight: locks, markers, logs of transactions.
-    /// The text says what was found.
+    /// Looks for what must not be left once nothing is in flight: locks, markers, logs of
+    /// transactions. The text says what was found.
     async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError>;
 
     /// Closes the connection of the target.
@@ -116,8 +119,8 @@ impl Find {
 /// The change that [`Session::find_and_modify`] makes to the document it finds.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Applies update operators (`$set`, `$unset`, `$inc`, `$push`: every target has these) and answers the document
-    /// as it is then.
+    /// Applies update operators (`$set`, `$unset`, `$inc`, `$push`: every target has these) and
+    /// answers the document as it is then.
     Update(Document),
     /// Removes it and answers it as it was.
     Remove,
@@ -132,8 +135,9 @@ pub struct Update {
     pub update: Document,
 }
 
-/// One client's session. Operations between [`Session::begin`] and [`Session::commit`] are one transaction; the others
-/// stand alone. After [`OpError::Conflict`](crate::error::OpError::Conflict) and
+/// One client's session. Operations between [`Session::begin`] and [`Session::commit`] are one
+/// transaction; the others stand alone. After
+/// [`OpError::Conflict`](crate::error::OpError::Conflict) and
 /// [`OpError::Duplicate`](crate::error::OpError::Duplicate) there is no transaction any more.
 #[async_trait]
 pub trait Session: Send {
@@ -141,7 +145,8 @@ pub trait Session: Send {
     async fn begin(&mut self, options: &TxOptions) -> OpResult<()>;
     /// Commits. The answer is as durable as was asked.
     async fn commit(&mut self) -> OpResult<()>;
-    /// Rolls back; does nothing where no transaction is open. A target without transactions cannot take anything back.
+    /// Rolls back; does nothing where no transaction is open. A target without transactions cannot
+    /// take anything back.
     async fn rollback(&mut self) -> OpResult<()>;
 
     /// Finds the documents that match.
@@ -155,10 +160,12 @@ pub trait Session: Send {
     /// Inserts documents, in one command where the target has that. Each has an `_id`.
     async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()>;
 
-    /// Updates the first document that matches; answers whether there was one (a target that buffers writes: `true`).
+    /// Updates the first document that matches; answers whether there was one (a target that
+    /// buffers writes: `true`).
     async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool>;
 
-    /// Updates several documents, in one command where the target has that; answers how many filters matched.
+    /// Updates several documents, in one command where the target has that; answers how many
+    /// filters matched.
     async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
         let mut matched = 0;
         for update in updates {
@@ -167,7 +174,8 @@ pub trait Session: Send {
         Ok(matched)
     }
 
-    /// Updates or removes the first document in this order and answers it: one operation for a read and a write.
+    /// Updates or removes the first document in this order and answers it: one operation for a read
+    /// and a write.
     async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>>;
 
     /// Removes the first document that matches; answers whether there was one.

@@ -8,7 +8,8 @@ use crate::error::BenchError;
 /// Something that a workload may need and a target may not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
-    /// Work of any kind. A target without it is for moving amounts between documents: transfers and the bank.
+    /// Work of any kind. A target without it is for moving amounts between documents: transfers and
+    /// the bank.
     General,
     /// A unique index on another field than `_id`.
     UniqueIndex,
@@ -55,10 +56,12 @@ pub struct Traits {
     pub transactional: bool,
     /// Whether it needs a replica set.
     pub needs_replica_set: bool,
-    /// The levels that its transactions can have; none where transactions are not isolated, whatever is asked.
+    /// The levels that its transactions can have; none where transactions are not isolated,
+    /// whatever is asked.
     pub isolations: &'static [Isolation],
-    /// Whether a write can wait for a rival's lock ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with
-    /// others it is a conflict at once, or there are no locks.
+    /// Whether a write can wait for a rival's lock
+    /// ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with others it is a
+    /// conflict at once, or there are no locks.
     pub waits: bool,
     /// Whether it is the commit that waits until all is durable; if not, every single write does.
     pub commit_waits: bool,
@@ -69,7 +72,8 @@ pub struct Traits {
 }
 
 impl Traits {
-    /// Whether a transaction can have this level. Without transactions there are no levels, and everything is as it is.
+    /// Whether a transaction can have this level. Without transactions there are no levels, and
+    /// everything is as it is.
     ///
     /// # Errors
     /// [`BenchError::Refused`], with what is possible.

@@ -1,5 +1,6 @@
-//! JSON documents of a file, one after the other: the elements of an array, or documents with nothing but white space
-//! between them. At no time is more than one in memory. Files whose names end in `.gz` are unpacked on the way.
+//! JSON documents of a file, one after the other: the elements of an array, or documents with
+//! nothing but white space between them. At no time is more than one in memory. Files whose names
+//! end in `.gz` are unpacked on the way.
 
 use std::{
     fs::File,

@@ -1,6 +1,8 @@
-//! Workloads: what is done, and what must be true of the data afterwards. A folder each, and a line in [`registry`].
+//! Workloads: what is done, and what must be true of the data afterwards. A folder each, and a line
+//! in [`registry`].
 //!
-//! A workload never knows its target. All it draws it draws from the seed it is given, so that two runs do the same work.
+//! A workload never knows its target. All it draws it draws from the seed it is given, so that two
+//! runs do the same work.
 
 pub mod bank;
 pub mod checkin;
@@ -61,7 +63,8 @@ pub struct ClientId {
     pub index: u32,
     /// Clients in all, those of other processes included.
     pub of: u32,
-    /// Differs between runs and clients; the same when the same run is made again, for every target.
+    /// Differs between runs and clients; the same when the same run is made again, for every
+    /// target.
     pub seed: u64,
 }
 
@@ -131,7 +134,8 @@ pub trait Workload: Send + Sync {
     /// Makes the collections and fills them. The same seed makes the same data.
     async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError>;
 
-    /// Whether a run may go on with the data that the run before it left. If not, it is loaded anew for each.
+    /// Whether a run may go on with the data that the run before it left. If not, it is loaded anew
+    /// for each.
     fn reusable(&self) -> bool {
         true
     }
@@ -149,8 +153,8 @@ pub trait Client: Send {
     /// Chooses what to do next.
     fn choose(&mut self) -> Chosen;
 
-    /// Tries what was chosen, once: begins, works, commits. Called again, with the same choice, after a conflict.
-    /// An attempt that fails need not roll back: the caller does.
+    /// Tries what was chosen, once: begins, works, commits. Called again, with the same choice,
+    /// after a conflict. An attempt that fails need not roll back: the caller does.
     async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done>;
 
     /// Effects that this client's acknowledged transactions must have had on the data since it
@@ -159,8 +163,9 @@ pub trait Client: Send {
         BTreeMap::new()
     }
 
-    /// Called once, after the last transaction and outside what is measured. What [`Workload::check`] has to know of this
-    /// client (how far it came) is put into the data here: the two may be in different processes.
+    /// Called once, after the last transaction and outside what is measured. What
+    /// [`Workload::check`] has to know of this client (how far it came) is put into the data here:
+    /// the two may be in different processes.
     async fn finish(&mut self, _session: &mut dyn Session) -> OpResult<()> {
         Ok(())
     }

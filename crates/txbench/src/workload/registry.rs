@@ -1,4 +1,5 @@
-//! All workloads. A new one is a folder beside this file, with an `Options` in it, and a line below.
+//! All workloads. A new one is a folder beside this file, with an `Options` in it, and a line
+//! below.
 
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};

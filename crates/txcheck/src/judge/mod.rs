@@ -14,8 +14,9 @@
 //! | stale read | - | a read that began after a commit was acknowledged and does not see it |
 //! | missed own write, lost write | - | neither may ever happen, at any level |
 //!
-//! P0, P1, P2, P3 and stale reads are judged for all transactions, those that are rolled back later included. Cycles and
-//! lost updates are matters of committed transactions: an update that the database refused is not lost but prevented.
+//! P0, P1, P2, P3 and stale reads are judged for all transactions, those that are rolled back later
+//! included. Cycles and lost updates are matters of committed transactions: an update that the
+//! database refused is not lost but prevented.
 
 mod cycles;
 mod dirty;

@@ -23,7 +23,8 @@ pub(super) fn judge(history: &History, report: &mut Report) {
     }
 }
 
-/// Two looks at what others wrote. What is not there was not read: when it is there later, that is a phantom.
+/// Two looks at what others wrote. What is not there was not read: when it is there later, that is
+/// a phantom.
 fn changed_reads(history: &History, item: Item, tx: Tx, report: &mut Report) {
     let own = writes(history, item).find(|(writer, _, _)| *writer == tx).map_or(usize::MAX, |(_, at, _)| at);
     let seen: Vec<Option<Value>> = looks(history, item)

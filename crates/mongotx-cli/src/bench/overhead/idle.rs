@@ -29,7 +29,8 @@ impl Memory {
     }
 }
 
-/// A new gateway, before and after so many connections were opened that have each read one document.
+/// A new gateway, before and after so many connections were opened that have each read one
+/// document.
 pub(crate) async fn measure(server: &str, connections: u32) -> Result<Vec<Memory>, BenchError> {
     let db = format!("mongotx_bench_idle_{}", std::process::id());
     let gateway = GatewayProcess::start(server, &db).await?;

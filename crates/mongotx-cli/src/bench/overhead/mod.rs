@@ -4,7 +4,8 @@
 //!
 //! 1. A gateway, a process of its own, before its first command: its memory, with and without idle
 //!    connections ([`idle`]).
-//! 2. Single commands, on a standalone server: each [`operation`] with each number of connections ([`measure`]).
+//! 2. Single commands, on a standalone server: each [`operation`] with each number of connections
+//!    ([`measure`]).
 //! 3. Transactions on a replica set: the server's own, and through a gateway.
 //!
 //! [`side`] has the clients; [`process`] the gateway; [`table`] and [`json`] write the findings.

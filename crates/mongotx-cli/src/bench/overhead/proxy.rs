@@ -1,8 +1,8 @@
-//! A proxy that only forwards messages: what any gateway costs at least. `mongotx bench-proxy`, hidden, a process of its own as the
-//! gateway is.
+//! A proxy that only forwards messages: what any gateway costs at least. `mongotx bench-proxy`,
+//! hidden, a process of its own as the gateway is.
 //!
-//! Each client connection has one to the server. Messages are read whole and written on, in both directions at once: a server may
-//! answer several times.
+//! Each client connection has one to the server. Messages are read whole and written on, in both
+//! directions at once: a server may answer several times.
 
 use std::io;
 

@@ -41,7 +41,8 @@ impl Side {
 }
 
 impl Sides {
-    /// Connects all, with so many connections each. `uris`: the server's, the proxy's and the gateway's.
+    /// Connects all, with so many connections each. `uris`: the server's, the proxy's and the
+    /// gateway's.
     pub(crate) async fn connect(uris: [&str; 3], db: &str, connections: u32) -> Result<Self, BenchError> {
         let [server, proxy, gateway] = uris;
         Ok(Self {

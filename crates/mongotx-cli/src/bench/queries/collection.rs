@@ -1,4 +1,5 @@
-//! The collection that is asked, and a second one to look things up in: in a database of the measurement's own.
+//! The collection that is asked, and a second one to look things up in: in a database of the
+//! measurement's own.
 
 use bson::{Bson, Document, doc};
 use mongodb::{Client, Collection, Database};
@@ -41,7 +42,8 @@ pub(crate) struct TestCollection {
 }
 
 impl TestCollection {
-    /// Documents 0, 1, 2, … whose `code` and `k` are these numbers, too, each in an order of its own.
+    /// Documents 0, 1, 2, … whose `code` and `k` are these numbers, too, each in an order of its
+    /// own.
     pub(crate) async fn load(client: &Client, db: &str, documents: u32, seed: u64) -> Result<Self, BenchError> {
         let loaded = Self { db: client.database(db) };
         let mut random = StdRng::seed_from_u64(seed);

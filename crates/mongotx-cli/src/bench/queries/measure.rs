@@ -56,7 +56,8 @@ impl Measured {
     }
 }
 
-/// Warms up; then measures blocks in turns until each side has had its time. Each begins every second time.
+/// Warms up; then measures blocks in turns until each side has had its time. Each begins every
+/// second time.
 pub(crate) async fn line(
     args: &QueriesArgs,
     shape: Shape,

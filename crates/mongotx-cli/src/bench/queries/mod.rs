@@ -1,10 +1,12 @@
-//! `mongotx bench queries`: the same queries through the plain driver and through MongoTx, on one collection.
+//! `mongotx bench queries`: the same queries through the plain driver and through MongoTx, on one
+//! collection.
 //!
 //! For the application's indexes without and with mirrored ones ([`collection`]):
 //!
-//! 1. Load the documents, make the indexes, compare both sides' answers with nothing pending ([`compare`]).
-//! 2. For each number of pending documents ([`held`]): measure every shape of query ([`measure`]), and ask which plans
-//!    the server follows ([`plans`]).
+//! 1. Load the documents, make the indexes, compare both sides' answers with nothing pending
+//!    ([`compare`]).
+//! 2. For each number of pending documents ([`held`]): measure every shape of query ([`measure`]),
+//!    and ask which plans the server follows ([`plans`]).
 //!
 //! [`shape`] is what is asked; [`side`] is who asks.
 
@@ -58,7 +60,8 @@ pub(crate) struct QueriesArgs {
     /// The shapes of queries to measure; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     shapes: Vec<Shape>,
-    /// Tell, too, which plans the server follows: with the least and with the most pending documents.
+    /// Tell, too, which plans the server follows: with the least and with the most pending
+    /// documents.
     #[arg(long)]
     explain: bool,
     /// A running server; one is started if none is named.

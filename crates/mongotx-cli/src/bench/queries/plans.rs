@@ -19,7 +19,8 @@ use super::{
 
 /// Queries made to find one that sends many commands.
 const QUERIES: usize = 20;
-/// Commands that are explained; everything else reads or writes records, or fetches what is left of an answer.
+/// Commands that are explained; everything else reads or writes records, or fetches what is left of
+/// an answer.
 const EXPLAINED: [&str; 3] = ["find", "aggregate", "count"];
 const PROFILE: &str = "system.profile";
 /// Fields that the driver adds to every command, and that cannot be explained.

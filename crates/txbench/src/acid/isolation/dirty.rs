@@ -1,5 +1,5 @@
-//! Tests 1 to 6: a transaction is stopped before its end, another one meets it, and then the first commits or is rolled
-//! back.
+//! Tests 1 to 6: a transaction is stopped before its end, another one meets it, and then the first
+//! commits or is rolled back.
 
 use bson::DateTime;
 

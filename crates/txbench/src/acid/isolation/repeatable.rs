@@ -1,4 +1,5 @@
-//! Tests 7 to 9: a transaction reads, another one changes what it has read or adds to it, and the first reads again.
+//! Tests 7 to 9: a transaction reads, another one changes what it has read or adds to it, and the
+//! first reads again.
 //!
 //! A first transaction that is rolled back then has answered no reader twice: it passes.
 
@@ -23,7 +24,8 @@ use crate::{
     },
 };
 
-/// Test 7. A new order reads prices from the table of items and from nothing else: it is these reads that are repeated.
+/// Test 7. A new order reads prices from the table of items and from nothing else: it is these
+/// reads that are repeated.
 pub(super) async fn price_under_new_order(stage: &Stage, test: u32) -> OpResult<Verdict> {
     let item = i64::from(test * ITEMS_APART);
     let price = async |work: &mut Work<'_>| number(&work.row(ITEM, item, &["I_PRICE"]).await?, "I_PRICE");

@@ -16,8 +16,8 @@ pub(super) struct Coloured {
     pub(super) colour: u8,
 }
 
-/// Gives each target a colour; those that have no fixed one get what is left, and share colours only when there are more
-/// targets than colours.
+/// Gives each target a colour; those that have no fixed one get what is left, and share colours
+/// only when there are more targets than colours.
 pub(super) fn assign(targets: &[&str]) -> Vec<Coloured> {
     let fixed = |name: &str| (0..COLOURS).zip(FIXED).find(|(_, known)| *known == name).map(|(colour, _)| colour);
     let taken: Vec<u8> = targets.iter().filter_map(|name| fixed(name)).collect();

@@ -1,7 +1,7 @@
 //! A page: sections of prose, charts and tables, in one file that needs nothing else.
 //!
-//! Text is escaped by the template; the data for the script stands in it as JSON in which no `<` is left. The page forbids
-//! the browser to load anything.
+//! Text is escaped by the template; the data for the script stands in it as JSON in which no `<` is
+//! left. The page forbids the browser to load anything.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;

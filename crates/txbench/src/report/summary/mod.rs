@@ -12,7 +12,8 @@ use super::result::{BenchResult, RunResult};
 /// The targets that others are compared with, where they were measured too.
 pub const BASELINES: [&str; 2] = ["plain", "native"];
 
-/// All lines, workload by workload, within it in the order in which settings and targets were first measured.
+/// All lines, workload by workload, within it in the order in which settings and targets were first
+/// measured.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Lines of the summary.
@@ -41,8 +42,8 @@ pub struct Line {
     pub target: String,
     /// Number of rounds that were run.
     pub rounds: usize,
-    /// The figures. When the data was broken after any of the rounds there are none: then the reason, which says how many
-    /// rounds it was.
+    /// The figures. When the data was broken after any of the rounds there are none: then the
+    /// reason, which says how many rounds it was.
     pub outcome: Result<Figures, String>,
 }
 

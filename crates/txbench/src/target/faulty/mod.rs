@@ -1,9 +1,10 @@
-//! Targets that are broken on purpose, for the tests of what finds that out: a workload's check that passes on one of
-//! these is no check. They stand in [`super::registry::HIDDEN`], and are in no help.
+//! Targets that are broken on purpose, for the tests of what finds that out: a workload's check
+//! that passes on one of these is no check. They stand in [`super::registry::HIDDEN`], and are in
+//! no help.
 //!
-//! All are the plain driver; every tenth write of a process, in the order in which writes are made, is the one that a
-//! fault hits. One is not broken but busy: every second transaction of a process is refused where it begins, which is what
-//! rivals do, and does not depend on who comes first.
+//! All are the plain driver; every tenth write of a process, in the order in which writes are made,
+//! is the one that a fault hits. One is not broken but busy: every second transaction of a process
+//! is refused where it begins, which is what rivals do, and does not depend on who comes first.
 
 mod session;
 

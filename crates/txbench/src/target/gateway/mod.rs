@@ -1,6 +1,6 @@
-//! Transactions of the official driver's own, through a gateway of MongoTx in this process: what an application has that
-//! connects to `mongotx serve` as to a router. Its commands are those of `native`; the way over the loopback interface is
-//! measured with them.
+//! Transactions of the official driver's own, through a gateway of MongoTx in this process: what an
+//! application has that connects to `mongotx serve` as to a router. Its commands are those of
+//! `native`; the way over the loopback interface is measured with them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -54,7 +54,8 @@ struct Through {
     connection: Connection,
 }
 
-/// The gateway's commits wait for the majority, in the journal. More than was asked is right, less is not.
+/// The gateway's commits wait for the majority, in the journal. More than was asked is right, less
+/// is not.
 fn check(durability: Durability) -> Result<(), BenchError> {
     ENTRY.traits.check_durability(durability)?;
     match durability.nodes {
@@ -146,7 +147,8 @@ impl Target for Through {
     }
 }
 
-/// A write outside a transaction that has waited for a rival's lock in vain: the server itself has no such answer.
+/// A write outside a transaction that has waited for a rival's lock in vain: the server itself has
+/// no such answer.
 fn or_conflict(error: OpError) -> OpError {
     match error {
         OpError::Fatal(BenchError::Driver(error)) if error_code(&error) == Some(WRITE_CONFLICT) => {
@@ -156,8 +158,8 @@ fn or_conflict(error: OpError) -> OpError {
     }
 }
 
-/// The native session, where the gateway is not the same: commits that wait for a number of nodes are refused, and what is read is kept
-/// as it is by read locks.
+/// The native session, where the gateway is not the same: commits that wait for a number of nodes
+/// are refused, and what is read is kept as it is by read locks.
 struct GatewaySession(NativeSession);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! MongoTx, through its public interface: with one record per client, and with the published layout (one record per
-//! transaction, and the round trips of the paper).
+//! MongoTx, through its public interface: with one record per client, and with the published layout
+//! (one record per transaction, and the round trips of the paper).
 
 mod session;
 
@@ -215,7 +215,8 @@ fn library_isolation(isolation: Isolation) -> ::mongotx::Isolation {
     }
 }
 
-/// The connection string with a pool that has a connection for every session, unless it says otherwise.
+/// The connection string with a pool that has a connection for every session, unless it says
+/// otherwise.
 pub(super) fn with_pool(uri: &str, sessions: u32) -> String {
     let option = format!("maxPoolSize={}", sessions.max(10));
     match uri.to_ascii_lowercase() {

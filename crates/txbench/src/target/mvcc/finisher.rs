@@ -175,7 +175,8 @@ impl Batch {
     }
 }
 
-/// The versions of a committed transaction stay its own, so that their ids are enough to know them by.
+/// The versions of a committed transaction stay its own, so that their ids are enough to know them
+/// by.
 fn unset(field: &str, ids: &[Bson]) -> Document {
     doc! {"q": {"_id": {"$in": ids}}, "u": {"$unset": {field: ""}}, "multi": true}
 }

@@ -20,7 +20,8 @@ pub(super) const GONE: &str = "_gone";
 /// The fields that documents of applications cannot have.
 const RESERVED: [&str; 4] = [LOCK, SINCE, DONE, GONE];
 
-/// A document's key in a form that can be looked up: numbers that the server holds for equal are equal here.
+/// A document's key in a form that can be looked up: numbers that the server holds for equal are
+/// equal here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(Vec<u8>);
 

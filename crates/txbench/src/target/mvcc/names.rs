@@ -1,4 +1,5 @@
-//! Filters, orders and projections of an application, for stored versions: `_id` is `_id.key` there.
+//! Filters, orders and projections of an application, for stored versions: `_id` is `_id.key`
+//! there.
 
 use bson::{Bson, Document, doc};
 
@@ -113,8 +114,8 @@ pub(super) fn id_order(sort: &Document) -> Option<i32> {
     }
 }
 
-/// A projection of a document in memory: fields that are wanted, or those that are not, with paths through documents and
-/// arrays of them.
+/// A projection of a document in memory: fields that are wanted, or those that are not, with paths
+/// through documents and arrays of them.
 ///
 /// # Errors
 /// What is neither, in words.

@@ -28,8 +28,8 @@ pub(super) struct Viewer<'a> {
     pub(super) collection: &'a str,
     /// The own transaction, where there is one.
     pub(super) own: Option<ObjectId>,
-    /// Whether something is to be written: then even the lock of a primary, which tells a reader all it needs, is asked
-    /// after, since its time may be up.
+    /// Whether something is to be written: then even the lock of a primary, which tells a reader
+    /// all it needs, is asked after, since its time may be up.
     pub(super) writes: bool,
 }
 

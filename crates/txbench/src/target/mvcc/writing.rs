@@ -1,5 +1,5 @@
-//! A transaction's writes: versions that are stored, with a lock, as soon as they are made (what Percolator does just
-//! before a commit), so that the transaction's own queries find them.
+//! A transaction's writes: versions that are stored, with a lock, as soon as they are made (what
+//! Percolator does just before a commit), so that the transaction's own queries find them.
 //!
 //! One check shows that no other transaction has written a document since it was read, and that
 //! none does until the end: the next version has a fixed `_id`, which only one transaction can
@@ -34,7 +34,8 @@ pub(super) struct Tx {
     /// Documents that were read by their key, whole, and when: their next version can be written
     /// without reading them again.
     read: ByPlace<Seen>,
-    /// Whether nothing else than the next version may be written of these ([`TxOptions::no_lost_updates`]).
+    /// Whether nothing else than the next version may be written of these
+    /// ([`TxOptions::no_lost_updates`]).
     ///
     /// [`TxOptions::no_lost_updates`]: crate::target::TxOptions::no_lost_updates
     no_lost_updates: bool,
@@ -111,7 +112,8 @@ impl Tx {
         }
     }
 
-    /// A document that was read not too long ago; in place of another one that must not be lost, however long ago.
+    /// A document that was read not too long ago; in place of another one that must not be lost,
+    /// however long ago.
     pub(super) fn take_read(&mut self, collection: &str, key: &Key) -> Option<Seen> {
         let place = (collection.to_owned(), key.clone());
         match self.no_lost_updates {
@@ -140,7 +142,8 @@ impl Tx {
         }
     }
 
-    /// Writes the next versions of documents of which the transaction has none of its own, in one command.
+    /// Writes the next versions of documents of which the transaction has none of its own, in one
+    /// command.
     pub(super) async fn write(&mut self, store: &Store, collection: &str, next: Vec<Next>) -> OpResult<Written> {
         let Some(first) = next.first() else { return Ok(Written::All) };
         if next.iter().any(Next::is_old) {

@@ -5,8 +5,9 @@
 //! by their `_id`, with `$inc` and `$set`, which are kept until the commit; everything else is
 //! refused.
 //!
-//! It is atomic, in the end, and not isolated: others see a transaction half done, and its own reads see nothing of it.
-//! Changes with `$inc` add up in whatever order; two `$set`s of one field are not kept apart.
+//! It is atomic, in the end, and not isolated: others see a transaction half done, and its own
+//! reads see nothing of it. Changes with `$inc` add up in whatever order; two `$set`s of one field
+//! are not kept apart.
 //!
 //! Logs that a client has left are continued by any client that settles, once nothing has happened
 //! to them for ten seconds by the server's clock. As in the recipe nothing keeps a client that was

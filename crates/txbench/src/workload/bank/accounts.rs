@@ -1,4 +1,5 @@
-//! The accounts: their numbers and what they hold before the first operation (paper 003, listing 3).
+//! The accounts: their numbers and what they hold before the first operation (paper 003, listing
+//! 3).
 
 use std::{borrow::Cow, collections::HashMap, path::Path};
 

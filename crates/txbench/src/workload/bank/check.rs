@@ -1,5 +1,5 @@
-//! The check after a run: every account holds what the acknowledged operations add up to, all accounts together too, and the
-//! audit agrees.
+//! The check after a run: every account holds what the acknowledged operations add up to, all
+//! accounts together too, and the audit agrees.
 //!
 //! 1. Read the tallies: each client has left one.
 //! 2. Read the accounts, and the audit.

@@ -21,7 +21,8 @@ pub(super) struct Expected {
     balances: Vec<Money>,
     /// Whether an acknowledged operation was on this account.
     touched: Vec<bool>,
-    /// Whether the sequence number found is that of an operation on this account that happened, or may have.
+    /// Whether the sequence number found is that of an operation on this account that happened, or
+    /// may have.
     last_is_known: Vec<bool>,
     /// By account: amounts of the operations in doubt.
     doubts: BTreeMap<u32, Vec<Money>>,
@@ -30,8 +31,9 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Goes through the operations of all clients again. `found` are the accounts by ordinal; `resolved` are those in doubt
-    /// that are known to have happened; with `all_resolved` the others have not.
+    /// Goes through the operations of all clients again. `found` are the accounts by ordinal;
+    /// `resolved` are those in doubt that are known to have happened; with `all_resolved` the
+    /// others have not.
     pub(super) fn add_up(
         source: &Source,
         tallies: &BTreeMap<u32, Tally>,

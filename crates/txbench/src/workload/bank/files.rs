@@ -1,8 +1,9 @@
 //! `bank-files`: writes operations as JSON files (paper 003, section III).
 //!
-//! `accounts.json` holds the accounts before the first operation (listing 3), `operations-NNN.json` the operations (listings
-//! 1 and 2), each an array with an element on each line. Operations are dealt to the files in turns. The balances in them
-//! are those after the operation when all are done in the order of their sequence numbers.
+//! `accounts.json` holds the accounts before the first operation (listing 3), `operations-NNN.json`
+//! the operations (listings 1 and 2), each an array with an element on each line. Operations are
+//! dealt to the files in turns. The balances in them are those after the operation when all are
+//! done in the order of their sequence numbers.
 
 use std::{
     fs::File,

@@ -1,5 +1,5 @@
-//! The operations, drawn from a seed. Each is drawn for itself, so that any of them can be had without those before it,
-//! and a client makes its own part alone.
+//! The operations, drawn from a seed. Each is drawn for itself, so that any of them can be had
+//! without those before it, and a client makes its own part alone.
 
 use std::str::FromStr;
 
@@ -11,7 +11,8 @@ use super::{
     operation::{Change, Operation},
 };
 
-/// The largest amount that is drawn. Amounts are spread evenly over the orders of magnitude from 1 to this.
+/// The largest amount that is drawn. Amounts are spread evenly over the orders of magnitude from 1
+/// to this.
 const LARGEST: f64 = 100_000_000.0;
 
 /// Deposits, withdrawals and transfers, in percent of all operations.

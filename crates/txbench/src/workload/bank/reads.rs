@@ -3,13 +3,15 @@
 //!
 //! - `balance`: one account's, by `Account`: the account is there.
 //! - `largest`: the ten largest balances, by the index on them: they come in order.
-//! - `bank-sum`: all accounts, in one transaction at repeatable read. [`DEPOSITED`] counts what deposits and withdrawals
-//!   have changed; a transfer leaves it. So balances and it have the same sum whenever no transfer is seen in half.
-//! - `partial-check`: some accounts and, by their `LastTxnSequence`, the records of the audit, in one transaction at
-//!   repeatable read: an account holds what the audit says that its last operation left.
+//! - `bank-sum`: all accounts, in one transaction at repeatable read. [`DEPOSITED`] counts what
+//!   deposits and withdrawals have changed; a transfer leaves it. So balances and it have the same
+//!   sum whenever no transfer is seen in half.
+//! - `partial-check`: some accounts and, by their `LastTxnSequence`, the records of the audit, in
+//!   one transaction at repeatable read: an account holds what the audit says that its last
+//!   operation left.
 //!
-//! The last two are at repeatable read because no query at read committed promises a sum: it may see one account before and
-//! another after a transfer.
+//! The last two are at repeatable read because no query at read committed promises a sum: it may
+//! see one account before and another after a transfer.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +66,8 @@ pub(super) const CONSISTENT: TxOptions =
     TxOptions { isolation: Some(Isolation::RepeatableRead), durability: None, no_lost_updates: false };
 
 impl Chosen {
-    /// Chooses among what can be read: seven in ten of all reads are of one balance, where there is another kind.
+    /// Chooses among what can be read: seven in ten of all reads are of one balance, where there is
+    /// another kind.
     pub(super) fn draw(random: &mut StdRng, options: &Options, accounts: u32) -> Self {
         let possible = [
             (Read::Largest, options.index_balances),

@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc};
 use super::{accounts::Accounts, files::ACCOUNTS_FILE, generator::Generator, operation::Operation, record::AnyRecord};
 use crate::{error::BenchError, workload::documents::Documents};
 
-/// When the operations are done once more (`--endless`), so much is added to each sequence number. No operation has a larger
-/// one to begin with.
+/// When the operations are done once more (`--endless`), so much is added to each sequence number.
+/// No operation has a larger one to begin with.
 pub(super) const LAP: i64 = 1_000_000_000;
 
 /// All operations, and the accounts that they are on.
@@ -34,8 +34,8 @@ impl Source {
         Self { accounts, list: List::Drawn { generator, operations } }
     }
 
-    /// The JSON files of a folder, whatever their names; `accounts.json` holds the accounts. Where that is not there, they are
-    /// those of the paper.
+    /// The JSON files of a folder, whatever their names; `accounts.json` holds the accounts. Where
+    /// that is not there, they are those of the paper.
     ///
     /// # Errors
     /// [`BenchError::Refused`]: the folder cannot be read or has no operations.

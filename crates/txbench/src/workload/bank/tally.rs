@@ -1,7 +1,8 @@
-//! How far a client came in its part of the operations, so that the check knows exactly which ones were acknowledged.
+//! How far a client came in its part of the operations, so that the check knows exactly which ones
+//! were acknowledged.
 //!
-//! Each client leaves it at its end in a document that the load has made for it: one for each client that there can be, so
-//! that targets which can only update have it, too.
+//! Each client leaves it at its end in a document that the load has made for it: one for each
+//! client that there can be, so that targets which can only update have it, too.
 
 use std::ops::RangeInclusive;
 

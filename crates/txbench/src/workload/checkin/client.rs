@@ -1,4 +1,5 @@
-//! One client: a search by distance, and the nearest point's document updated, in one transaction (paper 001, section 4).
+//! One client: a search by distance, and the nearest point's document updated, in one transaction
+//! (paper 001, section 4).
 
 use std::{sync::Arc, time::Duration};
 
@@ -72,7 +73,8 @@ impl Client for CheckinClient {
 }
 
 impl Search {
-    /// The nearest points, in the order of their distance. Looks farther as long as there are too few.
+    /// The nearest points, in the order of their distance. Looks farther as long as there are too
+    /// few.
     async fn nearest(&self, session: &mut dyn Session, origin: Point) -> OpResult<Vec<Document>> {
         let mut radius_m = self.first_radius_m;
         loop {

@@ -15,7 +15,8 @@ const LATITUDE: [&str; 3] = ["latitude", "lat", "y"];
 /// The fields that `--fields` names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fields {
-    /// One that holds both: `[longitude, latitude]`, a GeoJSON point, or an object with a field for each.
+    /// One that holds both: `[longitude, latitude]`, a GeoJSON point, or an object with a field for
+    /// each.
     Both(String),
     /// A field for each coordinate.
     Each {

@@ -1,9 +1,10 @@
 //! Check-ins (paper 001, section 4, figure 8): a user looks for the points around, and checks in at
 //! the nearest.
 //!
-//! Each transaction is a `$near` that returns as many documents as asked, and one update by `_id`: how its latency and its
-//! commands grow with that number is what the figure shows. The paper varies the radius to vary the number of documents;
-//! here the number is given and the radius follows from the points, which gives the same number at every place.
+//! Each transaction is a `$near` that returns as many documents as asked, and one update by `_id`:
+//! how its latency and its commands grow with that number is what the figure shows. The paper
+//! varies the radius to vary the number of documents; here the number is given and the radius
+//! follows from the points, which gives the same number at every place.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -49,7 +50,8 @@ pub struct Options {
     /// Points: a file of JSON documents or CSV, packed (.gz) or not; made if not given
     #[arg(long, value_name = "FILE")]
     pub points: Option<PathBuf>,
-    /// Fields that hold the points: one for both coordinates, or those of longitude and latitude (lon,lat)
+    /// Fields that hold the points: one for both coordinates, or those of longitude and latitude
+    /// (lon,lat)
     #[arg(long, requires = "points")]
     pub fields: Option<Fields>,
     /// Number of points that are made
@@ -58,8 +60,8 @@ pub struct Options {
     /// Seed of the points: the same ones in every run
     #[arg(long, default_value_t = 1, conflicts_with = "points")]
     pub points_seed: u64,
-    /// How far the first search looks; as far as nearly always holds enough points if not given. A search that finds too few
-    /// is followed by one that looks twice as far
+    /// How far the first search looks; as far as nearly always holds enough points if not given. A
+    /// search that finds too few is followed by one that looks twice as far
     #[arg(long, value_parser = kilometres)]
     pub radius_km: Option<f64>,
 }

@@ -1,8 +1,9 @@
 //! How far the first search of a check-in looks.
 //!
-//! An application knows how dense its points are. Here it is measured: from some origins like those of the check-ins, the
-//! distance within which there are enough points. The first search looks as far as the worst of these needed, so that nearly every
-//! check-in is one search; those that find too few double the radius.
+//! An application knows how dense its points are. Here it is measured: from some origins like those
+//! of the check-ins, the distance within which there are enough points. The first search looks as
+//! far as the worst of these needed, so that nearly every check-in is one search; those that find
+//! too few double the radius.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 

@@ -21,7 +21,8 @@ use crate::{
     workload::{Chosen, Client, ClientId, Done},
 };
 
-/// The deck's cards and the times to think are drawn apart from the inputs: neither changes the other.
+/// The deck's cards and the times to think are drawn apart from the inputs: neither changes the
+/// other.
 const CARDS: u64 = 1;
 const INPUTS: u64 = 2;
 /// Orders made, for the check.
@@ -62,7 +63,8 @@ impl TpccClient {
         }
     }
 
-    /// How long the user needs before this transaction begins: to think about the last answer, and to type.
+    /// How long the user needs before this transaction begins: to think about the last answer, and
+    /// to type.
     fn wait(&mut self, kind: Kind) -> Duration {
         if self.options.think_time == 0.0 {
             return Duration::ZERO;

@@ -27,7 +27,8 @@ impl Deck {
     }
 }
 
-/// How long an answer of this kind is looked at: the negative exponential distribution of clause 5.2.5.4.
+/// How long an answer of this kind is looked at: the negative exponential distribution of clause
+/// 5.2.5.4.
 pub fn think_time(kind: Kind, draw: &mut Draw) -> Duration {
     kind.mean_think_time().mul_f64((-(1.0 - draw.fraction()).ln()).min(LONGEST_THINK))
 }

@@ -1,5 +1,5 @@
-//! The `_id` of every row: one number, made of its primary key. So any target can address it, one that knows nothing but
-//! keys too, and rows of a district are neighbours.
+//! The `_id` of every row: one number, made of its primary key. So any target can address it, one
+//! that knows nothing but keys too, and rows of a district are neighbours.
 
 /// Key of a district.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

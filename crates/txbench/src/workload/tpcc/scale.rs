@@ -1,4 +1,5 @@
-//! How many rows there are (clauses 1.2.1 and 4.3.3), and smaller databases of the same shape for small machines.
+//! How many rows there are (clauses 1.2.1 and 4.3.3), and smaller databases of the same shape for
+//! small machines.
 
 /// Districts of a warehouse; not scaled.
 pub const DISTRICTS: u32 = 10;
@@ -8,7 +9,8 @@ pub const FULL_CUSTOMERS: u32 = 3_000;
 pub const FULL_ITEMS: u32 = 100_000;
 /// Number of different last names.
 pub const FULL_NAMES: u32 = 1_000;
-/// The smallest that makes sense: an order has up to 15 items, and there must be old and new orders.
+/// The smallest that makes sense: an order has up to 15 items, and there must be old and new
+/// orders.
 const FEWEST_CUSTOMERS: u32 = 30;
 const FEWEST_ITEMS: u32 = 100;
 

@@ -24,13 +24,15 @@ pub const ITEM: &str = "item";
 /// Collection of the warehouses' stocks of items.
 pub const STOCK: &str = "stock";
 
-/// The layouts that paper 002 compares. Money is in cents; taxes and discounts are in hundredths of a percent.
+/// The layouts that paper 002 compares. Money is in cents; taxes and discounts are in hundredths of
+/// a percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schema {
     /// A collection for each of the nine tables
     Normalized,
-    /// Orders, their lines and payments inside the customer: documents that grow for ever, an anti-pattern
+    /// Orders, their lines and payments inside the customer: documents that grow for ever, an
+    /// anti-pattern
     Denormalized,
     /// Order lines inside the order
     #[default]

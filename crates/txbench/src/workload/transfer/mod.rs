@@ -1,5 +1,6 @@
-//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is read; or both are read first and
-//! given new balances. Some of the clients may audit: each sums all accounts in a transaction.
+//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is
+//! read; or both are read first and given new balances. Some of the clients may audit: each sums
+//! all accounts in a transaction.
 
 use std::time::Duration;
 

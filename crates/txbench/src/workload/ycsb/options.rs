@@ -18,10 +18,12 @@ use crate::{
 /// Options of the workload YCSB.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
-    /// The core workload: a update-heavy, b read-mostly, c read-only, d read-latest, e short-ranges, f read-modify-write
+    /// The core workload: a update-heavy, b read-mostly, c read-only, d read-latest, e
+    /// short-ranges, f read-modify-write
     #[arg(long, value_enum, default_value_t = Core::A)]
     pub core: Core,
-    /// Other proportions than its own, as in "read=95,update=5"; also insert, scan, read-modify-write
+    /// Other proportions than its own, as in "read=95,update=5"; also insert, scan,
+    /// read-modify-write
     #[arg(long)]
     pub mix: Option<Mix>,
     /// How records are chosen; the core workload's own way if not given

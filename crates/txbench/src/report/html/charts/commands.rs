@@ -1,4 +1,5 @@
-//! Commands by kind, stacked: for each operation, for each transaction (paper 000, figures 11 and 14).
+//! Commands by kind, stacked: for each operation, for each transaction (paper 000, figures 11 and
+//! 14).
 
 use super::{by_setting, heading, short};
 use crate::report::{

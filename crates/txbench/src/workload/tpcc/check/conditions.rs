@@ -1,7 +1,7 @@
 //! The twelve conditions (clauses 3.3.2.1 to 3.3.2.12).
 //!
-//! The eleventh is stated for the state after the load, when nothing has been delivered by a transaction; deliveries are
-//! added here, so that it can be asked at any time.
+//! The eleventh is stated for the state after the load, when nothing has been delivered by a
+//! transaction; deliveries are added here, so that it can be asked at any time.
 
 use std::{collections::BTreeMap, ops::Bound::Included};
 
@@ -223,7 +223,8 @@ mod tests {
         Customer { district: DISTRICT, number }
     }
 
-    /// One district of 30 customers with their first orders, 21 of them delivered, and one of these by a transaction.
+    /// One district of 30 customers with their first orders, 21 of them delivered, and one of these
+    /// by a transaction.
     fn sound() -> (State, Scale) {
         let scale = Scale::new(1, 0.01);
         let mut state = State::default();

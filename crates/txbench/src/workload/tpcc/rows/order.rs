@@ -73,7 +73,8 @@ impl OrderRow {
         row
     }
 
-    /// The row in the table of orders that are not delivered. It names the customer where that is how the order is found.
+    /// The row in the table of orders that are not delivered. It names the customer where that is
+    /// how the order is found.
     pub fn new_order(&self, with_customer: bool) -> Document {
         let Order { district, number } = self.order;
         let (warehouse, district) = (i64::from(district.warehouse), i64::from(district.number));
@@ -127,7 +128,8 @@ impl LineRow {
     }
 }
 
-/// The first orders of a district: one of every customer, in random order; the last three of ten are not delivered.
+/// The first orders of a district: one of every customer, in random order; the last three of ten
+/// are not delivered.
 pub fn first_orders(draw: &mut Draw, district: District, scale: &Scale) -> Vec<(OrderRow, Vec<LineRow>)> {
     let customers = draw.permutation(scale.customers);
     let orders = customers.into_iter().zip(1..).map(|(customer, number)| {

@@ -1,5 +1,5 @@
-//! Delivery (clause 2.7): the oldest order of each district of a warehouse that is not delivered. All ten are one
-//! transaction (clause 2.7.2 leaves that open).
+//! Delivery (clause 2.7): the oldest order of each district of a warehouse that is not delivered.
+//! All ten are one transaction (clause 2.7.2 leaves that open).
 
 use bson::{DateTime, Document, doc};
 

@@ -1,4 +1,5 @@
-//! New-order (clause 2.4): a number from the district, what is ordered from the stocks, and the order's rows.
+//! New-order (clause 2.4): a number from the district, what is ordered from the stocks, and the
+//! order's rows.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +57,8 @@ struct Read {
     items: BTreeMap<i64, Document>,
 }
 
-/// All of the transaction but its begin and its end. With an item that does not exist everything is done that can be
-/// (clause 2.4.2.3), and the caller rolls back.
+/// All of the transaction but its begin and its end. With an item that does not exist everything is
+/// done that can be (clause 2.4.2.3), and the caller rolls back.
 ///
 /// # Errors
 /// Those of the target; a conflict if a row changed since it was read.

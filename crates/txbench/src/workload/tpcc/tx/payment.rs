@@ -1,5 +1,5 @@
-//! Payment (clause 2.5): what is paid goes to the warehouse's and the district's sums, the customer's balance, and the
-//! history.
+//! Payment (clause 2.5): what is paid goes to the warehouse's and the district's sums, the
+//! customer's balance, and the history.
 
 use bson::{Bson, DateTime, Document, doc};
 

@@ -34,7 +34,8 @@ pub struct Taken {
 
 /// Takes what these lines order, each from its stock; `None` for a line whose stock does not exist.
 ///
-/// Together, that is one read of all stocks and one write; else each stock is changed and shown by one operation, or by two.
+/// Together, that is one read of all stocks and one write; else each stock is changed and shown by
+/// one operation, or by two.
 ///
 /// # Errors
 /// Those of the target; a conflict if a stock changed since it was read.

@@ -1,4 +1,5 @@
-//! Orders and their lines, wherever the schema has them. The transactions do not know where that is.
+//! Orders and their lines, wherever the schema has them. The transactions do not know where that
+//! is.
 
 mod denormalized;
 mod normalized;
