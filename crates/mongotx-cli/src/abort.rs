@@ -18,7 +18,7 @@ const ROUNDS: usize = 1_000;
 
 /// Options of the command `mongotx abort`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct AbortOptions {
     /// The transaction: 24 hexadecimal digits, a dot, a number
     id: TxId,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command `mongotx abort`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: AbortOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let id = options.id;
     let before = client.client_info(id.client).await?;

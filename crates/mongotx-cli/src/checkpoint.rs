@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Options of the command `mongotx checkpoint`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct CheckpointOptions {
     /// How long transactions are held at most: 30s, 10m, 1h; up to 6h. A command that takes longer
     /// is ended
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
@@ -58,7 +58,7 @@ enum Over {
 }
 
 /// Runs the command `mongotx checkpoint`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: CheckpointOptions) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let client = options.server.connect().await?;
     let checkpoint = tokio::select! {

@@ -37,7 +37,7 @@ const FINISHING: Standing = Standing::Finishing(Decision::Committed);
 
 /// Options of the command `mongotx doctor`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct DoctorOptions {
     /// Finish or undo what dead clients left; take away reserved fields that are no transaction's,
     /// and print them
     #[arg(long)]
@@ -51,7 +51,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command `mongotx doctor`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: DoctorOptions) -> Result<Status, Failure> {
     let doctor = Doctor {
         client: options.server.connect().await?,
         driver: options.server.connect_driver().await?,

@@ -13,7 +13,7 @@ const NAME: &str = "mongotx";
 
 /// Options of the command `mongotx generate`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct GenerateOptions {
     #[command(subcommand)]
     what: What,
 }
@@ -33,7 +33,7 @@ enum What {
 }
 
 /// Runs `mongotx generate` for this command line.
-pub(crate) fn run(options: Options, cli: clap::Command) -> Result<Status, Failure> {
+pub(crate) fn run(options: GenerateOptions, cli: clap::Command) -> Result<Status, Failure> {
     match options.what {
         What::Completions { shell } => write_completions(shell, cli),
         What::Man { folder } => {

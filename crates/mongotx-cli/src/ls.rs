@@ -22,13 +22,13 @@ const SHOWN: usize = 8;
 
 /// Options of the command `mongotx ls`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct LsOptions {
     #[command(flatten)]
     server: ServerOptions,
 }
 
 /// Runs the command `mongotx ls`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: LsOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let driver = options.server.connect_driver().await?;
     let mut clients = client

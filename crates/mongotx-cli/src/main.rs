@@ -45,30 +45,30 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Shows what MongoTx does: a bank under SIGKILL, on a server without transactions
-    Demo(demo::Options),
+    Demo(demo::DemoOptions),
     /// Lists the clients and the transactions that hold documents now
-    Ls(ls::Options),
+    Ls(ls::LsOptions),
     /// Tells what became of a transaction, or what a client is doing
-    Show(show::Options),
+    Show(show::ShowOptions),
     /// Rolls back an undecided transaction
-    Abort(abort::Options),
+    Abort(abort::AbortOptions),
     /// Looks for stuck and damaged documents in all databases, and mends them
-    Doctor(doctor::Options),
+    Doctor(doctor::DoctorOptions),
     /// Finishes everything decided, and holds transactions while a command copies the databases
-    Checkpoint(checkpoint::Options),
+    Checkpoint(checkpoint::CheckpointOptions),
     /// Serves drivers of every language: standard transactions on a server that has none
-    Serve(Box<serve::Options>),
+    Serve(Box<serve::ServeOptions>),
     /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
     MongodPath,
     /// Adds, changes, removes and lists those who may log in to a gateway
-    User(user::Options),
+    User(user::UserOptions),
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
     /// Writes shell completions and manual pages
     #[command(hide = true)]
-    Generate(generate::Options),
+    Generate(generate::GenerateOptions),
     #[command(hide = true)]
-    DemoWorker(demo::worker::Options),
+    DemoWorker(demo::worker::WorkerOptions),
     /// Forwards messages to a server and does nothing else: what a gateway is measured against.
     #[command(hide = true)]
     BenchProxy(bench::ProxyOptions),

@@ -43,7 +43,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Options of the command `mongotx serve`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ServeOptions {
     /// A file (TOML) with any of these flags as keys, by their long names; flags win
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the others: see config.rs")]
@@ -200,7 +200,7 @@ impl From<Remembered> for RetryableWrites {
 }
 
 /// Runs the command `mongotx serve`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: ServeOptions) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     let log = logs::start(&options.log)?;
     allow_open_files();
@@ -241,7 +241,7 @@ async fn input_closed(is_asked: bool) {
 }
 
 /// Reads users, certificates and the configuration file again.
-async fn reload(gateway: &Gateway, log: &Log, started_with: &Options) {
+async fn reload(gateway: &Gateway, log: &Log, started_with: &ServeOptions) {
     match reload_all(gateway, log, started_with).await {
         Ok(told) => say::warn(&told),
         Err(failure) => say::warn(&format!("nothing was read again: {}", say::plain(&failure.to_string()))),
@@ -249,7 +249,7 @@ async fn reload(gateway: &Gateway, log: &Log, started_with: &Options) {
 }
 
 /// All of it, or nothing. Answers what has changed.
-async fn reload_all(gateway: &Gateway, log: &Log, started_with: &Options) -> Result<String, Failure> {
+async fn reload_all(gateway: &Gateway, log: &Log, started_with: &ServeOptions) -> Result<String, Failure> {
     let options = read_again()?;
     let reloaded = gateway.reload().await.map_err(|error| Failure::new(error.to_string()))?;
     gateway.tune(gateway_options(&options, &options.server.uri).tuning());
@@ -269,7 +269,7 @@ async fn reload_all(gateway: &Gateway, log: &Log, started_with: &Options) -> Res
 }
 
 /// The options, with what the configuration file says now.
-fn read_again() -> Result<Options, Failure> {
+fn read_again() -> Result<ServeOptions, Failure> {
     let args = config::with_file(&Cli::command(), std::env::args_os().collect())?;
     match Cli::try_parse_from(args).map(|cli| cli.command) {
         Ok(Command::Serve(options)) => Ok(*options),
@@ -278,7 +278,7 @@ fn read_again() -> Result<Options, Failure> {
     }
 }
 
-impl Options {
+impl ServeOptions {
     /// Options that a running gateway cannot change.
     fn fixed(&self) -> Vec<(&'static str, String)> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -321,7 +321,7 @@ fn allow_open_files() {
 }
 
 /// Starts server and gateway: steps 1 and 2.
-async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> {
+async fn start(options: &ServeOptions) -> Result<(Option<Server>, Gateway), Failure> {
     let error = match start_in_time(options).await {
         Ok(gateway) => return Ok((None, gateway)),
         Err(error) if !error.is_unreachable() => return Err(Failure::new(error.to_string())),
@@ -342,7 +342,7 @@ async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> 
 }
 
 /// A gateway in front of the server of `--uri`, which may take its time to come up.
-async fn start_in_time(options: &Options) -> Result<Gateway, StartError> {
+async fn start_in_time(options: &ServeOptions) -> Result<Gateway, StartError> {
     let deadline = Instant::now() + Duration::from_secs(options.wait_for_server.into());
     let mut is_told = false;
     loop {
@@ -358,7 +358,7 @@ async fn start_in_time(options: &Options) -> Result<Gateway, StartError> {
     }
 }
 
-fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
+fn gateway_options(options: &ServeOptions, uri: &str) -> GatewayOptions {
     let limits = Limits {
         connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
         memory_bytes: usize::try_from(u64::from(options.max_memory_mib) << 20).unwrap_or(usize::MAX),
@@ -402,7 +402,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
     }
 }
 
-fn tell(options: &Options, gateway: &Gateway) {
+fn tell(options: &ServeOptions, gateway: &Gateway) {
     if let Some(address) = gateway.address() {
         let tls = options.tls_certificate.is_some().then(|| "tls=true".to_owned());
         let set = options.as_replica_set.as_ref().map(|name| format!("replicaSet={}", say::plain(name)));

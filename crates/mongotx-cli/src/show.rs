@@ -19,7 +19,7 @@ const SHOWN: usize = 1_000;
 
 /// Options of the command `mongotx show`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct ShowOptions {
     /// A transaction (24 hexadecimal digits, a dot, a number) or a client (24 hexadecimal digits)
     id: Subject,
     #[command(flatten)]
@@ -50,7 +50,7 @@ impl FromStr for Subject {
 }
 
 /// Runs the command `mongotx show`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: ShowOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     match options.id {
         Subject::Transaction(id) => {

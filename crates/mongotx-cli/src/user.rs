@@ -19,7 +19,7 @@ const LONGEST_BYTES: u64 = 4_096;
 
 /// Options of the command `mongotx user`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct UserOptions {
     #[command(subcommand)]
     action: Action,
 }
@@ -82,7 +82,7 @@ impl Who {
 }
 
 /// Runs the command `mongotx user`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: UserOptions) -> Result<Status, Failure> {
     match options.action {
         Action::Add { who, roles } => {
             let password = password()?;

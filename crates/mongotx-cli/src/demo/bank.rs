@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    Options,
+    DemoOptions,
     crew::{Crew, Heard, Name, Orders},
     progress::Progress,
     stage::Stage,
@@ -30,7 +30,7 @@ pub(super) struct Run {
 }
 
 /// Opens the accounts and runs the bank for as long as the options say.
-pub(super) async fn run(options: &Options, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
+pub(super) async fn run(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
     open_accounts(options.accounts, stage).await?;
     let expected = i64::from(options.accounts) * OPENING_BALANCE;
     say::line(&describe(options, expected, seed));
@@ -59,7 +59,7 @@ pub(super) async fn run(options: &Options, seed: u64, stage: &mut Stage) -> Resu
     Ok(Run { tally: master.tally, took })
 }
 
-fn describe(options: &Options, expected: i64, seed: u64) -> String {
+fn describe(options: &DemoOptions, expected: i64, seed: u64) -> String {
     let kills = match options.kill_every {
         Duration::ZERO => "none is killed".to_owned(),
         pause => format!("one is killed about every {}", say::span(pause)),

@@ -16,7 +16,7 @@ use futures_util::TryStreamExt;
 use mongotx::{Client, Namespace};
 
 use super::{
-    Options,
+    DemoOptions,
     bank::{OPENING_BALANCE, Run},
     stage::Stage,
     tally::Tally,
@@ -58,7 +58,7 @@ impl Verdict {
 }
 
 /// Runs steps 1 to 3.
-pub(super) async fn check(options: &Options, stage: &Stage, run: Run) -> Result<Verdict, Failure> {
+pub(super) async fn check(options: &DemoOptions, stage: &Stage, run: Run) -> Result<Verdict, Failure> {
     let (total, last) = last_sum(stage).await?;
     let (left, sweeper) = sweep(stage).await?;
     let stored = Stored::read(stage).await?;

@@ -35,7 +35,7 @@ use crate::{
 
 /// Options of the command `mongotx demo`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct DemoOptions {
     /// How long the bank runs
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
@@ -69,7 +69,7 @@ fn kill_pause(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command `mongotx demo`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: DemoOptions) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let mut stage = Stage::default();
     let outcome = tokio::select! {
@@ -83,7 +83,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
 }
 
 /// Steps 1 to 5. True: all promises were kept.
-async fn play(options: &Options, stage: &mut Stage) -> Result<bool, Failure> {
+async fn play(options: &DemoOptions, stage: &mut Stage) -> Result<bool, Failure> {
     say::line("1. A server without transactions");
     stage.set(options.uri.as_deref()).await?;
     native::show_refusal(stage).await?;

@@ -38,7 +38,7 @@ const LARGEST_AMOUNT: i64 = 100;
 
 /// Options of the command `mongotx demo-worker`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct WorkerOptions {
     #[arg(long)]
     database: String,
     /// Default: the value of `database`.
@@ -92,7 +92,7 @@ struct Bank {
 }
 
 /// Runs the command `mongotx demo-worker`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: WorkerOptions) -> Result<Status, Failure> {
     let (uri, stop) = take_the_leash()?;
     if options.task == Task::Tamper {
         tamper(&uri, &options).await?;
@@ -145,7 +145,7 @@ fn tell(line: &Line) {
     }
 }
 
-async fn work(client: &Client, bank: &Bank, options: &Options, stop: &AtomicBool) -> Result<(), Failure> {
+async fn work(client: &Client, bank: &Bank, options: &WorkerOptions, stop: &AtomicBool) -> Result<(), Failure> {
     let name = u64::from(options.worker) << 32 | u64::from(options.incarnation);
     let mut rng = StdRng::seed_from_u64(options.seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut session = client.session();
@@ -247,7 +247,7 @@ async fn balances(session: &mut Session, accounts: &Collection<Document>) -> mon
 }
 
 /// Adds money that no audit record explains, when no transaction holds the account.
-async fn tamper(uri: &str, options: &Options) -> Result<(), Failure> {
+async fn tamper(uri: &str, options: &WorkerOptions) -> Result<(), Failure> {
     let driver = connect::connect_driver(uri).await?;
     let accounts = driver.database(&options.database).collection::<Document>("accounts");
     let free = doc! {"_id": 0, "_xTxId": {"$exists": false}};

@@ -31,7 +31,7 @@ use txbench::{
     target::Deployment,
 };
 
-pub(crate) use self::proxy::{Options as ProxyOptions, run as run_proxy};
+pub(crate) use self::proxy::{ProxyOptions, run as run_proxy};
 use self::{idle::Memory, measure::Line, operation::Operation, process::GatewayProcess, side::Sides};
 use super::{BenchError, progress};
 use crate::say;

@@ -24,13 +24,13 @@ const LENGTH_BYTES: usize = 4;
 
 /// Options of the command `mongotx bench-proxy`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ProxyOptions {
     /// The server's address: host and port
     server: String,
 }
 
 /// Forwards until the process is ended.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: ProxyOptions) -> Result<Status, Failure> {
     let failed = |error: io::Error| Failure::new(format!("bench-proxy: {error}"));
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
