@@ -1,12 +1,12 @@
 //! Descriptions of this gateway's open transactions, written to the store for `mongotx ls` and
 //! `mongotx show`: these read in the store which documents a transaction holds, but not which
-//! client runs it.
-//! A gateway has one record, which it replaces once a second while transactions hold documents that
-//! are older than a second, and removes when there are none. No decision depends on it; a failure
-//! to write it is ignored. The record of a dead gateway shows its transactions for half an hour.
-//! A gateway has one record, which it replaces once a second while transactions hold documents that are older than a second, and removes
-//! when there are none. Nothing is decided by it; a record that cannot be written is not written. One that a dead gateway has left tells
-//! whose transactions it had, for half an hour.
+//! client runs it. A gateway has one record, which it replaces once a second while transactions
+//! hold documents that are older than a second, and removes when there are none. No decision
+//! depends on it; a failure to write it is ignored. The record of a dead gateway shows its
+//! transactions for half an hour. A gateway has one record, which it replaces once a second while
+//! transactions hold documents that are older than a second, and removes when there are none.
+//! Nothing is decided by it; a record that cannot be written is not written. One that a dead
+//! gateway has left tells whose transactions it had, for half an hour.
 
 use std::time::{Duration, Instant};
 

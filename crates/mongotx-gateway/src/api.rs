@@ -1,7 +1,9 @@
-//! The stable API that a client may keep to (`apiVersion`, `apiStrict`, `apiDeprecationErrors`), as mongod 6.0 has it: what a command
-//! says of it, and what is not in API version 1. Which commands and fields are in it, the table of commands says.
+//! The stable API that a client may keep to (`apiVersion`, `apiStrict`, `apiDeprecationErrors`), as
+//! mongod 6.0 has it: what a command says of it, and what is not in API version 1. Which commands
+//! and fields are in it, the table of commands says.
 //!
-//! `apiDeprecationErrors` refuses nothing (324): version 1 has no deprecated command, field or stage in 6.0.
+//! `apiDeprecationErrors` refuses nothing (324): version 1 has no deprecated command, field or
+//! stage in 6.0.
 
 use std::fmt;
 
@@ -55,7 +57,8 @@ impl ApiParameters {
     /// Takes them out of a command.
     ///
     /// # Errors
-    /// 14 for values of another type, 4886600 for the others without a version, 322 for a version that is not known.
+    /// 14 for values of another type, 4886600 for the others without a version, 322 for a version
+    /// that is not known.
     pub(crate) fn take(body: &mut Document) -> Answer<Self> {
         let said: Document =
             API_FIELDS.iter().filter_map(|field| Some(((*field).to_owned(), body.remove(field)?))).collect();

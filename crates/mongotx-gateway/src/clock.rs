@@ -1,7 +1,9 @@
-//! The gateway's logical time: `operationTime` and `$clusterTime` in its replies, which drivers send back.
+//! The gateway's logical time: `operationTime` and `$clusterTime` in its replies, which drivers
+//! send back.
 //!
-//! It orders nothing but the times of change events. A read through any gateway sees every commit that was acknowledged before the read began, so whatever
-//! time a client asks a read to come after, that time has come. Drivers merely want to have one.
+//! It orders nothing but the times of change events. A read through any gateway sees every commit
+//! that was acknowledged before the read began, so whatever time a client asks a read to come
+//! after, that time has come. Drivers merely want to have one.
 
 use std::sync::Arc;
 

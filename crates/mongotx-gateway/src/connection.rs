@@ -32,7 +32,8 @@ pub struct Connection {
 /// The other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Another process, on this machine or another one: its address, and the gateway's address that it has connected to.
+    /// Another process, on this machine or another one: its address, and the gateway's address that
+    /// it has connected to.
     Tcp(SocketAddr, SocketAddr),
     /// Another process on this machine, over a Unix socket.
     Unix,
@@ -109,7 +110,8 @@ impl Connection {
         self.state().metadata.clone()
     }
 
-    /// Keeps what a client says about itself. False when it has said so before: it is never changed.
+    /// Keeps what a client says about itself. False when it has said so before: it is never
+    /// changed.
     pub(crate) fn set_metadata(&self, metadata: Document) -> bool {
         let mut state = self.state();
         let first = state.metadata.is_none();

@@ -1,4 +1,5 @@
-//! Reading a command's fields, with the server's errors for those of a wrong type, missing ones and unknown ones.
+//! Reading a command's fields, with the server's errors for those of a wrong type, missing ones and
+//! unknown ones.
 
 use bson::{Bson, Document, spec::ElementType};
 

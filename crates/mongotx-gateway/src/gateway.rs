@@ -25,7 +25,8 @@ use crate::{
 /// The most bytes of the name of a replica set that drivers are to see.
 const MOST_NAME_BYTES: usize = 100;
 
-/// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`] waits for them.
+/// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`]
+/// waits for them.
 pub struct Gateway {
     server: Arc<Server>,
     address: Option<SocketAddr>,
@@ -158,8 +159,9 @@ impl Gateway {
         Ok(Self { server, address, metrics_address, web_address })
     }
 
-    /// Reads the files of users and of certificates again. What users had open ends who were removed, or whose password or roles are
-    /// others: connections, transactions, cursors. Connections with other certificates go on. An error changes nothing.
+    /// Reads the files of users and of certificates again. What users had open ends who were
+    /// removed, or whose password or roles are others: connections, transactions, cursors.
+    /// Connections with other certificates go on. An error changes nothing.
     ///
     /// # Errors
     /// [`StartError::Users`], [`StartError::Tls`].
@@ -170,8 +172,9 @@ impl Gateway {
         Ok(self.server.reload(tls, users).await)
     }
 
-    /// Chooses limits and waits anew, for connections and commands that come later. Who has more than a limit allows keeps it until it ends by
-    /// itself. The number of connections to the server, and how long one is waited for, stay as they were.
+    /// Chooses limits and waits anew, for connections and commands that come later. Who has more
+    /// than a limit allows keeps it until it ends by itself. The number of connections to the
+    /// server, and how long one is waited for, stay as they were.
     pub fn tune(&self, tuning: Tuning) {
         self.server.tune(tuning);
     }
@@ -191,8 +194,8 @@ impl Gateway {
         self.web_address
     }
 
-    /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections end as they are. What is
-    /// decided is finished, within the library's own limit.
+    /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections
+    /// end as they are. What is decided is finished, within the library's own limit.
     ///
     /// # Errors
     /// The library could not finish everything; other clients will.
@@ -217,7 +220,8 @@ impl Gateway {
         self.server.context.client.metrics()
     }
 
-    /// Waits until everything decided so far is finished. False when that takes longer than `limit`.
+    /// Waits until everything decided so far is finished. False when that takes longer than
+    /// `limit`.
     pub async fn flush(&self, limit: Duration) -> bool {
         self.server.context.client.flush(limit).await
     }

@@ -39,7 +39,8 @@ pub(crate) struct Operation {
     pub(crate) who: Arc<Who>,
     /// The command that runs, or that was the last one of a transaction.
     pub(crate) statement: Statement,
-    /// How long the command has been running; without one how long the transaction, or the connection, is open.
+    /// How long the command has been running; without one how long the transaction, or the
+    /// connection, is open.
     pub(crate) lasts: Duration,
     pub(crate) lsid: Option<Lsid>,
     pub(crate) transaction: Option<Transaction>,

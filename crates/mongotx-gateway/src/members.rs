@@ -90,8 +90,9 @@ impl Members {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first looks. Afterwards it is the primary, or the primary has looked since it came and tells drivers of it; at the latest when a
-    /// primary that does not look any more may be replaced.
+    /// The first looks. Afterwards it is the primary, or the primary has looked since it came and
+    /// tells drivers of it; at the latest when a primary that does not look any more may be
+    /// replaced.
     pub(crate) async fn join(&self, upstream: &Upstream, database: &str) {
         self.look(upstream, database).await;
         let joined = self.view().seen;
@@ -105,7 +106,8 @@ impl Members {
         }
     }
 
-    /// One look. What is known stays so where the document cannot be read. False: it has left the set, and looks no more.
+    /// One look. What is known stays so where the document cannot be read. False: it has left the
+    /// set, and looks no more.
     pub(crate) async fn look(&self, upstream: &Upstream, database: &str) -> bool {
         let left = self.left.lock().await;
         if *left {

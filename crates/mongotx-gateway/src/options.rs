@@ -40,10 +40,12 @@ pub struct Options {
     pub retryable_writes: RetryableWrites,
     /// The replica set that drivers see. `None`: they see a router.
     pub replica_set: Option<ReplicaSetFace>,
-    /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of drivers only.
+    /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of
+    /// drivers only.
     pub test_commands: bool,
-    /// How the MongoTx client works that all commands share. Its isolation is that of transactions whose clients ask for no read
-    /// concern, or for `local` or `majority`; one that asks for `snapshot` or `linearizable` gets that, or more if this is more.
+    /// How the MongoTx client works that all commands share. Its isolation is that of transactions
+    /// whose clients ask for no read concern, or for `local` or `majority`; one that asks for
+    /// `snapshot` or `linearizable` gets that, or more if this is more.
     pub client: ClientOptions,
 }
 
@@ -82,8 +84,9 @@ pub enum RetryableWrites {
     Durable,
 }
 
-/// A replica set, for applications that demand a set's name in their connection string, or look for one before they use transactions. Its
-/// members are this gateway alone, or all those that advertise an address under the same name, with the same database of client records.
+/// A replica set, for applications that demand a set's name in their connection string, or look for
+/// one before they use transactions. Its members are this gateway alone, or all those that
+/// advertise an address under the same name, with the same database of client records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSetFace {
     /// Name of the set, as in `replicaSet=` of a connection string.
@@ -107,7 +110,8 @@ pub struct Tls {
 /// Limits of clients, of each of them and together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time. One more is closed at once; where clients have to log in, one that has not yet makes room for it.
+    /// Connections at the same time. One more is closed at once; where clients have to log in, one
+    /// that has not yet makes room for it.
     pub connections: usize,
     /// Connections of one address at the same time. `None`: as many as there may be.
     pub connections_per_address: Option<usize>,
@@ -115,16 +119,19 @@ pub struct Limits {
     pub first_message: Duration,
     /// How long a message may take from its first byte to its last.
     pub message: Duration,
-    /// How long a connection may be silent between messages. `None`, the default: for ever, as drivers' pools expect.
+    /// How long a connection may be silent between messages. `None`, the default: for ever, as
+    /// drivers' pools expect.
     pub idle: Option<Duration>,
-    /// The same, before login, where clients have to log in. Drivers watch a server without logging in, with a message every ten seconds.
+    /// The same, before login, where clients have to log in. Drivers watch a server without logging
+    /// in, with a message every ten seconds.
     pub login: Option<Duration>,
     /// How long a client may take to accept an answer.
     pub answer: Duration,
-    /// The most bytes of requests and answers that are held at a time, of all connections together. Answers that wait in cursors may
-    /// take half of it.
+    /// The most bytes of requests and answers that are held at a time, of all connections together.
+    /// Answers that wait in cursors may take half of it.
     pub memory_bytes: usize,
-    /// Connections to the backing server for commands that are passed through, at the same time. It stays as it was at the start.
+    /// Connections to the backing server for commands that are passed through, at the same time. It
+    /// stays as it was at the start.
     pub upstream: usize,
     /// How long a command waits for one of them. It stays as it was at the start.
     pub upstream_wait: Duration,
@@ -172,8 +179,8 @@ impl Default for Limits {
 /// Limits of sessions, transactions, cursors and validated reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Sessions that are kept at a time. Where one more is needed, those that hold no transaction and remember no write make room; a user
-    /// who has logged in has half of them at most.
+    /// Sessions that are kept at a time. Where one more is needed, those that hold no transaction
+    /// and remember no write make room; a user who has logged in has half of them at most.
     pub sessions: usize,
     /// Time after which an unused session is removed, and an idle cursor that was opened with
     /// `noCursorTimeout`.
@@ -184,16 +191,16 @@ pub struct SessionLimits {
     pub cursors: usize,
     /// Time after which an unused cursor is closed.
     pub cursor_timeout: Duration,
-    /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions may answer: the gateway keeps all of
-    /// them until they are fetched.
+    /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions
+    /// may answer: the gateway keeps all of them until they are fetched.
     pub validated_read_documents: usize,
     /// Bytes of documents that one such read may answer.
     pub validated_read_bytes: usize,
 }
 
 impl Default for SessionLimits {
-    /// MongoDB's, but for the numbers of sessions and cursors: 100,000, 30 minutes, 60 seconds, 10,000, 10 minutes. MongoDB has none for
-    /// validated reads: 100,000 documents, 64 MiB.
+    /// MongoDB's, but for the numbers of sessions and cursors: 100,000, 30 minutes, 60 seconds,
+    /// 10,000, 10 minutes. MongoDB has none for validated reads: 100,000 documents, 64 MiB.
     fn default() -> Self {
         Self {
             sessions: 100_000,

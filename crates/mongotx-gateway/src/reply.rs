@@ -42,7 +42,8 @@ impl From<RawDocumentBuf> for Reply {
     }
 }
 
-/// A document that cannot be written (a name with a zero byte in it) becomes an internal error that says so.
+/// A document that cannot be written (a name with a zero byte in it) becomes an internal error that
+/// says so.
 impl From<Document> for Reply {
     fn from(document: Document) -> Self {
         match RawDocumentBuf::try_from(&document) {

@@ -76,7 +76,8 @@ impl State {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on these are the limits. What there is more than that stays until it ends by itself.
+    /// From now on these are the limits. What there is more than that stays until it ends by
+    /// itself.
     pub(crate) fn limit(&self, limits: SessionLimits) {
         let (sessions, cursors) = of_tables(limits);
         self.sessions.limit(sessions);
@@ -84,7 +85,8 @@ impl State {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open there.
+    /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open
+    /// there.
     pub(crate) async fn kill(&self, lsid: &Lsid) {
         self.cursors.kill_of_session(lsid);
         if let Some(slot) = self.sessions.find(lsid) {

@@ -9,7 +9,8 @@ const LONGEST: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
-    /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the connection string.
+    /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the
+    /// connection string.
     pub application: Option<String>,
     /// Name of the machine, as far as the system tells it.
     pub host: Option<String>,

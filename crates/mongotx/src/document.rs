@@ -1,9 +1,9 @@
 //! Documents as bytes, and as the application's values.
 //!
-//! Reading a [`Document`] through serde takes an object such as `{$numberLong: "5"}` for the number 5, because Extended JSON
-//! writes it so; so does serializing into one. Here everything that is or becomes a `Document` goes by its bytes, which have
-//! no such names. The application's own types are read and written by serde, from bytes and to bytes, as by the official
-//! driver.
+//! Reading a [`Document`] through serde takes an object such as `{$numberLong: "5"}` for the number
+//! 5, because Extended JSON writes it so; so does serializing into one. Here everything that is or
+//! becomes a `Document` goes by its bytes, which have no such names. The application's own types
+//! are read and written by serde, from bytes and to bytes, as by the official driver.
 
 use std::{
     any::{Any, TypeId},
@@ -71,7 +71,8 @@ fn taken<T: 'static, From: 'static>(value: &mut Option<From>) -> Option<T> {
 /// The document of these bytes. Of a field that is there twice, the last value.
 ///
 /// # Errors
-/// 22 (InvalidBSON), naming the field, for what a `Document` has no room for: text that is not UTF-8.
+/// 22 (InvalidBSON), naming the field, for what a `Document` has no room for: text that is not
+/// UTF-8.
 pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
     Document::try_from(raw).map_err(|error| match first_odd(raw, false) {
         Some(odd) => refused(raw, &odd),
@@ -91,8 +92,8 @@ pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
 /// ```
 ///
 /// # Errors
-/// 22 (InvalidBSON), naming the field: text that is not UTF-8, a field that is there twice, an array whose places are not
-/// numbered.
+/// 22 (InvalidBSON), naming the field: text that is not UTF-8, a field that is there twice, an
+/// array whose places are not numbered.
 pub fn exact(raw: &RawDocument) -> Result<Document> {
     let document = parse(raw)?;
     if document.to_vec()? == raw.as_bytes() {
@@ -104,8 +105,9 @@ pub fn exact(raw: &RawDocument) -> Result<Document> {
     })
 }
 
-/// Does it become the same bytes again when it is read into a `Document` and written, fields of documents in it included?
-/// True is said of documents that hold what BSON's encoding allows to be written in several ways (a boolean that is 2).
+/// Does it become the same bytes again when it is read into a `Document` and written, fields of
+/// documents in it included? True is said of documents that hold what BSON's encoding allows to be
+/// written in several ways (a boolean that is 2).
 pub(crate) fn is_exact(raw: &RawDocument) -> bool {
     first_odd(raw, true).is_none()
 }

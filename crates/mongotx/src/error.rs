@@ -510,7 +510,8 @@ impl Error {
         self.0.code == Some(11000)
     }
 
-    /// Does it end the transaction in which it happens? What the server refused as invalid does not.
+    /// Does it end the transaction in which it happens? What the server refused as invalid does
+    /// not.
     pub(crate) fn ends_transaction(&self) -> bool {
         !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
     }

@@ -2,8 +2,8 @@
 
 use futures_util::future::BoxFuture;
 
-/// A place between two commands. `Before…` is reached when the command has not been sent, `After…` when its answer
-/// has arrived.
+/// A place between two commands. `Before…` is reached when the command has not been sent, `After…`
+/// when its answer has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
@@ -80,7 +80,8 @@ impl Step {
     }
 }
 
-/// Something that happens at the steps of a client: a process that ends itself, a test that holds the client there.
+/// Something that happens at the steps of a client: a process that ends itself, a test that holds
+/// the client there.
 pub trait StepHook: Send + Sync {
     /// The client goes on when the future is done.
     fn at(&self, step: Step) -> BoxFuture<'static, ()>;

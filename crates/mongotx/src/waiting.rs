@@ -35,7 +35,8 @@ pub struct Wait {
 }
 
 impl Watch {
-    /// Awaits `work`, and shows meanwhile for which transaction it waits. One watch shows one piece of work at a time.
+    /// Awaits `work`, and shows meanwhile for which transaction it waits. One watch shows one piece
+    /// of work at a time.
     pub async fn over<F: IntoFuture>(&self, work: F) -> F::Output {
         WATCH.scope(self.clone(), work.into_future()).await
     }

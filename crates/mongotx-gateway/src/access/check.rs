@@ -62,7 +62,8 @@ fn refuse_twice(request: &Request) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The first field, the one that names the collection of a cursor, and those that ask for more than usual: the documents of a large insert need not be read.
+/// The first field, the one that names the collection of a cursor, and those that ask for more than
+/// usual: the documents of a large insert need not be read.
 fn named(request: &Request) -> Document {
     let mut named = Document::new();
     for field in [request.name(), "collection", BYPASS_VALIDATION] {

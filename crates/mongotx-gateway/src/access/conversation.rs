@@ -1,4 +1,5 @@
-//! A login between two messages of its client, kept with the connection. `handshake/login.rs` carries it on.
+//! A login between two messages of its client, kept with the connection. `handshake/login.rs`
+//! carries it on.
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ const FEWEST_ITERATIONS: u32 = 4_096;
 /// The most. Clients have to do the work of them, and some give up at more.
 const MOST_ITERATIONS: u32 = 1_000_000;
 
-/// A salted password of one mechanism (RFC 5802, section 3). The password cannot be computed from it.
+/// A salted password of one mechanism (RFC 5802, section 3). The password cannot be computed from
+/// it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Credential {

@@ -54,7 +54,8 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// On a collection. Those of the server itself, and names that are none (the server takes ids as well), are for `root`.
+    /// On a collection. Those of the server itself, and names that are none (the server takes ids
+    /// as well), are for `root`.
     pub(super) fn collection(&mut self, name: Option<&Bson>, need: Need) {
         self.add(match name {
             Some(Bson::String(name)) if is_system(name) => Need::Root,

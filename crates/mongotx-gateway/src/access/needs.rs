@@ -18,7 +18,8 @@ pub(super) const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
 /// The rule by which a command's privileges are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody who can connect, as in MongoDB: what clients need to find out where they are and to log in.
+    /// Anybody who can connect, as in MongoDB: what clients need to find out where they are and to
+    /// log in.
     Open,
     /// Anybody who is logged in: what touches nothing but the user's own.
     Own,

@@ -1,7 +1,10 @@
-//! The server's side of a SCRAM exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no clock.
+//! The server's side of a SCRAM exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no
+//! clock.
 //!
-//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+OURS,s=SALT,i=ITERATIONS`; 3. client: `c=biws,r=NONCE+OURS,p=PROOF`;
-//! 4. server: `v=SIGNATURE`. A wrong proof is found out in step 4, after the same work for every user, known or not.
+//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+OURS,s=SALT,i=ITERATIONS`; 3. client:
+//!    `c=biws,r=NONCE+OURS,p=PROOF`;
+//! 4. server: `v=SIGNATURE`. A wrong proof is found out in step 4, after the same work for every
+//!    user, known or not.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use mongowire::scram::Mechanism;
@@ -49,7 +52,8 @@ impl First {
     /// Reads step 1.
     ///
     /// # Errors
-    /// What is no such message, or asks for what there is not: channel bindings, extensions, acting for another user.
+    /// What is no such message, or asks for what there is not: channel bindings, extensions, acting
+    /// for another user.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Refused> {
         let text = text(payload)?;
         let (header, bare) = match text.get(..3) {
@@ -83,7 +87,8 @@ impl Exchange {
     /// Steps 3 and 4.
     ///
     /// # Errors
-    /// What is no such message, does not belong to this exchange, or does not prove that the password is known.
+    /// What is no such message, does not belong to this exchange, or does not prove that the
+    /// password is known.
     pub(crate) fn finish(self, payload: &[u8]) -> Result<Vec<u8>, Refused> {
         let (without_proof, proof) =
             text(payload)?.rsplit_once(",p=").ok_or(Refused::Malformed("there is no proof"))?;

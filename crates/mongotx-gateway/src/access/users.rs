@@ -168,7 +168,8 @@ impl Users {
     /// Adds a user.
     ///
     /// # Errors
-    /// In words: a name that cannot be or is taken, an empty password or one that SASLprep does not allow, too many roles.
+    /// In words: a name that cannot be or is taken, an empty password or one that SASLprep does not
+    /// allow, too many roles.
     pub fn add(&mut self, name: UserName, password: &str, roles: Vec<Role>) -> Result<(), String> {
         name.check()?;
         check_roles(&roles)?;
@@ -245,7 +246,8 @@ impl Users {
         self.users.get(name)
     }
 
-    /// These users in the place of others: who is the same stays the same. Answers the digests of those of the others who are not.
+    /// These users in the place of others: who is the same stays the same. Answers the digests of
+    /// those of the others who are not.
     pub(super) fn instead_of(mut self, others: &Self) -> (Self, Vec<Vec<u8>>) {
         let mut changed = Vec::new();
         for (name, other) in &others.users {

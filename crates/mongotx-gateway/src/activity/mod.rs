@@ -28,7 +28,8 @@ use mongotx::Watch;
 
 use crate::{access::UserName, request::Request};
 
-/// Numbers of the commands of one connection, before they begin again. (The number of a command is still one that JavaScript can hold.)
+/// Numbers of the commands of one connection, before they begin again. (The number of a command is
+/// still one that JavaScript can hold.)
 const COMMANDS: i64 = 1 << 20;
 
 /// A client, as far as it is known.
@@ -146,7 +147,8 @@ impl Doing {
 }
 
 impl Running {
-    /// The number of the command at this gateway (`opid`). It is used again after a million commands of the same connection.
+    /// The number of the command at this gateway (`opid`). It is used again after a million
+    /// commands of the same connection.
     pub(crate) fn opid(&self, connection: i64) -> i64 {
         connection.saturating_mul(COMMANDS).saturating_add(i64::from(self.number) % COMMANDS)
     }

@@ -1,4 +1,5 @@
-//! Open transactions, as others may see them: by their sessions, and by the ids under which the store knows them.
+//! Open transactions, as others may see them: by their sessions, and by the ids under which the
+//! store knows them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -114,7 +115,8 @@ pub(crate) struct Ended {
     pub(crate) rival: Option<Rival>,
 }
 
-/// The open transactions of a gateway that may hold something, by their ids; and those that were rolled back last.
+/// The open transactions of a gateway that may hold something, by their ids; and those that were
+/// rolled back last.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     open: Mutex<HashMap<TxId, Weak<OpenTransaction>>>,

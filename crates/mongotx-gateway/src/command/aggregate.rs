@@ -63,7 +63,8 @@ impl Pipeline {
     }
 
     /// # Errors
-    /// 323 for stages that are not in the API version that the client keeps to, 40602 for one that stands where it cannot.
+    /// 323 for stages that are not in the API version that the client keeps to, 40602 for one that
+    /// stands where it cannot.
     fn check_stages(&self, api: ApiParameters) -> Answer<()> {
         api.check_stages(&self.stages)?;
         if self.stages.iter().skip(1).any(|stage| stage.contains_key("$currentOp")) {
@@ -76,8 +77,8 @@ impl Pipeline {
     /// For a read that is of one moment.
     ///
     /// # Errors
-    /// 72 for plans, and for stages that write: MongoDB lets these read at `snapshot`, but they would have written before what they
-    /// have read is validated.
+    /// 72 for plans, and for stages that write: MongoDB lets these read at `snapshot`, but they
+    /// would have written before what they have read is validated.
     fn check_validated(&self, level: ReadLevel) -> Answer<()> {
         let is_there = |name: &&str| self.stages.iter().any(|stage| stage.contains_key(*name));
         let what = if self.explain { Some("explain") } else { ["$out", "$merge"].into_iter().find(is_there) };

@@ -1,4 +1,5 @@
-//! `create`, `drop`, `dropDatabase`, `renameCollection`, `collMod`, `listCollections`. What they do is not part of a transaction.
+//! `create`, `drop`, `dropDatabase`, `renameCollection`, `collMod`, `listCollections`. What they do
+//! is not part of a transaction.
 
 use bson::{Bson, Document};
 use mongotx::Namespace;

@@ -36,7 +36,8 @@ pub(super) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// The transaction that the recovery token names: `None` without a token, `Some(None)` for an empty one.
+    /// The transaction that the recovery token names: `None` without a token, `Some(None)` for an
+    /// empty one.
     fn token(&mut self) -> Answer<Option<Option<TxId>>> {
         let token: Option<Document> = self.fields.document("recoveryToken")?;
         token.map(|token| recovery::parse_token(&token, &self.seal)).transpose()
@@ -85,7 +86,8 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
     Ok(Body::empty().with_concern_error(missed, &Mode::Plain(None)))
 }
 
-/// The failure of a commit about which nothing is known here. After a pause, for some drivers ask again at once, and for minutes.
+/// The failure of a commit about which nothing is known here. After a pause, for some drivers ask
+/// again at once, and for minutes.
 async fn unknown_here(number: i64) -> Failure {
     tokio::time::sleep(PAUSE).await;
     let message = format!(

@@ -1,5 +1,5 @@
-//! `explain`: the server's plan for what the application wrote, in the server's own shape, and in the field `mongotx` the one for
-//! what the gateway would send.
+//! `explain`: the server's plan for what the application wrote, in the server's own shape, and in
+//! the field `mongotx` the one for what the gateway would send.
 
 use bson::{Bson, Document};
 use mongotx::Verbosity;

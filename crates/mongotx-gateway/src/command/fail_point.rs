@@ -1,4 +1,5 @@
-//! `configureFailPoint`, for the test suites of drivers. Only where test commands were enabled when the gateway was started.
+//! `configureFailPoint`, for the test suites of drivers. Only where test commands were enabled when
+//! the gateway was started.
 
 use super::parts::{body::Body, call::Call};
 use crate::{

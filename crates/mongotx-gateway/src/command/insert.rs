@@ -77,8 +77,8 @@ impl statements::Statement for Insertion {
     }
 }
 
-/// Outside a transaction: inserts the first documents, many by one command, as long as that can be. Answers how many; `None`: one was refused that
-/// ends the command.
+/// Outside a transaction: inserts the first documents, many by one command, as long as that can be.
+/// Answers how many; `None`: one was refused that ends the command.
 async fn insert_first(
     call: &mut Call<'_>,
     namespace: &Namespace,

@@ -1,7 +1,9 @@
-//! `mapReduce`: carried out as the pipeline that the server itself makes of it, so that it reads, and writes, what any pipeline does.
+//! `mapReduce`: carried out as the pipeline that the server itself makes of it, so that it reads,
+//! and writes, what any pipeline does.
 //!
-//! The server's own plan for a `mapReduce` (by `explain`, of 4.4 and later) shows that pipeline: the functions `map` and `reduce` stand
-//! in two operators that the server has for it. What it cannot say are values in `scope`: these are declared in each function.
+//! The server's own plan for a `mapReduce` (by `explain`, of 4.4 and later) shows that pipeline:
+//! the functions `map` and `reduce` stand in two operators that the server has for it. What it
+//! cannot say are values in `scope`: these are declared in each function.
 
 use bson::{Bson, Document, RawArrayBuf, RawDocumentBuf, doc, raw::cstr};
 
@@ -72,7 +74,8 @@ impl MapReduce {
             collation: fields.filled("collation")?,
             out: Out::parse(fields.required("out", out)?)?,
         };
-        // The server heeds neither of the two any more; the third is heeded before the handler runs.
+        // The server heeds neither of the two any more; the third is heeded before the handler
+        // runs.
         for flag in ["verbose", "jsMode", "bypassDocumentValidation"] {
             fields.safe_flag(flag)?;
         }
@@ -145,7 +148,8 @@ impl Out {
     }
 
     /// # Errors
-    /// 73 and 17385, as the server, and what [`Call::namespace`] refuses, for a collection that no results may go to.
+    /// 73 and 17385, as the server, and what [`Call::namespace`] refuses, for a collection that no
+    /// results may go to.
     fn check(&self, call: &Call<'_>) -> Answer<()> {
         let Self::Into { db, collection, .. } = self else { return Ok(()) };
         let db = db.as_deref().unwrap_or(call.db);

@@ -56,7 +56,8 @@ pub(crate) enum Route {
     Refused(Code, &'static str),
 }
 
-/// Carries a command out, from its arrival to its reply. Its one future is on the heap, and what is in it needs no box of its own.
+/// Carries a command out, from its arrival to its reply. Its one future is on the heap, and what is
+/// in it needs no box of its own.
 pub(crate) type Run = for<'a> fn(Arrived<'a>) -> Running<'a>;
 /// A command that is being carried out.
 pub(crate) type Running<'a> = BoxFuture<'a, Result<Reply, CommandError>>;
@@ -87,8 +88,8 @@ pub(crate) enum InTransactions {
     NeverBecause(&'static str),
 }
 
-/// How the own fields of a command are read, as far as that needs no server: those that are left without the session's and those that
-/// every command may carry.
+/// How the own fields of a command are read, as far as that needs no server: those that are left
+/// without the session's and those that every command may carry.
 #[derive(Clone, Copy)]
 pub(crate) enum Parse {
     /// Not at all: the server parses them, or there are none.
@@ -102,7 +103,8 @@ pub(crate) enum Parse {
 }
 
 impl Command {
-    /// A row that says no more than that: transactions do not hold the command, and it does nothing else of what a row can say.
+    /// A row that says no more than that: transactions do not hold the command, and it does nothing
+    /// else of what a row can say.
     pub(super) const fn new(names: &'static [&'static str], access: Access, route: Route) -> Self {
         Self {
             names,

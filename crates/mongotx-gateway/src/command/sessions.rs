@@ -1,7 +1,7 @@
 //! `refreshSessions`, `endSessions`, `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 //!
-//! To kill a session is to roll back what is open in it, to close its cursors, and to interrupt what runs in it. A session
-//! that is ended is killed and forgotten.
+//! To kill a session is to roll back what is open in it, to close its cursors, and to interrupt
+//! what runs in it. A session that is ended is killed and forgotten.
 
 use std::time::Instant;
 

@@ -1,8 +1,10 @@
-//! The one table of commands: a row says everything that is particular to a command, but for what its handler does.
+//! The one table of commands: a row says everything that is particular to a command, but for what
+//! its handler does.
 //!
-//! To add a command: write its handler, in a file of its own or beside those that it belongs to, and a row here. A row begins with
-//! who answers the command (and, of those that MongoTx gives their meaning, with what the session's fields may say of them), its
-//! handler, its names, and the privilege that it needs; what a row does not say besides is as in [`Command::new`].
+//! To add a command: write its handler, in a file of its own or beside those that it belongs to,
+//! and a row here. A row begins with who answers the command (and, of those that MongoTx gives
+//! their meaning, with what the session's fields may say of them), its handler, its names, and the
+//! privilege that it needs; what a row does not say besides is as in [`Command::new`].
 
 use std::sync::LazyLock;
 
@@ -34,7 +36,8 @@ use crate::{
 
 type Names = &'static [&'static str];
 
-/// Runs a handler, which answers `Answer` of anything that is [`Made`], by one of the ways of [`run`].
+/// Runs a handler, which answers `Answer` of anything that is [`Made`], by one of the ways of
+/// [`run`].
 macro_rules! by {
     ($way:ident, $handler:expr) => {{
         struct This;

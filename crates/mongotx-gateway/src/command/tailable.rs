@@ -1,7 +1,9 @@
-//! Tailable cursors: those that stay open at the end of a capped collection, for documents that come later.
+//! Tailable cursors: those that stay open at the end of a capped collection, for documents that
+//! come later.
 //!
-//! In a capped collection transactions lock nothing, so nothing in it is ever pending, and the server's own cursor shows what
-//! MongoTx would. The gateway passes its batches on, under an id of its own. The server opens no such cursor on another collection.
+//! In a capped collection transactions lock nothing, so nothing in it is ever pending, and the
+//! server's own cursor shows what MongoTx would. The gateway passes its batches on, under an id of
+//! its own. The server opens no such cursor on another collection.
 
 use std::time::Instant;
 

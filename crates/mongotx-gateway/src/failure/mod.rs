@@ -1,5 +1,5 @@
-//! A command that was not carried out, as the server would tell it: code, words, labels, and what else stands in the
-//! reply.
+//! A command that was not carried out, as the server would tell it: code, words, labels, and what
+//! else stands in the reply.
 //!
 //! | file | |
 //! | --- | --- |

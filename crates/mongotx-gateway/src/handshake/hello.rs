@@ -1,5 +1,5 @@
-//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or a member of a replica set, if that was asked for: of
-//! one alone, or of one with other gateways (`members`).
+//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or a member of
+//! a replica set, if that was asked for: of one alone, or of one with other gateways (`members`).
 //!
 //! Drivers offer sessions, transactions and retryable writes to routers and send all commands to
 //! them; they neither look for other members nor dial other addresses, and they hand on the

@@ -1,4 +1,5 @@
-//! `saslStart`, `saslContinue`, `logout`, and the login that a `hello` may begin (`speculativeAuthenticate`).
+//! `saslStart`, `saslContinue`, `logout`, and the login that a `hello` may begin
+//! (`speculativeAuthenticate`).
 //!
 //! Unknown users get the same exchange, with a salt that looks like any other, and fail at its end:
 //! the messages to the client, and the work for them, are the same as with a wrong password. A

@@ -55,7 +55,8 @@ pub(crate) fn start_session() -> Reply {
     session::start().into()
 }
 
-/// `getnonce`: a new one each time. It was for a way to log in that no server has any more; only old clients ask.
+/// `getnonce`: a new one each time. It was for a way to log in that no server has any more; only
+/// old clients ask.
 pub(crate) fn nonce() -> Reply {
     doc! {"nonce": format!("{:016x}", rand::random::<u64>()), "ok": 1.0}.into()
 }

@@ -1,4 +1,5 @@
-//! `startSession`: an id for a session. Sessions begin with their first command, not with this; drivers make ids themselves.
+//! `startSession`: an id for a session. Sessions begin with their first command, not with this;
+//! drivers make ids themselves.
 
 use bson::{Document, Uuid, doc};
 

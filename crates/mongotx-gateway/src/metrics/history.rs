@@ -1,7 +1,8 @@
-//! The last minutes, second by second: how many commands, how they ended, and how long they took. For pictures; what is counted for
-//! ever is in `metrics/mod.rs`.
+//! The last minutes, second by second: how many commands, how they ended, and how long they took.
+//! For pictures; what is counted for ever is in `metrics/mod.rs`.
 //!
-//! A command costs one atomic addition here; once a second all counters are read and what has changed is kept.
+//! A command costs one atomic addition here; once a second all counters are read and what has
+//! changed is kept.
 
 use std::{
     collections::VecDeque,
@@ -148,7 +149,8 @@ impl History {
         kept.seconds.push_back(second);
     }
 
-    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since 1970.
+    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since
+    /// 1970.
     pub(super) fn seconds(&self, since: u64) -> Vec<Second> {
         self.kept().seconds.iter().filter(|second| second.at > since).cloned().collect()
     }

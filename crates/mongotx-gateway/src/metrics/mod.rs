@@ -42,7 +42,8 @@ impl MetricConstructor<Histogram> for Latency {
     }
 }
 
-/// Everything that is counted. Labels are words of the gateway's own: what clients send makes no new ones.
+/// Everything that is counted. Labels are words of the gateway's own: what clients send makes no
+/// new ones.
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) connections: Gauge,
@@ -171,7 +172,8 @@ impl Metrics {
         });
     }
 
-    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since 1970.
+    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since
+    /// 1970.
     pub(crate) fn seconds(&self, since: u64) -> Vec<Second> {
         self.history.seconds(since)
     }

@@ -23,10 +23,12 @@ use crate::{
     wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},
 };
 
-/// Messages of this size are decoded and encoded on a thread of their own, not on one that serves other connections.
+/// Messages of this size are decoded and encoded on a thread of their own, not on one that serves
+/// other connections.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// Replies of this size are sent even when there is no memory left: what they say matters, such as that a write was made.
+/// Replies of this size are sent even when there is no memory left: what they say matters, such as
+/// that a write was made.
 const SMALL_BYTES: usize = 64 * 1024;
 
 /// The numbers of the messages that the gateway sends.

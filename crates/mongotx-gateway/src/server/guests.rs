@@ -106,7 +106,8 @@ impl Open {
         }
     }
 
-    /// Ends the connection that has not logged in and was silent for the longest time. False: there is none.
+    /// Ends the connection that has not logged in and was silent for the longest time. False: there
+    /// is none.
     fn evict(&mut self) -> bool {
         let strangers = self.guests.values().filter(|guest| guest.user().is_none());
         let Some(silent) = strangers.min_by_key(|guest| *guest.last_message()).map(Arc::clone) else { return false };

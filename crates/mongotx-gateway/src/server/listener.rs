@@ -15,7 +15,8 @@ use tokio::net::{TcpListener, UnixListener};
 use super::Server;
 use crate::connection::Peer;
 
-/// After it could not accept: mostly there are too many open files, and looking at once again does not help.
+/// After it could not accept: mostly there are too many open files, and looking at once again does
+/// not help.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A socket that accepts connections.
 pub(crate) enum Listener {
@@ -29,7 +30,8 @@ impl Listener {
         Ok(Self::Tcp(TcpListener::bind(address).await?))
     }
 
-    /// Listens on a Unix socket, which only this user can connect to. A file that a dead process has left is replaced.
+    /// Listens on a Unix socket, which only this user can connect to. A file that a dead process
+    /// has left is replaced.
     pub(crate) fn unix(path: &Path) -> Result<Self> {
         remove_abandoned(path)?;
         let listener = UnixListener::bind(path)?;

@@ -11,8 +11,8 @@
 //! | `web` | the page for operators, on a socket of its own |
 //! | `endpoint` | `/metrics` and `/healthz` over HTTP, on a socket of their own |
 //!
-//! There is one task per connection and one command at a time on it: what a client does to its own connection is seen by
-//! no other.
+//! There is one task per connection and one command at a time on it: what a client does to its own
+//! connection is seen by no other.
 
 mod answer;
 mod endpoint;
@@ -80,7 +80,8 @@ impl Server {
         }
     }
 
-    /// From now on connections begin with these certificates, and these are the users: what others have open ends.
+    /// From now on connections begin with these certificates, and these are the users: what others
+    /// have open ends.
     pub(crate) async fn reload(&self, tls: Option<TlsAcceptor>, users: Option<Users>) -> Reloaded {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         let (Some(roster), Some(users)) = (&self.context.users, users) else { return Reloaded { users_changed: 0 } };

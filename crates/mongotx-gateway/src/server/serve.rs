@@ -119,13 +119,15 @@ fn longest_silence(limits: &Limits, is_stranger: bool) -> Option<(Duration, &'st
     idle.into_iter().chain(login).min()
 }
 
-/// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and sent.
+/// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and
+/// sent.
 async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     writer.write_all(bytes).await?;
     writer.flush().await
 }
 
-/// Waits for an answer, and notices when the client does not: a command may then be given up, which it decides itself.
+/// Waits for an answer, and notices when the client does not: a command may then be given up, which
+/// it decides itself.
 async fn watching<T>(
     connection: &Connection,
     reader: &mut (impl AsyncBufRead + Unpin),

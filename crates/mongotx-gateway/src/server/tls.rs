@@ -1,4 +1,5 @@
-//! TLS for clients: certificates from files, and the handshake before the first byte of a connection.
+//! TLS for clients: certificates from files, and the handshake before the first byte of a
+//! connection.
 
 use std::{
     path::{Path, PathBuf},

@@ -26,7 +26,8 @@ pub(crate) fn is_retriable(code: i64, mode: &Mode) -> bool {
     matches!(mode, Mode::Write(..)) && RETRIABLE.iter().any(|retriable| i64::from(*retriable) == code)
 }
 
-/// The failure with the labels that the server would give it. `ends`: the command commits or rolls back.
+/// The failure with the labels that the server would give it. `ends`: the command commits or rolls
+/// back.
 pub(crate) fn add_for(failure: Failure, ends: bool, body: &Document) -> Failure {
     let code = failure.code;
     // The command fails in any case: wrong session fields are not reported as well.

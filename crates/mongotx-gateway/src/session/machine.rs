@@ -1,5 +1,5 @@
-//! The state machine of one session: which transaction is its newest, what became of it, and what a command with a
-//! transaction number means there. Pure: no I/O, no clock.
+//! The state machine of one session: which transaction is its newest, what became of it, and what a
+//! command with a transaction number means there. Pure: no I/O, no clock.
 //!
 //! | newest number | plain write | first statement | later statement | commit | abort |
 //! | --- | --- | --- | --- | --- | --- |

@@ -33,7 +33,8 @@ use crate::{
     failure::{Answer, Failure, codes},
 };
 
-/// A session's name: the UUID that the client made, and the digest of the user where the client names one.
+/// A session's name: the UUID that the client made, and the digest of the user where the client
+/// names one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lsid {
     /// The UUID of `lsid.id`.
@@ -50,8 +51,8 @@ impl Lsid {
         Some(Self { id: id.try_into().ok()?, user })
     }
 
-    /// The session of this name that is the user's: one user's sessions are nothing to another one. Without a user it is the one that
-    /// the client names.
+    /// The session of this name that is the user's: one user's sessions are nothing to another one.
+    /// Without a user it is the one that the client names.
     ///
     /// # Errors
     /// 13 for a name with another user in it.

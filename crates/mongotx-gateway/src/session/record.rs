@@ -5,8 +5,9 @@
 //! {_id: <session>, n: <number>, v: <version>, done: <statements>, at: <date>}
 //! ```
 //!
-//! `done` is BSON in a binary value, `{s: [{i: <first statement>, k: <how many>, …}, …]}`, because replies may have field
-//! names, and be nested as deeply, as no stored document may. Equal results of statements in a row are one entry.
+//! `done` is BSON in a binary value, `{s: [{i: <first statement>, k: <how many>, …}, …]}`, because
+//! replies may have field names, and be nested as deeply, as no stored document may. Equal results
+//! of statements in a row are one entry.
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
@@ -16,7 +17,8 @@ use super::{
 };
 use crate::failure::{Answer, Failure, codes};
 
-/// The most that the results of one write may take. While it is being replaced, a stored document has both versions.
+/// The most that the results of one write may take. While it is being replaced, a stored document
+/// has both versions.
 pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// The stored record of a session.

@@ -1,4 +1,5 @@
-//! The records of retryable writes of all sessions, in the database of the client records: see [`super::record`] for what one says.
+//! The records of retryable writes of all sessions, in the database of the client records: see
+//! [`super::record`] for what one says.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ const COLLECTION: &str = "writes";
 /// Collection in which gateways describe their open transactions (`activity_record`).
 pub(crate) const ACTIVITY: &str = "activity";
 
-/// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
+/// In the database of the client records: is this collection one of those that gateways and clients
+/// of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
     const OF_CLIENTS: [&str; 6] = ["txs", "events", "guards", "checkpoint", "deployment", "orphans"];
     OF_CLIENTS.contains(&collection) || [COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
@@ -78,7 +80,8 @@ impl Records {
         found.map_or_else(|| Ok(Record::default()), |stored| Record::decode(&stored))
     }
 
-    /// Replaces the record in a transaction if it is still `before`. Nothing is matched or inserted where it is not.
+    /// Replaces the record in a transaction if it is still `before`. Nothing is matched or inserted
+    /// where it is not.
     ///
     /// # Errors
     /// The library's; 11000 where another gateway has made the session's first record meanwhile.

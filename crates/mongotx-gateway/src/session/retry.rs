@@ -46,13 +46,15 @@ pub(crate) struct Retry {
     whole: Option<Result<Reply, Failure>>,
     /// An attempt is under way.
     is_under_way: bool,
-    /// An attempt was stopped by a limit of time, or because the session was killed: what it has sent may be done yet.
+    /// An attempt was stopped by a limit of time, or because the session was killed: what it has
+    /// sent may be done yet.
     is_broken_off: bool,
 }
 
 impl Retry {
-    /// Statements are about to be sent. Until [`Retry::ends`] is called, whatever becomes of the future that sends them, those of which
-    /// nothing is noted count as unknown from the next time on.
+    /// Statements are about to be sent. Until [`Retry::ends`] is called, whatever becomes of the
+    /// future that sends them, those of which nothing is noted count as unknown from the next time
+    /// on.
     pub(crate) fn begins(&mut self) {
         self.is_broken_off |= std::mem::replace(&mut self.is_under_way, true);
     }

@@ -1,6 +1,7 @@
 //! One session: its state machine, its open transaction, and how what runs in it is interrupted.
 //!
-//! Commands with a transaction number have the session to themselves, one after the other, as in the server.
+//! Commands with a transaction number have the session to themselves, one after the other, as in
+//! the server.
 
 use std::{
     sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError, Weak},
@@ -38,7 +39,8 @@ pub(crate) struct Work {
     pub(crate) machine: Machine,
     /// The newest number's transaction, while it is open.
     pub(crate) open: Option<Open>,
-    /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
+    /// The newest number's transaction: what a commit that was not answered, or is asked for again,
+    /// is asked about.
     pub(crate) id: Option<TxId>,
     /// API parameters of the newest transaction's first statement.
     pub(crate) api: ApiParameters,
@@ -164,7 +166,8 @@ impl Slot {
         self.interrupts.send_modify(|count| *count += 1);
     }
 
-    /// Stops the command that runs in it, and rolls back what is open: that one's number, and what others saw of it.
+    /// Stops the command that runs in it, and rolls back what is open: that one's number, and what
+    /// others saw of it.
     pub(crate) async fn kill(&self) -> Option<(i64, Snapshot)> {
         self.interrupt();
         let mut work = self.check_out().await;

@@ -68,8 +68,8 @@ impl Slots {
         self.of_users.get(user).copied().unwrap_or(0)
     }
 
-    /// Removes some of the sessions that are not worth keeping, the oldest of them: of this user, or of everybody. False: there
-    /// are none.
+    /// Removes some of the sessions that are not worth keeping, the oldest of them: of this user,
+    /// or of everybody. False: there are none.
     fn evict(&mut self, user: Option<&[u8]>) -> bool {
         let is_meant = |slot: &&Arc<Slot>| user.is_none_or(|user| slot.lsid.user == user) && is_idle(slot);
         let mut idle: Vec<(Instant, Lsid)> =

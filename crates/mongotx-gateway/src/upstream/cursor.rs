@@ -47,7 +47,8 @@ impl ServerCursor {
         Self { lean, namespace, id, awaits }
     }
 
-    /// The server's reply with the next documents, at most `size`. `wait`: how long it waits for some, if it does.
+    /// The server's reply with the next documents, at most `size`. `wait`: how long it waits for
+    /// some, if it does.
     ///
     /// # Errors
     /// As [`super::Upstream::run`].

@@ -1,5 +1,5 @@
-//! Commands passed on by the official driver. It reads answers into documents and writes them again, which keeps
-//! everything but a name that occurs twice.
+//! Commands passed on by the official driver. It reads answers into documents and writes them
+//! again, which keeps everything but a name that occurs twice.
 
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, raw::CStr};
 

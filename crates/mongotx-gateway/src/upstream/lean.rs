@@ -28,7 +28,8 @@ impl Lean {
         Self { pool: Pool::new(settings, limits, Arc::default()) }
     }
 
-    /// Runs a client's command on a free connection and answers what the server answered: [`super::Upstream::run`].
+    /// Runs a client's command on a free connection and answers what the server answered:
+    /// [`super::Upstream::run`].
     pub(super) async fn run(
         &self,
         database: &str,

@@ -175,8 +175,9 @@ struct Together {
     named: usize,
 }
 
-/// Carries out as many of the first operations as one command can. Where some name their documents by other keys than `_id`, these
-/// are asked for before, by one command, if `by_key`, unless the transaction has read the documents.
+/// Carries out as many of the first operations as one command can. Where some name their documents
+/// by other keys than `_id`, these are asked for before, by one command, if `by_key`, unless the
+/// transaction has read the documents.
 async fn first_statements(
     core: &Core,
     tx: &mut Transaction,

@@ -1,4 +1,5 @@
-//! Expressions whose value is not the same when they are asked again: the time, which is bound at the first answer, and chance.
+//! Expressions whose value is not the same when they are asked again: the time, which is bound at
+//! the first answer, and chance.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! `delete`: one document or many. Inside a transaction a document is marked, and goes when the transaction commits.
+//! `delete`: one document or many. Inside a transaction a document is marked, and goes when the
+//! transaction commits.
 
 use std::sync::Arc;
 

@@ -1,12 +1,16 @@
-//! Writes of one document each, outside transactions, as many as one command can carry out. Each takes effect by itself, as if it were sent
-//! alone: see [`super::direct`].
+//! Writes of one document each, outside transactions, as many as one command can carry out. Each
+//! takes effect by itself, as if it were sent alone: see [`super::direct`].
 //!
-//! 1. Take the first ones of one kind that name their documents by `_id`, and for which no pending value of a unique index counts.
-//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails* ([`sd2v::unheld`] where the server is
-//!    trusted to refuse such updates, else [`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id` that is taken. The server
-//!    names the statements that have failed, and has not begun with those behind one of an ordered command.
-//! 3. A statement that is not named is carried out. One that may have met a lock has changed nothing, and is left to the caller, who sends
-//!    it alone. All others that are named are refused, as they would be alone.
+//! 1. Take the first ones of one kind that name their documents by `_id`, and for which no pending
+//!    value of a unique index counts.
+//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails*
+//!    ([`sd2v::unheld`] where the server is trusted to refuse such updates, else
+//!    [`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id`
+//!    that is taken. The server names the statements that have failed, and has not begun with those
+//!    behind one of an ordered command.
+//! 3. A statement that is not named is carried out. One that may have met a lock has changed
+//!    nothing, and is left to the caller, who sends it alone. All others that are named are
+//!    refused, as they would be alone.
 //!
 //! The command is sent once. If it is not answered, each of its statements may be carried out.
 
@@ -35,25 +39,29 @@ use crate::{
     options::Namespace,
 };
 
-/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails. (Where its update is guarded, any error may be that.)
+/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails. (Where
+/// its update is guarded, any error may be that.)
 const FAILED: i32 = 241;
 
-/// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed, CommandNotFound, InvalidOptions,
-/// InvalidNamespace, BSONObjectTooLarge, missing and unknown fields: the server refuses a whole command by these before it begins with it.
+/// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed,
+/// CommandNotFound, InvalidOptions, InvalidNamespace, BSONObjectTooLarge, missing and unknown
+/// fields: the server refuses a whole command by these before it begins with it.
 const NOT_BEGUN: [i32; 12] = [2, 9, 13, 14, 16, 18, 59, 72, 73, 10_334, 40_414, 40_415];
 
 /// Results of a command that carried out several writes: see [`crate::Collection::write_first`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FirstWrites {
-    /// How many of the writes were dealt with, from the first on. Zero: the first one has to be carried out alone.
+    /// How many of the writes were dealt with, from the first on. Zero: the first one has to be
+    /// carried out alone.
     pub taken: usize,
     /// Sum of the results of the writes that were carried out.
     pub result: BulkWriteResult,
     /// Writes that changed nothing, by position: refused with an error, or (`None`) to be carried
     /// out alone, because a transaction may hold the document.
     pub not_done: BTreeMap<usize, Option<Error>>,
-    /// The command's own failure. Each of the writes that were taken may have been made, unless the error tells what was.
+    /// The command's own failure. Each of the writes that were taken may have been made, unless the
+    /// error tells what was.
     pub failed: Option<Error>,
 }
 
@@ -230,7 +238,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The `_id` that a write names, and its statement in a command of several. `None`: it has to be carried out alone.
+/// The `_id` that a write names, and its statement in a command of several. `None`: it has to be
+/// carried out alone.
 fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool) -> Option<(Bson, Document)> {
     operation.check().ok()?;
     match operation {
@@ -260,8 +269,8 @@ fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool
     }
 }
 
-/// The one `_id` that the filter demands, if it demands nothing else: of a document that does not match for another reason, a lock would not be
-/// seen.
+/// The one `_id` that the filter demands, if it demands nothing else: of a document that does not
+/// match for another reason, a lock would not be seen.
 fn only_id(filter: &Document) -> Option<Bson> {
     let mut ids = pinned_ids(filter).filter(|ids| is_only_id(filter) && ids.len() == 1)?;
     ids.pop()

@@ -171,7 +171,8 @@ pub(crate) async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Opti
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
-/// The command in the view of a transaction with writes of its own: mapped first, then everything as asked.
+/// The command in the view of a transaction with writes of its own: mapped first, then everything
+/// as asked.
 pub(crate) fn own_command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
     let command = as_aggregate(query)?;
     let stages = mapped_stages(own, ns, &command)?;
@@ -206,8 +207,8 @@ pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
     Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.terms.clone()) })
 }
 
-/// The stages after which the documents are those that match in the view of who sees `own` unsafe versions, exactly as the
-/// application wrote them.
+/// The stages after which the documents are those that match in the view of who sees `own` unsafe
+/// versions, exactly as the application wrote them.
 pub(crate) fn visible_pipeline(own: Option<&Visible>, filter: &Document) -> Vec<Document> {
     let visible = own.map_or(&[][..], Visible::writers);
     let mut pipeline = vec![view::select(filter, visible)];

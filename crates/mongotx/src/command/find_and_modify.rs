@@ -1,6 +1,8 @@
-//! `findAndModify`: the first document in the order asked for is changed, and shown as it was or as it is.
+//! `findAndModify`: the first document in the order asked for is changed, and shown as it was or as
+//! it is.
 //!
-//! A sort is a promise about *which* document it is: a locked one is never passed over for one behind it.
+//! A sort is a promise about *which* document it is: a locked one is never passed over for one
+//! behind it.
 
 use std::sync::Arc;
 
@@ -169,8 +171,8 @@ async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify)
     }
 }
 
-/// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise the first in order is
-/// looked for and then changed, if it is still free and still matches.
+/// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise
+/// the first in order is looked for and then changed, if it is still free and still matches.
 async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     let pinned = query.pinned_id(core, ns).await?.is_some();
@@ -353,8 +355,9 @@ async fn free_one(
     Ok(Some(command.shown(picks, shown)))
 }
 
-/// This document, if it still matches: in one command where that can be done and shown; otherwise changed and then looked
-/// at, or locked first, by a change that changes nothing, and looked at before it is changed.
+/// This document, if it still matches: in one command where that can be done and shown; otherwise
+/// changed and then looked at, or locked first, by a change that changes nothing, and looked at
+/// before it is changed.
 async fn one(
     core: &Core,
     tx: &mut Transaction,

@@ -1,8 +1,8 @@
 //! `insert`: inside a transaction each document is stored with an unsafe version only.
 //!
-//! A duplicate `_id` is asked about: committed, or inserted by this transaction, is the server's duplicate-key error;
-//! removed by this transaction is revived; an active rival's is a conflict; a leftover is repaired, and the insert is
-//! sent again.
+//! A duplicate `_id` is asked about: committed, or inserted by this transaction, is the server's
+//! duplicate-key error; removed by this transaction is revived; an active rival's is a conflict; a
+//! leftover is repaired, and the insert is sent again.
 
 use std::{slice, sync::Arc};
 
@@ -221,7 +221,8 @@ async fn revive(
     Ok(core.send_prepared(tx, ns, command).await?.ok()?.n == 1)
 }
 
-/// Under the collection's collation the removed document may have another `_id`, which could not be changed at the end.
+/// Under the collection's collation the removed document may have another `_id`, which could not be
+/// changed at the end.
 async fn refuse_other_id(core: &Core, ns: &Namespace, at: &Address, me: TxId) -> Result<()> {
     let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me), REMOVE: true}]};
     let find = doc! {"find": &ns.coll, "filter": mine, "projection": {"_id": 1}};
@@ -280,8 +281,8 @@ async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(
     Ok(lock.map(|lock| (at, lock)))
 }
 
-/// Several documents in a transaction. Answers their `_id`s; an error carries what was refused and how many were
-/// inserted.
+/// Several documents in a transaction. Answers their `_id`s; an error carries what was refused and
+/// how many were inserted.
 pub(crate) async fn many(
     core: &Core,
     tx: &mut Transaction,
@@ -384,8 +385,8 @@ impl Batch {
         Ok(!self.ordered)
     }
 
-    /// Are the documents that were just inserted unique? False: stop here; what was inserted behind a duplicate, where the
-    /// order counts, is taken back.
+    /// Are the documents that were just inserted unique? False: stop here; what was inserted behind
+    /// a duplicate, where the order counts, is taken back.
     async fn check_batch(
         &mut self,
         core: &Core,

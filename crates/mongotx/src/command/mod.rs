@@ -1,8 +1,9 @@
 //! One file per MongoDB command: the one place where each gets its transactional meaning.
 //!
-//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is answered by what is
-//! committed, a write of one document is one conditional command on a clean document, and a write of several is a
-//! transaction of its own ([`implicit`]). Several writes of one document each may share a command ([`each`]).
+//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is
+//! answered by what is committed, a write of one document is one conditional command on a clean
+//! document, and a write of several is a transaction of its own ([`implicit`]). Several writes of
+//! one document each may share a command ([`each`]).
 
 pub(crate) mod aggregate;
 pub(crate) mod bulk;
@@ -59,7 +60,8 @@ pub(crate) struct Terms {
     pub(crate) find_only: Option<FindOnly>,
 }
 
-/// Options of a `find` that no pipeline has: they are about an index, or about how documents are stored.
+/// Options of a `find` that no pipeline has: they are about an index, or about how documents are
+/// stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FindOnly {
     /// The first key of the index that is read.
@@ -100,7 +102,8 @@ impl FindOnly {
 }
 
 impl Terms {
-    /// With a hint that the server knows: a unique index is stored under another name and with one more field.
+    /// With a hint that the server knows: a unique index is stored under another name and with one
+    /// more field.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
         Ok(match core.catalog.look_up(&core.server, ns).await?.stored_hint(hint) {
@@ -131,7 +134,8 @@ impl Terms {
         )))
     }
 
-    /// Adds collation and variables to a command that has places for both. (Hints are for the user's own query only.)
+    /// Adds collation and variables to a command that has places for both. (Hints are for the
+    /// user's own query only.)
     pub(crate) fn add_to(&self, command: &mut Document) {
         if let Some(collation) = &self.collation {
             command.insert("collation", collation.clone());

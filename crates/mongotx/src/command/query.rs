@@ -135,7 +135,8 @@ impl Query {
     }
 }
 
-/// The one `_id` that the filter can match: `None` when there may be others, or when a collation decides which.
+/// The one `_id` that the filter can match: `None` when there may be others, or when a collation
+/// decides which.
 pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
     let Some(mut ids) = filter::pinned_ids(filter) else { return Ok(None) };
     if ids.len() != 1 {
@@ -160,8 +161,8 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
     Ok((!collated).then_some(id))
 }
 
-/// The condition for just these `_id`s, in a command with these terms: under a collation a string equals others, but not
-/// as a pattern. (A document that holds strings has no such pattern.)
+/// The condition for just these `_id`s, in a command with these terms: under a collation a string
+/// equals others, but not as a pattern. (A document that holds strings has no such pattern.)
 pub(crate) fn exactly(addresses: &[Address], terms: &Terms) -> Document {
     if terms.collation.is_none() {
         return among(addresses);
@@ -180,8 +181,8 @@ fn exact_pattern(id: &Bson) -> Bson {
     }
 }
 
-/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the server would check, and
-/// without a condition that only an index answers.
+/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the
+/// server would check, and without a condition that only an index answers.
 pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
     if terms.hint.is_some() || filter::has_special(filter) {
         return Ok(None);

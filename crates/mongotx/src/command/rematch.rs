@@ -1,5 +1,5 @@
-//! An upsert that has met a duplicate key looks again whether a document matches, as the server's own do: a rival may have
-//! inserted, and committed, what was not there when it looked.
+//! An upsert that has met a duplicate key looks again whether a document matches, as the server's
+//! own do: a rival may have inserted, and committed, what was not there when it looked.
 //!
 //! 1. Nothing matches: insert. A duplicate key: match again. Whatever matches now is changed.
 //! 2. Still nothing matches: it is a real duplicate, which is reported. Exception: the filter

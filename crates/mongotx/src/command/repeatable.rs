@@ -1,9 +1,10 @@
 //! Repeatable read: what is read is read-locked first.
 //!
 //! 1. Select as at read committed.
-//! 2. Read-lock what was selected ([`crate::coordinator::read_locks`]), unless a rival holds its write lock: wait for it, or
-//!    fail. Something was removed before it was locked: again from 1.
-//! 3. Read again, now that no rival can change it. If a document does not match any more: again from 1.
+//! 2. Read-lock what was selected ([`crate::coordinator::read_locks`]), unless a rival holds its
+//!    write lock: wait for it, or fail. Something was removed before it was locked: again from 1.
+//! 3. Read again, now that no rival can change it. If a document does not match any more: again
+//!    from 1.
 
 use bson::doc;
 
@@ -71,8 +72,8 @@ async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query:
     find::committed(core, Some(tx), ns, &nowhere).await.map(drop)
 }
 
-/// Steps 1 and 2: where the documents are that the query finds, all of them read-locked (or written by this transaction).
-/// `None`: one of them was removed before it was locked.
+/// Steps 1 and 2: where the documents are that the query finds, all of them read-locked (or written
+/// by this transaction). `None`: one of them was removed before it was locked.
 async fn lock_matching(
     core: &Core,
     tx: &mut Transaction,

@@ -86,8 +86,8 @@ impl UpdateCommand {
         Ok(())
     }
 
-    /// Is it a transaction of its own outside one? The server knows no order beside a condition on locks, and takes no
-    /// expression in an upsert.
+    /// Is it a transaction of its own outside one? The server knows no order beside a condition on
+    /// locks, and takes no expression in an upsert.
     pub(crate) fn needs_selection(&self) -> bool {
         has_special(&self.filter) || self.upsert && has_script(&self.filter)
     }
@@ -246,7 +246,8 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
     Ok(UpdateResult::default())
 }
 
-/// Changes the first document that the query finds in the transaction's view: where it is and whether it was modified.
+/// Changes the first document that the query finds in the transaction's view: where it is and
+/// whether it was modified.
 pub(crate) async fn write_first(
     core: &Core,
     tx: &mut Transaction,

@@ -1,5 +1,5 @@
-//! An upsert inside a transaction that matched nothing: the server builds the document from the filter's equalities and
-//! the update, as it does without MongoTx, but with an unsafe version only.
+//! An upsert inside a transaction that matched nothing: the server builds the document from the
+//! filter's equalities and the update, as it does without MongoTx, but with an unsafe version only.
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
@@ -129,7 +129,8 @@ async fn build(
     Ok(())
 }
 
-/// The update may have given the document another shard key than the filter demands, which is where it is now.
+/// The update may have given the document another shard key than the filter demands, which is where
+/// it is now.
 async fn check_built(
     core: &Core,
     tx: &mut Transaction,
@@ -149,7 +150,8 @@ async fn check_built(
     changed
 }
 
-/// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted, then changed.
+/// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted,
+/// then changed.
 async fn insert_and_change(
     core: &Core,
     tx: &mut Transaction,

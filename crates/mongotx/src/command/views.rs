@@ -1,5 +1,5 @@
-//! The server's views: replaced by what they are on before anything else is asked, because a view would show stored
-//! documents through a pipeline that is not mapped.
+//! The server's views: replaced by what they are on before anything else is asked, because a view
+//! would show stored documents through a pipeline that is not mapped.
 
 use std::collections::BTreeMap;
 

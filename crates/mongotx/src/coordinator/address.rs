@@ -35,8 +35,9 @@ impl Address {
         Self { id, key, any: false }
     }
 
-    /// Every document that the transactions in question hold, whatever its `_id`: in statements that undo, and so demand their locks, for
-    /// those of which a write was never answered that names no `_id`.
+    /// Every document that the transactions in question hold, whatever its `_id`: in statements
+    /// that undo, and so demand their locks, for those of which a write was never answered that
+    /// names no `_id`.
     pub(crate) fn any_held() -> Self {
         Self { any: true, ..Self::bare(Bson::Null) }
     }
@@ -47,7 +48,8 @@ impl Address {
         Ok(Self::new(id, key.of(document)?))
     }
 
-    /// As a filter names it that matches one `_id`: with the values of the key, if it demands them all.
+    /// As a filter names it that matches one `_id`: with the values of the key, if it demands them
+    /// all.
     pub(crate) fn named(id: Bson, filter: &Document, terms: &Terms, key: &ShardKey) -> Self {
         // Strings that a collation calls equal may be on other shards.
         let demanded = if terms.collation.is_none() { key.of_filter(filter) } else { None };
@@ -101,7 +103,8 @@ impl Core {
         self.ask_where(ns, named, &key).await
     }
 
-    /// Has this transaction given the document another shard key than that by which it is stored? The inner error says so.
+    /// Has this transaction given the document another shard key than that by which it is stored?
+    /// The inner error says so.
     pub(crate) async fn refuse_changed_key(
         &self,
         ns: &Namespace,

@@ -77,8 +77,8 @@ pub(crate) enum Known {
 }
 
 impl Core {
-    /// Waits for the document that others wanted by the same key, then locks and changes it. For what [`Core::prepare_found`]
-    /// could do as well.
+    /// Waits for the document that others wanted by the same key, then locks and changes it. For
+    /// what [`Core::prepare_found`] could do as well.
     pub(super) async fn prepare_wanted(
         &self,
         tx: &mut Transaction,
@@ -133,8 +133,8 @@ impl Core {
     }
 }
 
-/// `None`: the query names no key, demands something else besides, so that it may not be about the document at all, or the key may be
-/// that of a document of the transaction's own.
+/// `None`: the query names no key, demands something else besides, so that it may not be about the
+/// document at all, or the key may be that of a document of the transaction's own.
 fn key_of(tx: &Transaction, ns: &Namespace, collection: &Collection, query: &Query) -> Option<Key> {
     let named: Document = collection.pinned_key(&query.filter)?;
     let is_all = demands_only(&query.filter, &named) && !tx.has_new_keys(ns);

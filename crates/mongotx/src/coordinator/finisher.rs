@@ -1,5 +1,5 @@
-//! Making documents clean after a decision: one command per collection for as many transactions as have come together
-//! ([`backlog`], decision 0038).
+//! Making documents clean after a decision: one command per collection for as many transactions as
+//! have come together ([`backlog`], decision 0038).
 //!
 //! A transaction leaves the list when the server has answered, for each of its documents, that its
 //! lock is gone: because of this finish, or one before it, or because a later transaction of this
@@ -101,7 +101,8 @@ struct Desk {
 }
 
 impl Finisher {
-    /// Starts the task. `delay`: how long a document waits for others, at most. It ends when the last `Finisher` is dropped.
+    /// Starts the task. `delay`: how long a document waits for others, at most. It ends when the
+    /// last `Finisher` is dropped.
     pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>, delay: Duration) -> Self {
         let backlog = Mutex::new(Backlog::new(delay));
         let desk = Arc::new(Desk { server, log, backlog, wake: Notify::new(), done: Notify::new() });
@@ -144,8 +145,8 @@ impl Finisher {
         }
     }
 
-    /// Runs a job without waiting for others; if the server is away, it is handed over. `one_by_one`: a command per
-    /// document. The job goes on when the caller's future is dropped.
+    /// Runs a job without waiting for others; if the server is away, it is handed over.
+    /// `one_by_one`: a command per document. The job goes on when the caller's future is dropped.
     pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
         let this = self.clone();
         let work = tokio::spawn(async move {
@@ -161,8 +162,8 @@ impl Finisher {
             }
             log.clean(job.id.id(), epoch).await;
         });
-        // The task does not panic; were it cancelled, rivals would repair. A server that answers nothing keeps it waiting,
-        // not the caller.
+        // The task does not panic; were it cancelled, rivals would repair. A server that answers
+        // nothing keeps it waiting, not the caller.
         let _ = tokio::time::timeout(PATIENCE, work).await;
     }
 
@@ -172,8 +173,9 @@ impl Finisher {
         self.desk().until(limit, Backlog::is_idle).await
     }
 
-    /// Finishes what those of these transactions that wait here for that have left in a collection, waits a few answers of the server,
-    /// and leaves those whose documents there are not known to be clean.
+    /// Finishes what those of these transactions that wait here for that have left in a collection,
+    /// waits a few answers of the server, and leaves those whose documents there are not known to
+    /// be clean.
     pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
         let desk = self.desk();
         let here = desk.backlog().ask_in(ns, &ids);
@@ -203,7 +205,8 @@ impl Finisher {
         self.until_over(over).await;
     }
 
-    /// The same before a query that would probably meet what is left, and need it finished: one of the last has.
+    /// The same before a query that would probably meet what is left, and need it finished: one of
+    /// the last has.
     pub(crate) async fn clear_before_query(&self, ns: &Namespace) {
         let over = self.desk().backlog().ask_before_query(ns);
         self.until_over(over).await;
@@ -228,7 +231,8 @@ impl Finisher {
         self.desk().backlog().committed_in(ns, most)
     }
 
-    /// A query of a collection has met these transactions. True if all of them have been finished for it.
+    /// A query of a collection has met these transactions. True if all of them have been finished
+    /// for it.
     pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
         self.desk().backlog().met_by_query(ns);
         self.unfinished(ns, ids).await.is_empty()
@@ -244,9 +248,11 @@ impl Finisher {
         self.desk().backlog().by_now()
     }
 
-    /// When was this transaction committed, if this client has committed it and had not finished it at that moment? Its documents may be
-    /// locked still, and do not change any more: of one that was committed before, the unsafe version in a document that was fetched after
-    /// that moment is what it has committed, whether it has been finished since or not. `None`: that is not known here.
+    /// When was this transaction committed, if this client has committed it and had not finished it
+    /// at that moment? Its documents may be locked still, and do not change any more: of one that
+    /// was committed before, the unsafe version in a document that was fetched after that moment is
+    /// what it has committed, whether it has been finished since or not. `None`: that is not known
+    /// here.
     pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         self.desk().backlog().when_committed(id, by)
     }
@@ -375,8 +381,8 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
     desk.wake.notify_one();
 }
 
-/// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
-/// record open. What the server refuses is kept; the others are done.
+/// While the server is away, this goes on for as long as the client lives: a number that is not
+/// finished would keep its record open. What the server refuses is kept; the others are done.
 async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
     let mut pause = PAUSE.0;
     let id = parts.first().map(|part| part.work.id.id());
@@ -419,8 +425,9 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
     }
 }
 
-/// The connection epoch in which documents are going to be finished. What is finished in one that has not been answered proves nothing:
-/// the record of `id` would be given up for it, with whatever else is open in it.
+/// The connection epoch in which documents are going to be finished. What is finished in one that
+/// has not been answered proves nothing: the record of `id` would be given up for it, with whatever
+/// else is open in it.
 async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
     // The first answer over a connection tells nothing of the epoch that began with it.
     for _ in 0..2 {
@@ -428,7 +435,8 @@ async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
         if epoch != 0 {
             return epoch;
         }
-        // The documents are not to wait for that, if their server answers and the other connection cannot be made.
+        // The documents are not to wait for that, if their server answers and the other connection
+        // cannot be made.
         if !matches!(tokio::time::timeout(PATIENCE, log.barrier(id.client)).await, Ok(Ok(_))) {
             tracing::debug!(transaction = %id, "its record could not be read before it is finished");
         }
@@ -523,8 +531,8 @@ async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
     }
 }
 
-/// Finishes what one transaction has left, as many documents at a time as a statement names: all of them together would take their memory
-/// once more.
+/// Finishes what one transaction has left, as many documents at a time as a statement names: all of
+/// them together would take their memory once more.
 async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>) -> Result<usize> {
     let mut finished = 0;
     for (ns, held) in *held {
@@ -557,7 +565,8 @@ async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
             }
         }
     }
-    // Together, so that what was locked first is not free last. Each goes to its end even if another fails.
+    // Together, so that what was locked first is not free last. Each goes to its end even if
+    // another fails.
     let each = merged.into_iter().map(|(ns, merged)| finish_collection(server, ns, merged));
     future::join_all(each).await.into_iter().sum()
 }

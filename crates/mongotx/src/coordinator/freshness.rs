@@ -1,4 +1,5 @@
-//! Stale reads (paper 000, 5.4.3): how long ago everything committed in a collection was surely finished.
+//! Stale reads (paper 000, 5.4.3): how long ago everything committed in a collection was surely
+//! finished.
 //!
 //! Safe versions are the latest *finished* ones. If a settling of the whole collection began at `S`
 //! and has ended, then every transaction whose commit was answered before `S` is finished there; a
@@ -74,7 +75,8 @@ impl Freshness {
 }
 
 impl Core {
-    /// Makes safe versions of `ns` at most `limit` old, but for those that cannot be finished. Sends nothing if they are known to be.
+    /// Makes safe versions of `ns` at most `limit` old, but for those that cannot be finished.
+    /// Sends nothing if they are known to be.
     pub(crate) async fn freshen(&self, ns: &Namespace, limit: Duration) -> Result<Settled> {
         let (fresh, refresh) = self.freshness.look(ns, limit);
         if let Some(this) = self.this.upgrade().filter(|_| refresh) {

@@ -1,5 +1,5 @@
-//! The hold of a checkpoint: while it stands, no client registers, so that no transaction gets a number in a record that the
-//! checkpoint has not ended ([`super::checkpoint`], decision 0049).
+//! The hold of a checkpoint: while it stands, no client registers, so that no transaction gets a
+//! number in a record that the checkpoint has not ended ([`super::checkpoint`], decision 0049).
 //!
 //! One document, `<tx_database>.checkpoint`:
 //!
@@ -11,8 +11,9 @@
 //! | `until` | date | until then, unless it is renewed, by the server's clock |
 //! | `over` | bool | it was ended before that |
 //!
-//! A client looks for it *after* its record was inserted, and before it uses the record. The checkpoint writes it *before* it reads
-//! which records there are. So either the client sees the hold, or the checkpoint sees the record.
+//! A client looks for it *after* its record was inserted, and before it uses the record. The
+//! checkpoint writes it *before* it reads which records there are. So either the client sees the
+//! hold, or the checkpoint sees the record.
 
 use std::time::Duration;
 

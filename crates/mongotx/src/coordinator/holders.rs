@@ -28,8 +28,8 @@ impl Holder {
 }
 
 impl Core {
-    /// Of holders of documents that were fetched after `by_now`. The records are asked only about those of which this client does not
-    /// know that it has committed them.
+    /// Of holders of documents that were fetched after `by_now`. The records are asked only about
+    /// those of which this client does not know that it has committed them.
     pub(crate) async fn holders(
         &self,
         ids: impl IntoIterator<Item = TxId>,

@@ -1,4 +1,5 @@
-//! Meeting a rival's lock: ask for the rival's fate, repair what is decided, wait or fail for what is not.
+//! Meeting a rival's lock: ask for the rival's fate, repair what is decided, wait or fail for what
+//! is not.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,8 @@ impl Core {
         Ok(readers.into_iter().find(|reader| status(*reader) == TxStatus::Active))
     }
 
-    /// The writer finished before its status was read. A lock of it that is still there arrived late.
+    /// The writer finished before its status was read. A lock of it that is still there arrived
+    /// late.
     async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: Decided) -> Result<()> {
         if let Some(lock) = self.fetch_locks(ns, at).await?
             && lock.writer == Some(writer.id())

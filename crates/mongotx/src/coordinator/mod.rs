@@ -1,4 +1,5 @@
-//! The client-side coordinator: everything between a command's meaning (`crate::command`) and the server.
+//! The client-side coordinator: everything between a command's meaning (`crate::command`) and the
+//! server.
 //!
 //! | file | step |
 //! | --- | --- |

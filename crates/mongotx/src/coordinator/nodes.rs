@@ -16,7 +16,8 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 /// How long one write waits for the majority. A primary that has lost it steps down much earlier.
 const LONGEST_WAIT_MS: i32 = 30_000;
 
-/// Server processes that are remembered. More than this many restarts, and an early one would not be known again.
+/// Server processes that are remembered. More than this many restarts, and an early one would not
+/// be known again.
 const MAX_PROCESSES: usize = 64;
 
 /// Whether several servers keep the data.
@@ -34,7 +35,8 @@ pub(crate) struct Nodes {
 enum Processes {
     /// One after the other, the last one last.
     InTurn(Vec<ObjectId>),
-    /// Some server tells no id, or one answers again that another had replaced: a proxy asks several of them.
+    /// Some server tells no id, or one answers again that another had replaced: a proxy asks
+    /// several of them.
     Unknown,
 }
 
@@ -77,7 +79,8 @@ impl Nodes {
         self.several.load(SeqCst)
     }
 
-    /// All that takes writes is one server process, until the connection epochs end: it has said which one it is (decision 0039).
+    /// All that takes writes is one server process, until the connection epochs end: it has said
+    /// which one it is (decision 0039).
     pub(crate) fn is_one_process(&self) -> bool {
         !self.are_several() && matches!(&*self.processes(), Processes::InTurn(known) if !known.is_empty())
     }
@@ -127,7 +130,8 @@ impl Nodes {
         }
     }
 
-    /// Lets a query answer only if the server is the primary still: one that was cut off does not know what the others have.
+    /// Lets a query answer only if the server is the primary still: one that was cut off does not
+    /// know what the others have.
     pub(crate) fn only_from_primary(&self, query: &mut Document) {
         if self.are_several() {
             query.insert("readConcern", doc! {"level": "linearizable"});
@@ -135,8 +139,8 @@ impl Nodes {
         }
     }
 
-    /// Lets an index be built when the majority has built it: the default is to wait for every member, also for those that are
-    /// away. One server knows no such option.
+    /// Lets an index be built when the majority has built it: the default is to wait for every
+    /// member, also for those that are away. One server knows no such option.
     pub(crate) fn with_quorum(&self, create_indexes: &mut Document) {
         if self.are_several() {
             create_indexes.insert("commitQuorum", "majority");

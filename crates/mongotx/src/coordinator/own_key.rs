@@ -22,8 +22,8 @@ impl OwnKey {
         }
     }
 
-    /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions, and what may hold numbers.
-    /// (Strings, where no collation is involved.)
+    /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions,
+    /// and what may hold numbers. (Strings, where no collation is involved.)
     pub(crate) fn of_simple(id: &Bson) -> Option<Self> {
         let key = Self::of(id);
         match id {

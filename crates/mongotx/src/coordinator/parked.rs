@@ -1,11 +1,12 @@
 //! Open transactions between two statements, and the task that rolls back those that were idle for
 //! too long.
 //!
-//! 1. A transaction is *parked* in its session's [`Parking`]. A statement takes it out and, when the statement ends or its
-//!    future is dropped, puts it back with the time ([`Statement`]).
-//! 2. One that has a number, and so may hold locks, is listed with the client's [`Reaper`] when it is put back.
-//! 3. The reaper's task sleeps until the first of those could have been parked for its idle limit. It takes out those that
-//!    have been, leaves word for their sessions, and rolls them back.
+//! 1. A transaction is *parked* in its session's [`Parking`]. A statement takes it out and, when
+//!    the statement ends or its future is dropped, puts it back with the time ([`Statement`]).
+//! 2. One that has a number, and so may hold locks, is listed with the client's [`Reaper`] when it
+//!    is put back.
+//! 3. The reaper's task sleeps until the first of those could have been parked for its idle limit.
+//!    It takes out those that have been, leaves word for their sessions, and rolls them back.
 //!
 //! A caller that takes the transaction out has it alone: the reaper never meets a statement that is
 //! under way. The heartbeats of a client keep all of its transactions alive; without this task one
@@ -123,8 +124,8 @@ impl Parking {
         }
     }
 
-    /// Takes the transaction out if it has been here for too long. Otherwise answers until when it need not be looked at;
-    /// `None` is for ever.
+    /// Takes the transaction out if it has been here for too long. Otherwise answers until when it
+    /// need not be looked at; `None` is for ever.
     fn reap(&self, now: Instant) -> Look {
         let mut place = self.place();
         let due = match &*place {
@@ -226,7 +227,8 @@ impl Reaper {
     /// The transactions that are due now, and the time until the next one can be.
     fn due(&self) -> (Vec<(Box<Transaction>, Error)>, Duration) {
         let now = Instant::now();
-        // The last handle of a session may be dropped here, which takes it from the list: that must not be locked then.
+        // The last handle of a session may be dropped here, which takes it from the list: that must
+        // not be locked then.
         let parked: Vec<Arc<Parking>> = {
             let mut state = self.state();
             state.sleeps_until = None;

@@ -1,12 +1,13 @@
 //! Prepared writes: locking one document and changing its unsafe version, in one command.
 //!
-//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command ([`super::siblings`]). One that
-//!    is committed may have left it: take it over if one statement does everything, otherwise wait until it is finished.
-//! 1. Note the document as held, then send one `update` command with two statements: lock and copy what is clean and
-//!    matches the filter; apply the user's change to what this transaction has locked and matches it. (Where one
-//!    statement can provably do both, it does.)
-//! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the answer. A rival's:
-//!    repair what is decided and go to 1; wait for, or fail on, what is not.
+//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command
+//!    ([`super::siblings`]). One that is committed may have left it: take it over if one statement
+//!    does everything, otherwise wait until it is finished.
+//! 1. Note the document as held, then send one `update` command with two statements: lock and copy
+//!    what is clean and matches the filter; apply the user's change to what this transaction has
+//!    locked and matches it. (Where one statement can provably do both, it does.)
+//! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the
+//!    answer. A rival's: repair what is decided and go to 1; wait for, or fail on, what is not.
 //!
 //! The command is sent once, and the transaction is in doubt meanwhile ([`super::server::live`]).
 
@@ -131,7 +132,8 @@ impl Target<'_> {
         wanted && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
     }
 
-    /// The condition on a clean document, or on one that `left` has left, which is taken over: that is asked of its unsafe version.
+    /// The condition on a clean document, or on one that `left` has left, which is taken over: that
+    /// is asked of its unsafe version.
     pub(crate) fn safe_or_left(&self, condition: &LockCondition, left: Option<TxId>) -> Result<Document> {
         let Some(left) = left.filter(|_| !is_only_id(self.filter)) else { return Ok(self.safe(condition)) };
         let (safe, taken) = (guard_filter(&condition.rest), rewrite_filter(&condition.rest)?);
@@ -293,7 +295,8 @@ impl Core {
         self.consequences_at(collection, target.ns, target.at.key(), change).await
     }
 
-    /// The same, where no more than the shard key of the document is known. It is empty where there is none.
+    /// The same, where no more than the shard key of the document is known. It is empty where there
+    /// is none.
     pub(crate) async fn consequences_at(
         &self,
         collection: &Collection,
@@ -434,8 +437,9 @@ impl Core {
         })
     }
 
-    /// With a filter that would see this transaction's own read lock on the stored document: lock whatever the document
-    /// is, and ask the copy. One that does not match stays locked, and unchanged.
+    /// With a filter that would see this transaction's own read lock on the stored document: lock
+    /// whatever the document is, and ask the copy. One that does not match stays locked, and
+    /// unchanged.
     async fn attempt_blindly(
         &self,
         tx: &mut Transaction,
@@ -509,7 +513,8 @@ impl Core {
 }
 
 impl Core {
-    /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is changed.
+    /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is
+    /// changed.
     pub(crate) async fn lock(&self, tx: &mut Transaction, target: &Target<'_>) -> Result<bool> {
         let same = Update::Pipeline(vec![nothing()]);
         let change = Change::Update { update: &same, array_filters: None };

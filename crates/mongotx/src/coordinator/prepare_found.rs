@@ -1,5 +1,5 @@
-//! A prepared write of a document that is found by any of its fields: selected, locked, changed and shown by one `findAndModify`, which
-//! answers which document it was (decision 0037).
+//! A prepared write of a document that is found by any of its fields: selected, locked, changed and
+//! shown by one `findAndModify`, which answers which document it was (decision 0037).
 //!
 //! What is locked this way is clean, or left by a committed transaction of the same client, and
 //! matches in the version that everybody sees. That is an answer as good as any other, where no
@@ -60,7 +60,8 @@ pub(crate) struct Found {
 pub(crate) struct Asked<'a> {
     /// The document is to be shown.
     pub(crate) is_shown: bool,
-    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`: all of it.
+    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
+    /// all of it.
     pub(crate) fields: Option<&'a Document>,
     /// Whether the caller can note that the document is the first that others see, and check it
     /// again at the commit.
@@ -84,8 +85,8 @@ enum Free {
 }
 
 impl Core {
-    /// Locks and changes the document that the query finds first, if one statement can. `None`: it is not known whether anything
-    /// matches.
+    /// Locks and changes the document that the query finds first, if one statement can. `None`: it
+    /// is not known whether anything matches.
     #[tracing::instrument(name = "mongotx.prepare_found", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn prepare_found(
         &self,
@@ -115,7 +116,8 @@ impl Core {
         let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
         let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
-        // A document that is left has its place in an order by its unsafe version, by which the server cannot sort it.
+        // A document that is left has its place in an order by its unsafe version, by which the
+        // server cannot sort it.
         let left: Vec<Bson> = match (&tx.claims, free) {
             (Some(claims), Free::Wanted) => claims.left_in(ns).into_iter().map(tx_id_to_bson).collect(),
             _ => Vec::new(),
@@ -182,14 +184,15 @@ impl Core {
     }
 }
 
-/// Is it asked in words that mean the same of stored documents, and need no index of a certain kind?
+/// Is it asked in words that mean the same of stored documents, and need no index of a certain
+/// kind?
 fn is_plain(query: &Query) -> bool {
     let plain_terms = query.terms.is_plain() && query.terms.hint.is_none() && query.skip == 0;
     plain_terms && !has_special(&query.filter) && !sees_lock_fields(&query.filter)
 }
 
-/// The free document that may be locked. `None`: a free one may not be the one that the transaction is
-/// to find.
+/// The free document that may be locked. `None`: a free one may not be the one that the transaction
+/// is to find.
 fn free_one(
     tx: &Transaction,
     collection: &Collection,

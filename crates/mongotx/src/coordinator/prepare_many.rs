@@ -1,14 +1,15 @@
-//! Prepared writes of many documents: locked and changed by one command, or locked by one and changed by a second, in the order in which they were
-//! selected.
+//! Prepared writes of many documents: locked and changed by one command, or locked by one and
+//! changed by a second, in the order in which they were selected.
 //!
-//! 0. Where one statement can lock a document and change it, the same statement does so for all of a batch. If not all of the batch is changed,
-//!    the server is asked which documents are; the others go on with 1.
-//! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock and mark it, and that is
-//!    all.
-//! 2. If not all of the batch is locked now, the server is asked which documents are. The others take the way of single documents, which finds out
-//!    why.
-//! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
-//!    without MongoTx.
+//! 0. Where one statement can lock a document and change it, the same statement does so for all of
+//!    a batch. If not all of the batch is changed, the server is asked which documents are; the
+//!    others go on with 1.
+//! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock
+//!    and mark it, and that is all.
+//! 2. If not all of the batch is locked now, the server is asked which documents are. The others
+//!    take the way of single documents, which finds out why.
+//! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
+//!    exactly where it would without MongoTx.
 
 use std::collections::{BTreeMap, HashSet};
 

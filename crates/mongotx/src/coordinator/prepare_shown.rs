@@ -1,7 +1,8 @@
 //! A prepared write that answers the document: locked, changed and shown by one `findAndModify`.
 //!
-//! The statement is the one that [`super::prepare`] would send first, and so is its meaning; only the command around it is
-//! another. Where one statement cannot do everything, or did nothing, nothing is said here and the caller goes the long way.
+//! The statement is the one that [`super::prepare`] would send first, and so is its meaning; only
+//! the command around it is another. Where one statement cannot do everything, or did nothing,
+//! nothing is said here and the caller goes the long way.
 
 use bson::{Bson, Document};
 use protocol::TxId;
@@ -103,7 +104,8 @@ impl Core {
     }
 }
 
-/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose lock may be taken over.
+/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose
+/// lock may be taken over.
 pub(super) fn statement_of(
     target: &Target<'_>,
     change: &Change<'_>,

@@ -6,9 +6,10 @@
 //!    kept. A rival's lock is repaired or waited for; a document that is *no longer* locked is
 //!    free: again from 1. Only a missing document was removed.
 //!
-//! A document counts as read once it is known to be locked. From then on it must carry the lock whenever this transaction
-//! reads it again or writes to it: a lock that is gone was taken by a rival after the lease had ended, or lost with the
-//! server, and what was read may have changed since.
+//! A document counts as read once it is known to be locked. From then on it must carry the lock
+//! whenever this transaction reads it again or writes to it: a lock that is gone was taken by a
+//! rival after the lease had ended, or lost with the server, and what was read may have changed
+//! since.
 
 use std::collections::HashMap;
 
@@ -96,7 +97,8 @@ impl Core {
         Ok(usize::try_from(answer.ok()?.n).unwrap_or(0))
     }
 
-    /// Repairs what a decided writer has left on the document, or waits for one that is not decided.
+    /// Repairs what a decided writer has left on the document, or waits for one that is not
+    /// decided.
     async fn meet_writer_of(
         &self,
         ns: &Namespace,

@@ -7,7 +7,8 @@
 //! holder back): then the wait ends with the caller's patience, as it would in front of the server.
 //! This table decides only that a transaction waits, or gets a conflict.
 //!
-//! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One transaction at a time tries.
+//! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One
+//!    transaction at a time tries.
 //! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the
 //!    transaction's documents are finished. It says anything else, or the future is dropped: the
 //!    claim goes to the next that waits. A write that names no `_id` claims nothing: its document
@@ -93,8 +94,8 @@ struct Owner {
     ending: AtomicBool,
 }
 
-/// All that one transaction holds here. When the last copy is dropped, it is free for others: a transaction keeps one, and
-/// its job after it.
+/// All that one transaction holds here. When the last copy is dropped, it is free for others: a
+/// transaction keeps one, and its job after it.
 #[derive(Clone)]
 pub(crate) struct Claims(Arc<Kept>);
 
@@ -122,7 +123,8 @@ pub(crate) enum Claimed<'a> {
     /// No other transaction of this client tries it now. The flag tells whether others had to be
     /// waited for.
     Alone(Claim<'a>, bool),
-    /// This transaction of the same client holds it and is not about to let go; or waits for the one that asks.
+    /// This transaction of the same client holds it and is not about to let go; or waits for the
+    /// one that asks.
     Rival(TxId),
     /// The wait took too long: ask the server.
     Ask,
@@ -219,7 +221,8 @@ impl Claims {
         table.places.get(&(ns.clone(), id)).filter(|place| place.state == State::Left).map(|place| place.owner.id)
     }
 
-    /// The latest transactions that are committed and may still be what is found on documents of this collection.
+    /// The latest transactions that are committed and may still be what is found on documents of
+    /// this collection.
     pub(crate) fn left_in(&self, ns: &Namespace) -> Vec<TxId> {
         let table = self.0.siblings.lock();
         table.left.get(ns).map_or_else(Vec::new, |left| left.iter().rev().take(MOST_LEFT).copied().collect())

@@ -1,7 +1,9 @@
-//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by a server that was killed
-//! cannot be committed any more, and would read on without its own writes: its next statement fails.
+//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by
+//! a server that was killed cannot be committed any more, and would read on without its own writes:
+//! its next statement fails.
 //!
-//! Asked when a statement has its answer, because what is asked before vouches for nothing that was read afterwards:
+//! Asked when a statement has its answer, because what is asked before vouches for nothing that was
+//! read afterwards:
 //!
 //! | what could have happened | what tells | commands |
 //! | --- | --- | --- |

@@ -3,11 +3,13 @@
 //! back. Two other cases look the same, and rolling back would then undo half of a commit of
 //! another client:
 //!
-//! 1. The client keeps its records in another database. Its id says so ([`protocol::id::database_tag`]), and every client that
-//!    registers notes its database at a fixed place of the deployment, so that the error can name it.
-//! 2. The record was removed before its time: by hand, with its database, by a backup that was put back. The id is then
-//!    younger than records are kept at least. (Registering is durable, closing sets the server's clock, and the TTL index removes
-//!    a record [`RETENTION_SECONDS`] later: an orphan's id is older. Both times are the server's.)
+//! 1. The client keeps its records in another database. Its id says so
+//!    ([`protocol::id::database_tag`]), and every client that registers notes its database at a
+//!    fixed place of the deployment, so that the error can name it.
+//! 2. The record was removed before its time: by hand, with its database, by a backup that was put
+//!    back. The id is then younger than records are kept at least. (Registering is durable, closing
+//!    sets the server's clock, and the TTL index removes a record [`RETENTION_SECONDS`] later: an
+//!    orphan's id is older. Both times are the server's.)
 //!
 //! Both are errors, and nothing is changed. The second is one until the id is old enough, so no
 //! wait lasts for ever.
@@ -42,8 +44,8 @@ fn hex(tag: DatabaseTag) -> String {
     tag.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Notes that clients of this deployment keep their records in `database`. Who may not write there does without: then the
-/// errors of others name no database.
+/// Notes that clients of this deployment keep their records in `database`. Who may not write there
+/// does without: then the errors of others name no database.
 pub(crate) async fn note_database(server: &Server, database: &str) {
     let statement = doc! {
         "q": {"_id": database},
@@ -78,7 +80,8 @@ pub async fn drop_record_database(driver: &mongodb::Client, database: &str) -> m
     if notes.find_one(doc! {}).await?.is_none() { notes.drop().await } else { Ok(()) }
 }
 
-/// The databases that clients of this deployment have noted, the one that was used last first; at most [`NAMED`].
+/// The databases that clients of this deployment have noted, the one that was used last first; at
+/// most [`NAMED`].
 pub(crate) async fn noted_databases(server: &Server) -> Result<Vec<String>> {
     noted(server, Document::new()).await
 }
@@ -111,7 +114,8 @@ pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
 pub(crate) async fn check_gone(server: &Server, database: &str, client: ClientId) -> Result<()> {
     check_tag(server, database, client).await?;
     let age = server_seconds(server).await? - i64::from(client.made());
-    // An id from further in the future shows that a clock was set back: it says nothing about the record.
+    // An id from further in the future shows that a clock was set back: it says nothing about the
+    // record.
     if age.abs() >= RETENTION_SECONDS {
         return Ok(());
     }

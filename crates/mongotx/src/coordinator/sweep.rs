@@ -2,14 +2,16 @@
 //! them.
 //!
 //! 1. Fence every record whose lease has expired.
-//! 2. Read the record again, durably: its owner may have listed further collections, and committed what it wrote there,
-//!    until the fence. From the fence on the list stays as it is.
-//! 3. In each collection that this record names, finish what it committed and undo the rest; give back its read locks,
-//!    drop what its text searches have left. (A lock written by a zombie after this is dead all the
-//!    same, and is repaired by the transaction that meets it.)
-//! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a committed transaction, and
-//!    without the record that lock would be taken for an orphan. Between two equal epochs nothing was lost.
-//! 5. Unless a document could not be finished ([`super::unfinishable`]), retire the record: the server removes it when its outcomes need not be kept any longer.
+//! 2. Read the record again, durably: its owner may have listed further collections, and committed
+//!    what it wrote there, until the fence. From the fence on the list stays as it is.
+//! 3. In each collection that this record names, finish what it committed and undo the rest; give
+//!    back its read locks, drop what its text searches have left. (A lock written by a zombie after
+//!    this is dead all the same, and is repaired by the transaction that meets it.)
+//! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a
+//!    committed transaction, and without the record that lock would be taken for an orphan. Between
+//!    two equal epochs nothing was lost.
+//! 5. Unless a document could not be finished ([`super::unfinishable`]), retire the record: the
+//!    server removes it when its outcomes need not be kept any longer.
 //!
 //! Any number of sweeps may run at a time.
 
@@ -161,8 +163,8 @@ impl Core {
         Ok(())
     }
 
-    /// Repairs every document that matches, as far as its rivals are decided. What cannot be repaired does not keep it from
-    /// the others.
+    /// Repairs every document that matches, as far as its rivals are decided. What cannot be
+    /// repaired does not keep it from the others.
     pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<Cleaned> {
         let key = self.shard_key(ns).await?;
         let mut cleaned = Cleaned::default();

@@ -1,11 +1,12 @@
 //! A transaction: how it begins, and what is known of it until it ends.
 //!
-//! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
+//! 1. `begin` writes nothing; the number is allocated before the first prepared write
+//!    ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent ([`held`]).
 //! 3. It is committed or rolled back ([`end`]).
 //!
-//! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
-//! by dropping the session, or by rivals when the lease ends.
+//! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled
+//! back, by the next call, by dropping the session, or by rivals when the lease ends.
 
 mod end;
 mod held;
@@ -44,7 +45,8 @@ pub(crate) struct Transaction {
     /// Claims on documents that others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
     doubt: Doubt,
-    /// How many connections for data there were before the first prepared write, or when the server was last known to be the same.
+    /// How many connections for data there were before the first prepared write, or when the server
+    /// was last known to be the same.
     pub(crate) connections: u64,
     /// A statement has answered from what the transaction itself has written.
     own_view: AtomicBool,
@@ -67,7 +69,8 @@ pub(crate) struct Transaction {
 pub(crate) enum Doubt {
     /// Every statement so far has come to its end.
     None,
-    /// A statement has changed documents and has not come to its end: half of it may be done, or done and not checked.
+    /// A statement has changed documents and has not come to its end: half of it may be done, or
+    /// done and not checked.
     Statement,
     /// A prepared write is under way, or its answer was lost: it may still arrive.
     Message,
@@ -164,7 +167,8 @@ impl Transaction {
         std::mem::take(self.own_view.get_mut())
     }
 
-    /// The statement that begins replaces documents as a whole, or does not: change streams tell the two apart.
+    /// The statement that begins replaces documents as a whole, or does not: change streams tell
+    /// the two apart.
     pub(crate) fn note_replacing(&mut self, replacing: bool) {
         self.replacing = replacing;
     }

@@ -1,14 +1,14 @@
 //! Unique indexes between pending and committed values (decision 0006).
 //!
-//! The server keeps committed values apart from each other, and, in the mirrored index, pending ones. A pending value
-//! against a committed one is asked about *after* it has been placed:
+//! The server keeps committed values apart from each other, and, in the mirrored index, pending
+//! ones. A pending value against a committed one is asked about *after* it has been placed:
 //!
 //! 1. Place the value. If the mirrored index refuses it, the next step depends on the other value's
 //!    transaction. This one: a duplicate. A decided one: repair it, try again. An active rival:
 //!    wait, or a conflict.
-//! 2. Which other documents have it in their safe versions? One that is locked by this transaction is changing it: no
-//!    matter. A clean one: a duplicate, and what was placed is taken back. A rival's: repair it, or wait for it, and ask
-//!    again.
+//! 2. Which other documents have it in their safe versions? One that is locked by this transaction
+//!    is changing it: no matter. A clean one: a duplicate, and what was placed is taken back. A
+//!    rival's: repair it, or wait for it, and ask again.
 //!
 //! The question of 2 is asked once for all that a statement has placed, and for all indexes
 //! together, those with a collation apart; only where a document is found, one after the other. A
@@ -117,7 +117,8 @@ impl Core {
         let key = refused.duplicate_key().unwrap_or(&nothing);
         let unique = uniques.iter().find(|unique| unique.key == key.pattern);
         let collation = unique.and_then(|unique| unique.collation.clone());
-        // The server shows a collated key in a form that no query takes: then any rival may be the one.
+        // The server shows a collated key in a form that no query takes: then any rival may be the
+        // one.
         let filter = match &collation {
             None => key
                 .value
@@ -148,7 +149,8 @@ impl Core {
                 Some(rival) => patience.wait_for(self, ns, &at.id, rival).await,
             };
         }
-        // Under a collation this transaction's own documents prove nothing, unless it is refused again.
+        // Under a collation this transaction's own documents prove nothing, unless it is refused
+        // again.
         if mine && !(collation.is_some() && first_time) { Err(refused) } else { Ok(()) }
     }
 
@@ -186,7 +188,8 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2 for documents that were just inserted, in their order: the place of the first duplicate.
+    /// Step 2 for documents that were just inserted, in their order: the place of the first
+    /// duplicate.
     pub(crate) async fn first_duplicate(
         &self,
         ns: &Namespace,
@@ -204,7 +207,8 @@ impl Core {
         Ok(None)
     }
 
-    /// Has another document than `own`, which this transaction does not hold, a key of one of these in its safe version?
+    /// Has another document than `own`, which this transaction does not hold, a key of one of these
+    /// in its safe version?
     async fn may_have_rivals(
         &self,
         ns: &Namespace,
@@ -223,7 +227,8 @@ impl Core {
         Ok(false)
     }
 
-    /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or not held.
+    /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or
+    /// not held.
     async fn fetch_both(&self, placed: &Placed<'_>, me: TxId) -> Result<Option<(Option<Document>, Document)>> {
         let mut projection = doc! {INSERT: 1, REMOVE: 1, WRITER: 1};
         for field in placed.uniques.iter().flat_map(|unique| unique.fields()) {

@@ -38,7 +38,8 @@ pub(crate) struct Call<'a> {
     pub(crate) made: Option<&'a mut Vec<Namespace>>,
     /// Results of its statements that were done before, if it is a retryable write.
     pub(crate) retry: Option<&'a mut Retry>,
-    /// The level of the validated read that it is, if it is one: `session` is then its own, not the client's.
+    /// The level of the validated read that it is, if it is one: `session` is then its own, not the
+    /// client's.
     pub(crate) validated: Option<ReadLevel>,
     /// Whether a statement of it was refused although the command was answered: that ends a
     /// transaction.
@@ -58,7 +59,8 @@ macro_rules! within {
 pub(crate) use within;
 
 impl Call<'_> {
-    /// The fields, as a part that has this name in errors, without the first one, which names the command.
+    /// The fields, as a part that has this name in errors, without the first one, which names the
+    /// command.
     pub(crate) fn fields(&mut self, name: &str) -> Fields {
         self.body.remove(self.name);
         Fields::new(name, std::mem::take(&mut self.body))
@@ -70,12 +72,14 @@ impl Call<'_> {
         self.generic.api.check_fields(self.api, self.name, &self.body)
     }
 
-    /// Is it a statement of a transaction of the client's? (A write may have a transaction of its own.)
+    /// Is it a statement of a transaction of the client's? (A write may have a transaction of its
+    /// own.)
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.mode.transaction().is_some()
     }
 
-    /// Whatever it has sent was answered, or is noted as unknown: what a retryable write remembers is complete.
+    /// Whatever it has sent was answered, or is noted as unknown: what a retryable write remembers
+    /// is complete.
     pub(crate) fn is_answered(&mut self) {
         if let Some(retry) = self.retry.as_deref_mut() {
             retry.ends();
@@ -121,8 +125,9 @@ impl Call<'_> {
         self.context.client.database(&namespace.db).collection(&namespace.coll)
     }
 
-    /// A write to a collection in which nothing is ever pending goes to the server as it is: there MongoTx has nothing to
-    /// add, and could not run it as a transaction. Only reserved fields are not stored there either.
+    /// A write to a collection in which nothing is ever pending goes to the server as it is: there
+    /// MongoTx has nothing to add, and could not run it as a transaction. Only reserved fields are
+    /// not stored there either.
     pub(crate) async fn write_plainly(&mut self, namespace: &Namespace) -> Answer<Option<Reply>> {
         if self.is_in_transaction()
             || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()

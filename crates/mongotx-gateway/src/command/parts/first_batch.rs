@@ -1,5 +1,5 @@
-//! A query's first documents and its cursor. A validated read (`run/validated_read`) is read to its end first, and validated before
-//! any of it is answered.
+//! A query's first documents and its cursor. A validated read (`run/validated_read`) is read to its
+//! end first, and validated before any of it is answered.
 
 use std::time::Instant;
 
@@ -35,7 +35,8 @@ impl First {
 }
 
 impl Call<'_> {
-    /// The reply with a query's first documents; what is left stays open under the session and the transaction.
+    /// The reply with a query's first documents; what is left stays open under the session and the
+    /// transaction.
     pub(crate) async fn first_batch(&mut self, namespace: Namespace, open: Open, first: First) -> Answer<Body> {
         let mut open = self.gather(open, first).await?;
         open.moment = self.validate().await?;
@@ -56,7 +57,8 @@ impl Call<'_> {
         Ok(Body::of_cursor(rawdoc! {"firstBatch": batch.documents, "id": id, "ns": ns}, moment))
     }
 
-    /// The whole answer of a validated read, in memory. Where there is to be only one batch, no more than that is read.
+    /// The whole answer of a validated read, in memory. Where there is to be only one batch, no
+    /// more than that is read.
     ///
     /// # Errors
     /// 146 when the answer is larger than the limits.
@@ -72,8 +74,8 @@ impl Call<'_> {
         open.gathered(most, room, self.context.memory.hold()).await
     }
 
-    /// Validates a validated read. Answers the moment of one at `snapshot`, which drivers ask for again. Other commands are validated
-    /// elsewhere, or not at all.
+    /// Validates a validated read. Answers the moment of one at `snapshot`, which drivers ask for
+    /// again. Other commands are validated elsewhere, or not at all.
     ///
     /// # Errors
     /// 112 when something has changed since it was read.

@@ -1,4 +1,5 @@
-//! How commands are explained: the server's plan for what the application wrote, and the one for what the gateway would send.
+//! How commands are explained: the server's plan for what the application wrote, and the one for
+//! what the gateway would send.
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -26,7 +27,8 @@ const SENT: &str = "mongotx";
 /// Fields that are equal in two plans of one server.
 const COMMON: [&str; 3] = ["explainVersion", "serverInfo", "serverParameters"];
 
-/// The answer: the plan for the command as it was written and, in a field of its own, the one for what would be sent.
+/// The answer: the plan for the command as it was written and, in a field of its own, the one for
+/// what would be sent.
 pub(crate) fn answer(written: Document, sent: Option<Document>) -> Answer<Body> {
     let mut answer = without_status(written);
     if let Some(sent) = sent {

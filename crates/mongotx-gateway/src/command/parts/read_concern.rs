@@ -50,7 +50,8 @@ impl ReadConcern {
             return Err(Failure::new(codes::FAILED_TO_PARSE, "readConcern field should be an object"));
         };
         for field in concern.keys() {
-            // A read sees every commit that was acknowledged before it began: so also what those with `after` ask for.
+            // A read sees every commit that was acknowledged before it began: so also what those
+            // with `after` ask for.
             if !["level", "afterClusterTime", "atClusterTime", "afterOpTime", "provenance"].contains(&field.as_str()) {
                 return invalid(format!("Unrecognized option in readConcern: {field}"));
             }
@@ -89,7 +90,8 @@ impl ReadConcern {
     /// Checks the read concern of a command outside transactions.
     ///
     /// # Errors
-    /// 72 where the command does not take the level, or the level no `afterClusterTime`; 239 for a moment that is named.
+    /// 72 where the command does not take the level, or the level no `afterClusterTime`; 239 for a
+    /// moment that is named.
     pub(crate) fn check_plain(&self, command: &str, taken: ReadLevels) -> Answer<()> {
         match self.level.map(|level| (level, level.takers())) {
             _ if taken == ReadLevels::Heedless => Ok(()),
@@ -97,7 +99,8 @@ impl ReadConcern {
                 "Command {command} does not support {{ readConcern: {{ level: \"{}\" }} }} outside transactions; these do: {takers}",
                 level.name()
             )),
-            // In a transaction the level is the gateway's own, and drivers send the time with every first statement.
+            // In a transaction the level is the gateway's own, and drivers send the time with every
+            // first statement.
             _ if self.has_after && self.level == Some(ReadLevel::Linearizable) => {
                 let levels = "majority, local, or snapshot";
                 invalid(format!("afterClusterTime field can be set only if level is equal to {levels}"))
@@ -117,7 +120,8 @@ impl ReadConcern {
         Err(Failure::new(codes::SNAPSHOT_TOO_OLD, message))
     }
 
-    /// The level of a read outside transactions that is to be of one moment, and so has to be validated.
+    /// The level of a read outside transactions that is to be of one moment, and so has to be
+    /// validated.
     pub(crate) fn one_moment(&self, taken: ReadLevels) -> Option<ReadLevel> {
         self.level.filter(|level| taken.promise(*level))
     }
@@ -156,7 +160,8 @@ impl ReadLevel {
         })
     }
 
-    /// The commands that take it outside transactions, for errors (the table of commands decides); `None`: all.
+    /// The commands that take it outside transactions, for errors (the table of commands decides);
+    /// `None`: all.
     pub(crate) fn takers(self) -> Option<&'static str> {
         match self {
             Self::Snapshot => Some("find, aggregate, distinct"),

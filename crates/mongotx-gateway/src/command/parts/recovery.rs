@@ -3,8 +3,10 @@
 //!
 //! A commit whose answer was lost may be asked for at another gateway. There: 1. The outcome of a
 //! decided transaction is answered.
-//! 2. One that is not decided is waited for, a moment, because its own gateway may be about to decide it. 3. Then it is
-//! killed. That is a conditional write that only one of the two can win, so what is answered is true for ever.
+//! 2. One that is not decided is waited for, a moment, because its own gateway may be about to
+//!    decide it. 3. Then it is
+//! killed. That is a conditional write that only one of the two can win, so what is answered is
+//! true for ever.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +45,8 @@ impl<'a> Seal<'a> {
         Self { users: context.users.as_ref().map(Roster::now), user }
     }
 
-    /// Hexadecimal digits that stand for the user and the transaction. Every gateway with the same users makes the same.
+    /// Hexadecimal digits that stand for the user and the transaction. Every gateway with the same
+    /// users makes the same.
     fn on(&self, id: &str) -> Option<String> {
         let (users, user) = (self.users.as_ref()?, self.user?);
         let sealed = users.seal(&[b"recovery token\0", &user.digest[..], id.as_bytes()].concat());

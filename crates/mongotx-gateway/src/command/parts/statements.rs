@@ -22,7 +22,8 @@ pub(crate) trait Statement {
     /// are.
     fn to_model(&self) -> Option<WriteModel>;
 
-    /// Carries it out by itself, as the `n`th of its command, once: what it says goes to the library. False: stop here.
+    /// Carries it out by itself, as the `n`th of its command, once: what it says goes to the
+    /// library. False: stop here.
     async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool>;
 }
 
@@ -86,15 +87,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Of those that were to be sent, so many were taken. What stands behind one that stops the others is sent again: it has to be less, or many
-    /// documents that are held would cost the square of their number.
+    /// Of those that were to be sent, so many were taken. What stands behind one that stops the
+    /// others is sent again: it has to be less, or many documents that are held would cost the
+    /// square of their number.
     fn after(&mut self, sent: usize, taken: usize) {
         self.0 = if taken < sent { (2 * taken).max(2) } else { (2 * self.0).min(MOST) };
     }
 }
 
-/// Outside a transaction: carries out statements from the `n`th on by one command, and those of them that it has left alone by themselves. Answers how many
-/// that were: none, if the `n`th has to be carried out by itself. `None`: stop here.
+/// Outside a transaction: carries out statements from the `n`th on by one command, and those of
+/// them that it has left alone by themselves. Answers how many that were: none, if the `n`th has to
+/// be carried out by itself. `None`: stop here.
 pub(crate) async fn run_first(
     call: &mut Call<'_>,
     namespace: &Namespace,

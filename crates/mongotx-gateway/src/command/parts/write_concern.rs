@@ -1,5 +1,6 @@
-//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority is that server. Where
-//! several do, every write waits for the majority, and for more than that where more is asked for.
+//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority
+//! is that server. Where several do, every write waits for the majority, and for more than that
+//! where more is asked for.
 
 use bson::{Bson, Document, doc};
 use mongotx::Client;

@@ -8,7 +8,8 @@ use crate::{
     failure::{Answer, Failure, codes},
 };
 
-/// Events that end a command before its handler does. An end drops what the command waits for, and the server ends a read whose connection is closed.
+/// Events that end a command before its handler does. An end drops what the command waits for, and
+/// the server ends a read whose connection is closed.
 pub(crate) struct Ends<'a, K> {
     /// Time limit of the command (`maxTimeMS`).
     pub(crate) time: Option<Duration>,

@@ -10,8 +10,9 @@
 //! | `statement` | a part of a transaction, and its end |
 //! | `limits` | what ends a command before its handler does |
 //!
-//! Each function here is what a row of the table runs, by what the session's fields may say of its command. All that a command needs
-//! is in the one future that they answer, on the heap: idle connections have no use for its room.
+//! Each function here is what a row of the table runs, by what the session's fields may say of its
+//! command. All that a command needs is in the one future that they answer, on the heap: idle
+//! connections have no use for its room.
 
 mod durable;
 mod limits;

@@ -102,8 +102,8 @@ pub(crate) trait Handler: 'static {
     fn run(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
 }
 
-/// Carries out a command by its handler. A panic in it, which would be a defect, is an error like others: it ends the
-/// transaction that the command is part of.
+/// Carries out a command by its handler. A panic in it, which would be a defect, is an error like
+/// others: it ends the transaction that the command is part of.
 pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let name = call.name;
     let handled = AssertUnwindSafe(async {
@@ -121,7 +121,8 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     })
 }
 
-/// Runs a handler with what the client asks of all commands that are sent for its own: a comment, and no judgement by validators.
+/// Runs a handler with what the client asks of all commands that are sent for its own: a comment,
+/// and no judgement by validators.
 async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let (comment, bypasses) = (call.generic.comment.clone(), is_asked(call.body.get("bypassDocumentValidation")));
     if comment.is_none() && !bypasses {

@@ -81,7 +81,8 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     named(&work, parsed, ended)
 }
 
-/// All commands of a transaction say the same of the API. What says something else does not end it, as in the server.
+/// All commands of a transaction say the same of the API. What says something else does not end it,
+/// as in the server.
 fn check_api(work: &Work, parsed: &Parsed<'_>) -> Answer<()> {
     parsed.generic.api.check_continues(parsed.name, "the transaction's first command", work.api)
 }
@@ -148,7 +149,8 @@ async fn begin(
     Ok(())
 }
 
-/// Names the option that sets the limit which a statement has met: how long it waits, or how long its transaction may live or pause.
+/// Names the option that sets the limit which a statement has met: how long it waits, or how long
+/// its transaction may live or pause.
 fn with_option(mut failure: Failure, lock_wait: Duration, lifetime: Duration) -> Failure {
     let limits = match failure.code {
         codes::WRITE_CONFLICT => vec![(format!("the {lock_wait:?} this call waits"), "--lock-wait-ms")],

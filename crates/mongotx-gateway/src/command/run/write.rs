@@ -49,7 +49,8 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     within_limits(ends, watch.over(noted)).await.map_err(retryable_failure)
 }
 
-/// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
+/// A retryable write is about to be carried out, or answered again: what is open under an older
+/// number ends.
 pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<()> {
     let state = &context.tx;
     let older = work.machine.newest();

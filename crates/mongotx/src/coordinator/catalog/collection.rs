@@ -134,12 +134,14 @@ impl Collection {
         plain.map(|unique| unique.key.keys().cloned().collect()).collect()
     }
 
-    /// How many keys of a unique index the filter allows: of that many documents that match, each has one, and no other document matches.
+    /// How many keys of a unique index the filter allows: of that many documents that match, each
+    /// has one, and no other document matches.
     pub(crate) fn keys_allowed(&self, filter: &Document) -> Option<usize> {
         if self.has_collation { None } else { self.made.iter().filter_map(|unique| unique.keys_allowed(filter)).min() }
     }
 
-    /// Must a write of one document outside a transaction be one of its own, because pending values count, or because it leaves an event?
+    /// Must a write of one document outside a transaction be one of its own, because pending values
+    /// count, or because it leaves an event?
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
         // If no transaction may write to it, the transaction reports that.
         self.watch.is_some()
@@ -198,7 +200,8 @@ mod tests {
 
     use super::*;
 
-    /// Documents from before may share a key until the index itself is there, and its mirror is made first.
+    /// Documents from before may share a key until the index itself is there, and its mirror is
+    /// made first.
     #[test]
     fn a_unique_index_that_is_being_made_pins_nothing_and_is_heeded() {
         let creation = plan_creation(&doc! {"key": {"k": 1}, "unique": true}, true).unwrap();

@@ -1,6 +1,7 @@
 //! Creating, dropping and listing collections for the application.
 //!
-//! None of it is part of a transaction: it takes effect at once, and stays when the caller's transaction is rolled back.
+//! None of it is part of a transaction: it takes effect at once, and stays when the caller's
+//! transaction is rolled back.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ const INVALID_NAME: i32 = 73;
 const MAX_COLLECTIONS: usize = 1_000_000;
 
 impl Core {
-    /// Creates a collection, a time series or a view. A validator is stored as transactions need it.
+    /// Creates a collection, a time series or a view. A validator is stored as transactions need
+    /// it.
     pub(crate) async fn create_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
         if is_scratch(&ns.coll) {
             let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);

@@ -40,7 +40,8 @@ impl Core {
         Ok(interpret(&stored).into_iter().filter(Index::is_stored).map(|index| (index.spec, index.mirrored)).collect())
     }
 
-    /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Answers their names.
+    /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Answers their
+    /// names.
     pub(crate) async fn create_indexes(&self, ns: &Namespace, specs: &[(Document, bool)]) -> Result<Vec<String>> {
         if specs.is_empty() || specs.len() > MAX_INDEXES {
             return Err(Error::invalid(67, format!("between 1 and {MAX_INDEXES} indexes must be given")));
@@ -108,7 +109,8 @@ impl Core {
         made
     }
 
-    /// Steps 2 and 3. `everybody`: also for clients that may write there outside transactions only, and have no record.
+    /// Steps 2 and 3. `everybody`: also for clients that may write there outside transactions only,
+    /// and have no record.
     pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);

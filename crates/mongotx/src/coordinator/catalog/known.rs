@@ -14,7 +14,8 @@ use std::{
 use super::{Collection, FRESH, MAX_CACHED};
 use crate::options::Namespace;
 
-/// Collections are counted together in so many groups: one that is forgotten costs others of its group another look.
+/// Collections are counted together in so many groups: one that is forgotten costs others of its
+/// group another look.
 const GROUPS: usize = 256;
 
 #[derive(Default)]

@@ -157,8 +157,8 @@ impl Catalog {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// May transactions write to it? If they may once its indexes and its validator are stored as they need them, that is
-    /// done now.
+    /// May transactions write to it? If they may once its indexes and its validator are stored as
+    /// they need them, that is done now.
     pub(crate) async fn admit_writes(&self, server: &Server, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
         let enlisted = self.enlisted.lock().ok().and_then(|enlisted| enlisted.get(ns).copied());
         if enlisted != Some(me.client) {
@@ -199,9 +199,9 @@ impl Catalog {
         self.known.forget_database(db);
     }
 
-    /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at most: without it the same
-    /// query scans the collection. False when nothing can be pending there: there is no such collection, or it is the
-    /// server's own or a time series.
+    /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at
+    /// most: without it the same query scans the collection. False when nothing can be pending
+    /// there: there is no such collection, or it is the server's own or a time series.
     pub(crate) async fn ensure_pending_index(&self, server: &Arc<Server>, ns: &Namespace) -> Result<bool> {
         let known = self.indexed.lock().ok().and_then(|indexed| indexed.get(ns).cloned());
         if let Some(build) = known {
@@ -298,7 +298,8 @@ async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<(Document, Ve
     Ok(Some((info, indexes)))
 }
 
-/// Are many documents pending? Then each query asks a mirrored index, which costs it a little when nothing is.
+/// Are many documents pending? Then each query asks a mirrored index, which costs it a little when
+/// nothing is.
 async fn is_crowded(server: &Server, ns: &Namespace) -> Result<bool> {
     let pipeline =
         vec![doc! {"$match": {sd2v::names::WRITER: {"$exists": true}}}, doc! {"$limit": CROWD}, doc! {"$count": "n"}];

@@ -1,11 +1,15 @@
-//! Renaming a collection for the application ([decision 0046](../../../../../docs/decisions/0046-renaming.md)).
+//! Renaming a collection for the application ([decision
+//! 0046](../../../../../docs/decisions/0046-renaming.md)).
 //!
-//! A lock that moved with its document to another name would be lost: its transaction looks for it under the old one, finds nothing to
-//! finish, and forgets that it was committed. So no document may be locked when the server renames.
+//! A lock that moved with its document to another name would be lost: its transaction looks for it
+//! under the old one, finds nothing to finish, and forgets that it was committed. So no document
+//! may be locked when the server renames.
 //!
-//! 1. Wait until nothing is locked, in the collection and in one that its new name takes the place of.
-//! 2. Freeze both: two indexes that the server cannot make as long as there is a lock, and with which it refuses every lock
-//!    ([`sd2v::index::freeze`]). A lock came in between: thaw, and again from 1.
+//! 1. Wait until nothing is locked, in the collection and in one that its new name takes the place
+//!    of.
+//! 2. Freeze both: two indexes that the server cannot make as long as there is a lock, and with
+//!    which it refuses every lock ([`sd2v::index::freeze`]). A lock came in between: thaw, and
+//!    again from 1.
 //! 3. Rename. The indexes go along.
 //! 4. Thaw: drop the two indexes.
 //!
@@ -41,7 +45,8 @@ enum Frozen {
 }
 
 impl Core {
-    /// Renames a collection when nothing in it is locked any more. It goes on when the caller's future is dropped.
+    /// Renames a collection when nothing in it is locked any more. It goes on when the caller's
+    /// future is dropped.
     pub(crate) async fn rename_collection(
         self: &Arc<Self>,
         from: &Namespace,

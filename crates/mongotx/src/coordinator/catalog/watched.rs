@@ -1,4 +1,5 @@
-//! Switching change streams on ([decision 0048](../../../../../docs/decisions/0048-change-streams.md)): every write after the acknowledged
+//! Switching change streams on ([decision
+//! 0048](../../../../../docs/decisions/0048-change-streams.md)): every write after the acknowledged
 //! switch has its event.
 //!
 //! 1. The server stores the option with the collection. From now on, every client that looks the
@@ -43,7 +44,8 @@ pub(super) fn check_created(ns: &Namespace, options: &Document) -> Result<()> {
 }
 
 impl Core {
-    /// Whether a change of the collection's options is to switch change streams on where they are not.
+    /// Whether a change of the collection's options is to switch change streams on where they are
+    /// not.
     ///
     /// # Errors
     /// 72 for a collection in which transactions can lock nothing.

@@ -34,7 +34,8 @@ use crate::options::Namespace;
 pub(super) const TOGETHER: usize = 64;
 /// How much longer than the delay a document waits where others come all the while.
 const BUSY: u32 = 4;
-/// Transactions that have left something in a collection: of more than these, not all are named by who takes documents over.
+/// Transactions that have left something in a collection: of more than these, not all are named by
+/// who takes documents over.
 const SEVERAL: usize = 16;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
@@ -47,7 +48,8 @@ const LOOKS: Duration = Duration::from_millis(100);
 pub(super) const MAX_WAITING: usize = 1_000;
 /// A transaction that holds so many documents of one collection has a flight of its own.
 pub(super) const LARGE: usize = 1_000;
-/// Documents of such transactions that may be under way: more make commits of large transactions wait.
+/// Documents of such transactions that may be under way: more make commits of large transactions
+/// wait.
 pub(super) const MAX_LARGE: usize = 100_000;
 /// Queries of a collection before which it is finished, after one that has met what waits there.
 const FORESIGHT: u8 = 8;
@@ -313,7 +315,8 @@ impl Backlog {
         }
     }
 
-    /// The server refuses a document of this part: until it gives in, the number stays in the client's record.
+    /// The server refuses a document of this part: until it gives in, the number stays in the
+    /// client's record.
     pub(super) fn keep(&mut self, part: Part, now: Instant) {
         if self.refused.len() >= MAX_REFUSED {
             tracing::warn!(transaction = %part.work.id.id(), "left a transaction that cannot be finished to others");
@@ -342,8 +345,8 @@ impl Backlog {
         }
     }
 
-    /// Nor for what is left of these in one collection: of those that are known to have left something there. What they have left
-    /// elsewhere goes on waiting for company.
+    /// Nor for what is left of these in one collection: of those that are known to have left
+    /// something there. What they have left elsewhere goes on waiting for company.
     pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<(TxId, Arc<Work>)> {
         let here = ids.iter().filter_map(|id| Some((*id, self.open.get(id)?)));
         let here = here.filter(|(_, open)| open.namespaces.contains(ns));
@@ -354,7 +357,8 @@ impl Backlog {
         here
     }
 
-    /// Is what this transaction has left in a collection, where it is known to have left something, clean?
+    /// Is what this transaction has left in a collection, where it is known to have left something,
+    /// clean?
     pub(super) fn is_clean_in(&self, ns: &Namespace, id: TxId, work: &Work) -> bool {
         self.open.get(&id).map_or_else(|| work.is_clean(), |open| !open.left.contains(ns))
     }
@@ -371,7 +375,8 @@ impl Backlog {
         lane.waiting.as_ref().map(|batch| &batch.over).or(lane.flying.as_ref()).cloned()
     }
 
-    /// A query of a collection is about to be sent. Has one of the last met what waited there? Then as [`Backlog::ask_for`].
+    /// A query of a collection is about to be sent. Has one of the last met what waited there? Then
+    /// as [`Backlog::ask_for`].
     pub(super) fn ask_before_query(&mut self, ns: &Namespace) -> Option<Arc<AtomicBool>> {
         if !self.has_left(ns) {
             return None;
@@ -394,8 +399,8 @@ impl Backlog {
         self.lanes.contains_key(ns)
     }
 
-    /// Is there room for what a transaction leaves that holds so many documents? Small ones do not wait for large ones, whose documents
-    /// may take minutes.
+    /// Is there room for what a transaction leaves that holds so many documents? Small ones do not
+    /// wait for large ones, whose documents may take minutes.
     pub(super) fn has_room(&self, documents: usize) -> bool {
         self.waiting < MAX_WAITING && (documents < LARGE || self.large < MAX_LARGE)
     }
@@ -423,8 +428,8 @@ impl Backlog {
         (left.len() <= most).then_some(left)
     }
 
-    /// Is one that was handed over by that moment not done, and has documents of this collection? Or has the server refused to finish
-    /// one?
+    /// Is one that was handed over by that moment not done, and has documents of this collection?
+    /// Or has the server refused to finish one?
     pub(super) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
         self.has_left_refused
             || self.refused_in.contains(ns)

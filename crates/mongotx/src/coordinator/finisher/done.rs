@@ -1,4 +1,5 @@
-//! Committed transactions that have been finished a moment ago: a document that was fetched before that may show their locks.
+//! Committed transactions that have been finished a moment ago: a document that was fetched before
+//! that may show their locks.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -43,8 +44,9 @@ impl Recent {
         self.finished
     }
 
-    /// When was it committed, if it was not finished at that moment? A lock of one that was finished by then was written later, and does
-    /// not say what it has committed: its server has been killed since, or a message was late.
+    /// When was it committed, if it was not finished at that moment? A lock of one that was
+    /// finished by then was written later, and does not say what it has committed: its server has
+    /// been killed since, or a message was late.
     pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         self.done.get(&id).filter(|done| by.finished < done.finished).map(|done| by.of(done.number))
     }

@@ -1,4 +1,5 @@
-//! A decided transaction while it is being finished, and its parts: what it has left in each collection.
+//! A decided transaction while it is being finished, and its parts: what it has left in each
+//! collection.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -57,7 +58,8 @@ impl Work {
         held.iter().map(of).sum()
     }
 
-    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that was the last part.
+    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that
+    /// was the last part.
     pub(super) fn part_is_clean(&self, epoch: u64) -> Option<u64> {
         self.epoch.fetch_min(epoch, SeqCst);
         let last = self.unclean.fetch_sub(1, SeqCst) == 1;
